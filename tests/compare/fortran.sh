@@ -29,7 +29,7 @@ try "Fortran programs compile against both, unchanged" compile
 [[ $failed == 0 ]] || exit 1
 
 for ranks in 1 3 4; do
-    for case in kinds complex texts local groups; do
+    for case in kinds complex texts local empty groups; do
         for by in 1 us; do
             try "written in Fortran: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp"
             # Statistics of complex values are in our extension section, which ADIOS 1.13 does not read.

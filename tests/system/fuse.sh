@@ -396,6 +396,17 @@ few_requests() {
         asks "$name" show lookup:1 readdir:0 getattr:4 || status=1
     done
     asks container show names:1 looks:1 || status=1
+    asks container make names:7 looks:5 || status=1
+    asks container read names:3 looks:3 || status=1
+    asks container remove names:5 looks:3 || status=1
+    for name in make read show remove; do asks small_file "$name" names:1 looks:1 || status=1; done
+    # For ten files of a repository; versions of git differ a little.
+    for name in direct container small_file; do
+        asks "$name" clone lookup:95 getattr:78 setattr:14 create:27 rename:4 getxattr:27 open:27 read:27 write:29 || status=1
+    done
+    asks direct clone names:360 looks:60 || status=1
+    asks container clone names:400 looks:310 || status=1
+    asks small_file clone names:560 looks:20 || status=1
     return "$status"
 }
 if command -v strace >/dev/null; then

@@ -108,8 +108,8 @@ dies() { # dies STATUS SAID COMMAND...: the daemon dies while bytes are not sent
 # Builtins alone: nothing that is run sends the second line before.
 # shellcheck disable=SC2016
 waits='exec 5>/mnt/served/container/dies; echo first >&5; echo second >&5; : >"$GO"; while [[ -e $GO ]]; do :; done;'
-try "a process whose bytes are lost at its end does not exit with 0" dies 1 '^thalweg: .*dies: what was written is lost' bash -c "$waits exit 0"
-try "nor where dup2 takes the file's number away" dies 1 '^thalweg: .*dies: what was written is lost' "$work/gathered" dies /mnt/served/container/dies
+try "a process whose bytes are lost at its end does not exit with 0" dies 1 '^thalweg: .*dies: written bytes are lost' bash -c "$waits exit 0"
+try "nor where dup2 takes the file's number away" dies 1 '^thalweg: .*dies: written bytes are lost' "$work/gathered" dies /mnt/served/container/dies
 # Who is told by close decides what that means.
 try "a shell that closes the file hears of it" dies 7 'line .*: Input/output error' bash -c "$waits exec 5>&-; exit 7"
 exit $failed

@@ -128,6 +128,9 @@ try "and the program runs, too" alone_by_config
 if [[ -e $compat/lib/libadios.so && $plain -gt 0 && $MPI == openmpi ]]; then
     try "a FindADIOS.cmake finds the library of mpicc" old old-mpi mpicc
     try "and the program runs on ranks" run "$ranks" ./old-mpi/old MPI old-mpi.bp 2
+    try "a FindADIOS.cmake finds the library of readers" old old-readonly mpicc -D parts=readonly
+    try "a FindADIOS.cmake finds the library of Fortran" old old-fortran mpicc -D parts=Fortran -D CMAKE_Fortran_COMPILER=mpif90
+    try "and the program in Fortran runs" run 1 ./old-fortran/old heat.xml old-fortran.bp
     try "adios_config for mpicc" by_adios_config mpicc
     try "adios_config -r for mpicc" by_adios_config mpicc -r
     old_fortran() {
@@ -135,6 +138,8 @@ if [[ -e $compat/lib/libadios.so && $plain -gt 0 && $MPI == openmpi ]]; then
             run 1 ./old-f heat.xml old-f.bp
     }
     try "adios_config -f for mpif90" old_fortran
+else
+    echo "skipped: FindADIOS.cmake and adios_config for mpicc: plain mpicc is not that of Open MPI"
 fi
 as_reference() {
     [[ $("$compat/bin/adios_config" -v) == 1.13.1 && $("$compat/bin/adios_config" -d) == "$compat" ]] && ! "$compat/bin/adios_config" -x &&

@@ -24,49 +24,49 @@ extern "C" {
 
 /* Life cycle */
 
-/* Collective: begins with the groups, methods and buffer that the file describes. `comm` is duplicated. */
+/* Collective: starts with the groups, methods and buffer limit of an XML file. `comm` is duplicated. */
 int adios_init(const char *config, MPI_Comm comm);
 THALWEG_OF_MPI_CALL(int, adios_init, (const char *config, MPI_Comm comm), (config, comm))
-/* Collective: begins without any group; they are declared by the functions below. */
+/* Collective: starts without groups; declare groups with the functions below. */
 int adios_init_noxml(MPI_Comm comm);
 THALWEG_OF_MPI_CALL(int, adios_init_noxml, (MPI_Comm comm), (comm))
 int adios_is_initialized(void);
-/* Collective: closes all files for good. Before MPI_Finalize. */
+/* Collective: closes all files for good. Call before MPI_Finalize. */
 int adios_finalize(int mype);
 
 /* Output */
 
-/* Collective over `comm`: opens a step of a group, as `*fd`. Modes: "w" a new file, "a" one more step, "u" more of the last
- * step, "r" to read the group back from the last step. */
+/* Collective over `comm`: opens a step of a group, as `*fd`. Modes: "w" a new file, "a" one more step, "u" more data for the
+ * last step, "r" to read the group back from the last step. */
 int adios_open(int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm);
 THALWEG_OF_MPI_CALL(int, adios_open, (int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm),
                     (fd, group_name, name, mode, comm))
-/* Optional: the bytes this rank will write, so that memory is taken in one piece. */
+/* Optional: announces the bytes that this rank will write, so that their buffer is allocated in one piece. */
 int adios_group_size(int64_t fd_p, uint64_t data_size, uint64_t *total_size);
-/* Writes one block of a variable: as many bytes as its dimensions say now, a text up to its zero. When it returns, the
- * memory is free again, unless the group says copy-on-write="no". In mode "r": gives a scalar the value by which
- * dimensions and offsets are resolved. */
+/* Writes one block of a variable: its size follows from the current values of its dimensions; a text ends at its zero byte. The memory
+ * may be reused when this returns, unless the group has copy-on-write="no". In mode "r": sets a scalar that dimensions and offsets
+ * refer to. */
 int adios_write(int64_t fd_p, const char *name, const void *var);
-/* The same by the handle of adios_define_var: tells definitions of one name apart. */
+/* Like adios_write, by the handle of adios_define_var, for groups with several definitions of one name. */
 int adios_write_byid(int64_t fd_p, int64_t id, const void *var);
-/* Memory for a variable, all zero, to be filled before adios_close, which writes it. */
+/* Allocates zeroed memory for a variable. The program fills the memory, adios_close writes it. */
 int adios_get_write_buffer(int64_t fd_p, const char *name, uint64_t *size, void **buffer);
-/* Mode "r": reads a variable, at once. */
+/* Mode "r": reads a variable immediately. */
 int adios_read(int64_t fd_p, const char *name, void *buffer, uint64_t buffer_size);
-/* Until close, variables (or one) are written under another path than declared. */
+/* Replaces the declared path of all variables, or of one, until close. */
 int adios_set_path(int64_t fd_p, const char *path);
 int adios_set_path_var(int64_t fd_p, const char *path, const char *name);
-/* Collective: commits. When it returns 0, the step is readable. */
+/* Collective: commits the step. When this returns 0, the step is readable. */
 int adios_close(int64_t fd_p);
 
-/* Hints: when the program computes. Both spellings. */
+/* Mark the program's calculation phases and iterations, for methods that work in the background. Start/stop and begin/end are the same. */
 int adios_start_calculation(void);
 int adios_stop_calculation(void);
 int adios_begin_calculation(void);
 int adios_end_calculation(void);
 int adios_end_iteration(void);
 
-/* The most memory (MiB) that outputs of this process use, all groups together; 0 writes everything through. */
+/* Sets the buffer limit in MiB: memory for outputs of all groups in this process. 0: no buffering. */
 void adios_set_max_buffer_size(uint64_t max_buffer_size_MB);
 int adios_allocate_buffer(enum ADIOS_BUFFER_ALLOC_WHEN adios_buffer_alloc_when, uint64_t buffer_size);
 
@@ -74,16 +74,17 @@ int adios_allocate_buffer(enum ADIOS_BUFFER_ALLOC_WHEN adios_buffer_alloc_when, 
 
 int adios_declare_group(int64_t *id, const char *name, const char *time_index, enum ADIOS_STATISTICS_FLAG stats);
 int adios_free_group(int64_t id);
-/* A group may have several methods; each writes the whole group. `parameters`: "key=value;key=value". */
+/* Adds a method to the group; each method writes the whole group. `parameters`: "key=value;key=value". */
 int adios_select_method(int64_t group, const char *method, const char *parameters, const char *base_path);
-/* Dimensions are lists as "2*NX+1,4", all empty for a scalar, the latter two empty for a local array. Returns a handle. */
+/* Defines a variable and returns its handle. Dimensions are lists such as "2*NX+1,4": all empty for a scalar, the last two empty for a
+ * local array. */
 int64_t adios_define_var(int64_t group_id, const char *name, const char *path, enum ADIOS_DATATYPES type,
                          const char *dimensions, const char *global_dimensions, const char *local_offsets);
 int adios_delete_vardefs(int64_t id);
-/* Bytes of a block, as the scalars of the group's newest open output are now. */
+/* Bytes of a block with the current scalars of the group's newest open output. */
 uint64_t adios_expected_var_size(int64_t var_id);
 int adios_set_transform(int64_t var_id, const char *transform_type_str);
-/* `var` not empty: the value of that scalar; else `value`, as text. */
+/* Defines an attribute. `var` not empty: its value is that of the scalar; else `value`, as text. */
 int adios_define_attribute(int64_t group, const char *name, const char *path, enum ADIOS_DATATYPES type,
                            const char *value, const char *var);
 /* `values`: numbers; for adios_string the text; for adios_string_array pointers to texts. */
@@ -91,12 +92,12 @@ int adios_define_attribute_byvalue(int64_t group, const char *name, const char *
                                    int nelems, const void *values);
 int adios_delete_attrdefs(int64_t id);
 
-/* Accepted: each step is written when it is closed, whatever the size. */
+/* Accepted and validated, without effect: each step is written when it is closed. */
 int adios_set_time_aggregation(int64_t groupid, uint64_t buffersize, int64_t syncgroupid);
-/* Not offered; fails with err_operation_not_supported. */
+/* Not supported: err_operation_not_supported. */
 void adios_timing_write_xml(int64_t fd_p, const char *filename);
 
-/* Meshes: what viewers need to draw variables. A null pointer leaves an optional part out. */
+/* Meshes: metadata for viewers. A null pointer leaves an optional part out. */
 
 int adios_define_schema_version(int64_t group_id, char *schema_version);
 int adios_define_var_mesh(int64_t group_id, const char *varname, const char *meshname);

@@ -80,7 +80,7 @@ enum ADIOS_ERRCODES {
     err_invalid_buffer_vars = -134,
     err_invalid_buffer_attrs = -135,
 
-    /* Arguments that make no sense */
+    /* Invalid arguments */
     err_invalid_argument = -140,
 
     /* Meshes */
@@ -140,22 +140,22 @@ enum ADIOS_ERRCODES {
     err_incompatible_queries = -403,
     err_invalid_selection = -404,
 
-    /* Anything else */
+    /* Other failures */
     err_fgr = -900,
     err_unspecified = -1000
 };
 
-/* 0, or the number of the failure of the last call. */
+/* The number of the last call's failure; 0: success. */
 extern int adios_errno;
 
-/* What the last failed call of this thread says: rank, what, group, step, variable, file, cause, what is still safe.
- * Valid until its next failing call. */
+/* The text of this thread's last failure: rank, operation, group, step, variable, file, cause, and which data are intact. Valid until
+ * the thread's next failing call. */
 const char *adios_get_last_errmsg(void);
 const char *adios_errmsg();
-/* Forgets number and text. */
+/* Clears number and text. */
 void adios_clear_error(void);
 
-/* For programs that report failures of their own the same way. */
+/* Report a failure of the program in the same way. */
 void adios_error(enum ADIOS_ERRCODES errcode, char *fmt, ...);
 void adios_error_at_line(enum ADIOS_ERRCODES errcode, const char *filename, unsigned int linenum, char *fmt, ...);
 

@@ -1,4 +1,4 @@
-/* Queries: where values of variables match, by names of ADIOS 1.13. See docs/guide/query.md. */
+/* Queries: find blocks or points whose values match, by names of ADIOS 1.13. See docs/guide/query.md. */
 #ifndef THALWEG_ADIOS_QUERY_H
 #define THALWEG_ADIOS_QUERY_H
 
@@ -8,8 +8,8 @@ extern "C" {
 
 #include "adios_read.h"
 
-/* MINMAX finds blocks by what is recorded of them, without reading values. The two others find the points themselves;
- * here both are the same, and need no index files. */
+/* MINMAX finds blocks from recorded statistics, without reading values. The other two find points; both are the same here and need no
+ * index files. */
 enum ADIOS_QUERY_METHOD {
     ADIOS_QUERY_METHOD_MINMAX = 0,
     ADIOS_QUERY_METHOD_FASTBIT = 1,
@@ -32,7 +32,7 @@ enum ADIOS_CLAUSE_OP_MODE {
     ADIOS_QUERY_OP_OR = 1
 };
 
-/* Programs may look at what they gave. All of it belongs to the library, until adios_query_free. */
+/* The query's arguments, for programs to read. The library owns all fields until adios_query_free. */
 typedef struct {
     char *condition; /* as text */
     void *queryInternal;
@@ -48,7 +48,7 @@ typedef struct {
 
     enum ADIOS_PREDICATE_MODE predicateOp;
     char *predicateValue;
-    uint64_t rawDataSize; /* elements of the selection, when evaluated */
+    uint64_t rawDataSize; /* elements of the selection, set by adios_query_evaluate */
 
     void *left; /* of a combined query */
     void *right;
@@ -56,7 +56,7 @@ typedef struct {
 
     int onTimeStep; /* -1: not evaluated yet */
 
-    uint64_t maxResultsDesired; /* blocks that match; 0 for points, which are counted as they are found */
+    uint64_t maxResultsDesired; /* matching blocks; 0 for points, whose number is not known in advance */
     uint64_t resultsReadSoFar;
 
     int hasParent;
@@ -72,10 +72,10 @@ enum ADIOS_QUERY_RESULT_STATUS {
 };
 
 /* Blocks: one selection of type ADIOS_SELECTION_WRITEBLOCK each, numbered within the step; npoints is 0.
- * Points: one selection of type ADIOS_SELECTION_POINTS with all of them, as offsets in its container; of a query over
- * points, points of the array. No selection where nothing matches.
- * All memory is from malloc and the program's: for points free(selections[0].u.points.points), then free(selections) and
- * free(result). Containers are the program's outputBoundary, or belong to the query until it is freed. */
+ * Points: one selection of type ADIOS_SELECTION_POINTS with all of them, as offsets in its container; for a query over
+ * points, as points of the array. No match: no selection.
+ * The program frees all memory, which is from malloc: for points free(selections[0].u.points.points), then free(selections) and
+ * free(result). Containers are the program's outputBoundary, or are freed with the query. */
 typedef struct {
     enum ADIOS_QUERY_METHOD method_used;
     enum ADIOS_QUERY_RESULT_STATUS status;
@@ -88,30 +88,30 @@ typedef struct {
 
 int adios_query_is_method_available(enum ADIOS_QUERY_METHOD method);
 
-/* A comparison of a variable with a number, inside a box, points, a block, or everywhere (null). The selection is copied,
- * but stays in `sel`. Null on failure: an unknown variable, a value that is no number, text. */
+/* Compares a variable with a number inside a box, points, a block, or everywhere (null). The selection is copied; `sel` keeps the
+ * program's pointer. Returns null on failure: an unknown variable, a text variable, a value that is not a number. */
 ADIOS_QUERY *adios_query_create(ADIOS_FILE *f, ADIOS_SELECTION *queryBoundary, const char *varName,
                                 enum ADIOS_PREDICATE_MODE queryOp, const char *value);
 
-/* Both, or one of both, place by place: selections have the same extents. Each query is freed by itself. */
+/* Combines two queries by AND or OR, element by element: their selections have the same extents. Free each query separately. */
 ADIOS_QUERY *adios_query_combine(ADIOS_QUERY *q1, enum ADIOS_CLAUSE_OP_MODE combineOp, ADIOS_QUERY *q2);
 
-/* Without it: MINMAX, and points for queries over points or over different blocks. */
+/* Default: MINMAX; points for queries over points or over different blocks. */
 void adios_query_set_method(ADIOS_QUERY *q, enum ADIOS_QUERY_METHOD method);
 
-/* From what is recorded, without reading values: how many blocks match, or about how many points. -1 on failure.
- * timeStep: of the variable, from 0; of a stream always 0, its current step. */
+/* Estimates from recorded statistics, without reading values, the number of matching blocks or points. -1 on failure.
+ * timeStep: step of the variable, from 0; for a stream always 0, its current step. */
 int64_t adios_query_estimate(ADIOS_QUERY *q, int timeStep);
 
-/* The next results, no more than batchSize. Call again while the status is ADIOS_QUERY_HAS_MORE_RESULTS; after the last
- * there are none. Another timestep, or adios_query_estimate, begins anew.
- * outputBoundary: the container of points, of the same extents as the query's selections; null: the first of these.
- * Never null unless memory ends: failures have the status ADIOS_QUERY_RESULT_ERROR. */
+/* Returns the next results, at most batchSize. Call again while the status is ADIOS_QUERY_HAS_MORE_RESULTS; later calls return no
+ * results. Another timestep, or adios_query_estimate, restarts the query.
+ * outputBoundary: the container of points, with the extents of the query's selections; null: the first selection.
+ * Failures have the status ADIOS_QUERY_RESULT_ERROR. Returns null only if memory runs out. */
 ADIOS_QUERY_RESULT *adios_query_evaluate(ADIOS_QUERY *q, ADIOS_SELECTION *outputBoundary, int timestep,
                                          uint64_t batchSize);
 
-/* Values of a variable at results of a query, as far as they lie in the box `bb`, into `data`, which is that box; the rest
- * of it stays as it is. 0, or the number of the failure. */
+/* Reads the values of a variable at results of a query that lie in the box `bb` into `data`, which holds that box; other elements keep
+ * their values. Returns 0 or the number of the failure. */
 int adios_query_read_boundingbox(ADIOS_FILE *f, ADIOS_QUERY *q, const char *varname, int timestep,
                                  unsigned int nselections, ADIOS_SELECTION *selections, ADIOS_SELECTION *bb, void *data);
 

@@ -7,6 +7,7 @@
 //! |------|--------------|
 //! | [`adios1`] | `adios*.h`: programs written for ADIOS 1.x |
 //! | `native` | `thalweg.h`: new codes |
+//! | `collective` | steps between collective calls, with one outcome on all ranks |
 //! | `pointer` | pointers from C, and what C promises about them |
 //! | [`leaving`] | sessions that a program leaves open when it exits |
 //!
@@ -14,6 +15,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod adios1;
+mod collective;
 pub mod leaving;
 mod native;
 mod pointer;

@@ -271,8 +271,6 @@ void adios_inq_attr_(const int64_t *fp, const char *name, int *type, int *size, 
     *size = 0;
     *err = adios_get_attr(file_of(fp), c_name, &has, size, &data);
     *type = has;
-    /* The zero at its end is C's. */
-    if (*err == 0 && has == adios_string && data) *size = (int)strlen(data);
     free(data);
 }
 

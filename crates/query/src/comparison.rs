@@ -83,6 +83,25 @@ impl Query {
         self
     }
 
+    /// The same query with each comparison, from left to right, replaced by the result of `change`; `None` if `change` returns `None` for
+    /// one of them.
+    ///
+    /// # Errors
+    /// The first error of `change`.
+    pub fn try_map<E>(
+        &self,
+        change: &mut impl FnMut(&Comparison) -> std::result::Result<Option<Query>, E>,
+    ) -> std::result::Result<Option<Query>, E> {
+        let (parts, join): (_, fn(Vec<Query>) -> Query) = match self {
+            Query::Compare(c) => return change(c),
+            Query::All(parts) => (parts, Query::All),
+            Query::Any(parts) => (parts, Query::Any),
+        };
+        let changed: Vec<Option<Query>> =
+            parts.iter().map(|part| part.try_map(change)).collect::<std::result::Result<_, E>>()?;
+        Ok(changed.into_iter().collect::<Option<Vec<Query>>>().map(join))
+    }
+
     fn for_each(&mut self, each: &mut dyn FnMut(&mut Comparison)) {
         match self {
             Query::Compare(c) => each(c),
@@ -175,6 +194,23 @@ mod tests {
         ] {
             assert_eq!(Query::parse(text).unwrap().to_string(), shown);
         }
+    }
+
+    #[test]
+    fn every_comparison_is_replaced_or_none_is() {
+        let query = Query::parse("T > 300 and (u <= 2 or v == 1)").unwrap();
+        let mut seen = Vec::new();
+        let numbered = query.try_map(&mut |c| {
+            seen.push(c.variable.clone());
+            Ok::<_, ()>(Some(Query::compare(format!("{}{}", c.variable, seen.len()), c.operator, c.number)))
+        });
+        assert_eq!(seen, ["T", "u", "v"]);
+        assert_eq!(numbered.unwrap().unwrap().to_string(), "T1 > 300 and (u2 <= 2 or v3 == 1)");
+        let mut without_v = |c: &Comparison| Ok::<_, ()>((c.variable != "v").then(|| Query::Compare(c.clone())));
+        assert!(query.try_map(&mut without_v).unwrap().is_none());
+        // An error counts behind a comparison without a result.
+        let mut fails = |c: &Comparison| if c.variable == "v" { Err("v") } else { Ok(None) };
+        assert_eq!(query.try_map(&mut fails).unwrap_err(), "v");
     }
 
     #[test]

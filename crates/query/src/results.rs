@@ -34,6 +34,8 @@ enum Found {
 pub struct Results {
     found: Found,
     container: Option<Selection>,
+    /// The first comparison's selection consists of points.
+    of_points: bool,
     elements: u64,
 }
 
@@ -71,7 +73,8 @@ impl Query {
                 _ => Some(selection.clone()),
             },
         };
-        Ok(Results { found, container, elements: size })
+        let of_points = matches!(first.selection, Selection::Points(_));
+        Ok(Results { found, container, of_points, elements: size })
     }
 }
 
@@ -110,7 +113,17 @@ impl Results {
         }
     }
 
-    /// The next results, at most `most`.
+    /// Places as coordinates, and the number of coordinates of each: of a selection of points, indexes in the variable's array; else
+    /// row-major offsets in the selection.
+    pub fn coordinates(&self, places: &[u64]) -> (usize, Vec<u64>) {
+        if !self.of_points {
+            return (1, places.to_vec());
+        }
+        let all: Vec<Vec<u64>> = places.iter().map(|place| self.index_of(*place)).collect();
+        (all.first().map_or(1, Vec::len), all.concat())
+    }
+
+    /// The next results, no more than `most` of them.
     ///
     /// # Errors
     /// As [`Evaluation::next_batch`].
@@ -147,6 +160,28 @@ impl Comparison {
             Selection::Points(points) => Some(vec![points.len() as u64]),
             Selection::Block(n) => Some(block(reader, &self.variable, step, *n)?.count),
         })
+    }
+}
+
+impl Comparison {
+    /// Checks that the selections of two comparisons have the same extents, each at its own step or else at `step`: then results of
+    /// one can be expressed in the selection of the other.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if both selections have extents and the extents differ; as [`Comparison::extents`].
+    pub fn check_extents(&self, other: &Comparison, reader: &Reader, step: u64) -> Result<()> {
+        let own = self.extents(reader, self.step.unwrap_or(step))?;
+        let others = other.extents(reader, other.step.unwrap_or(step))?;
+        match (own, others) {
+            (Some(own), Some(others)) if own != others => {
+                let what = format!(
+                    "{}: a selection of the extents {others:?}, the query's selection has {own:?}",
+                    self.variable
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, what))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

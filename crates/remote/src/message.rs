@@ -203,7 +203,7 @@ pub enum Reply {
 /// Lengths of head and body.
 ///
 /// # Errors
-/// `Corrupt` where they are longer than anything that is sent.
+/// `Corrupt` if a length exceeds the protocol's maximum.
 pub fn lengths(bytes: [u8; 8]) -> Result<(usize, usize)> {
     let [a, b, c, d, e, f, g, h] = bytes;
     let (head, body) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize);
@@ -217,7 +217,7 @@ pub fn lengths(bytes: [u8; 8]) -> Result<(usize, usize)> {
 /// The first bytes of a message.
 ///
 /// # Errors
-/// `OutOfBounds` for what is too long to be sent.
+/// `OutOfBounds` if a length exceeds the protocol's maximum.
 pub fn header(head: usize, body: usize) -> Result<[u8; 8]> {
     if head > LONGEST_HEAD || body > LONGEST_BODY {
         let what = format!("{head} and {body} bytes are too long to be sent to the daemon");
@@ -232,7 +232,7 @@ pub fn header(head: usize, body: usize) -> Result<[u8; 8]> {
 /// A head as bytes.
 ///
 /// # Errors
-/// None that a message of ours can have.
+/// `InvalidArgument` if serialization fails, which no message of this module does.
 pub fn encode(head: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_allocvec(head)
         .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("cannot write a message: {e}")))
@@ -241,7 +241,7 @@ pub fn encode(head: &impl Serialize) -> Result<Vec<u8>> {
 /// A head from bytes.
 ///
 /// # Errors
-/// `Corrupt` for anything else than one whole message.
+/// `Corrupt` if the bytes are not exactly one message.
 pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((head, [])) => Ok(head),
@@ -261,7 +261,7 @@ pub fn names_out(names: &[String]) -> Vec<u8> {
 /// Names from a body.
 ///
 /// # Errors
-/// `Corrupt` where they are no text.
+/// `Corrupt` if the names are not UTF-8.
 pub fn names_in(body: &[u8]) -> Result<Vec<String>> {
     let text = std::str::from_utf8(body)
         .map_err(|e| Error::new(ErrorKind::Corrupt, format!("a damaged message: names that are no text, {e}")))?;
@@ -445,10 +445,10 @@ impl From<&Error> for Reply {
 }
 
 impl Reply {
-    /// The failure that was told, if it is one.
+    /// Turns a reported failure into an error; other replies stay.
     ///
     /// # Errors
-    /// That failure.
+    /// The reported failure.
     pub fn or_failure(self) -> Result<Reply> {
         let Reply::Failed { kind, number, what, object, byte, safe, cause } = self else { return Ok(self) };
         let number = Errno::from_raw_os_error(number.clamp(1, 4095));
@@ -508,7 +508,7 @@ impl Reply {
         }
     }
 
-    /// What a reply is that does not fit its request.
+    /// The error for a reply that does not fit its request.
     pub fn unexpected(&self) -> Error {
         Error::new(ErrorKind::Corrupt, "the daemon answered something else than was asked")
     }

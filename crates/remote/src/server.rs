@@ -14,7 +14,7 @@ use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, 
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What one process has: its handles, which end with its last connection.
+/// Session of one client process: its handles, closed when its last connection ends.
 struct Session {
     number: u128,
     layout: Arc<dyn Layout>,
@@ -31,7 +31,7 @@ enum Handle {
 impl Drop for Session {
     fn drop(&mut self) {
         for (_, handle) in self.handles.get_mut().drain() {
-            // Nobody is there to be told; as at the end of any process.
+            // No client is left to report the failure to.
             let _ = handle.close();
         }
     }
@@ -184,7 +184,7 @@ pub struct Served {
 /// Serves the mounts of a table to all who connect, see [`crate::transport::unix::listen`].
 ///
 /// # Errors
-/// What the system says where no thread can be made.
+/// `Io` if the listening thread cannot be created.
 pub fn serve(mounts: Arc<Mounts>, listener: Arc<dyn Listener>) -> Result<Served> {
     let shared = Arc::new(Shared {
         mounts,

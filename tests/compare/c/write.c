@@ -164,8 +164,8 @@ static void empty(void)
         adios_write(f, "z", &z);
         adios_write(f, "m", &m);
         adios_write(f, "v", v);
-        adios_write(f, "own", v);
-        adios_write(f, "none", v);
+        adios_write(f, "own", n ? v : NULL);
+        adios_write(f, "none", NULL);
         adios_write(f, "square", v);
         adios_write(f, "later", v);
         adios_write(f, "gone", v);

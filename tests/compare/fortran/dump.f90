@@ -189,7 +189,8 @@ contains
       call adios_get_attr(fp, name, text, err)
       i = index(text, achar(0))
       if (i > 0) text(i:) = ""
-      print '(5a)', "attribute [", trim(name), "] [", trim(text), "]"
+      ! With a zero byte, ADIOS 1.13 counts one more.
+      print '(3a, i0, 3a)', "attribute [", trim(name), "] bytes ", size, " [", trim(text), "]"
     end select
   end subroutine show_attribute
 end program dump

@@ -64,6 +64,13 @@ program write
   case ("local")
     call adios_define_var(group, "n", "", adios_integer, "", "", "", id)
     call adios_define_var(group, "local", "", adios_double, "n", "", "", id)
+  case ("empty")
+    ! Each second rank has no element.
+    call adios_define_var(group, "n", "", adios_integer, "", "", "", id)
+    call adios_define_var(group, "total", "", adios_integer, "", "", "", id)
+    call adios_define_var(group, "first", "", adios_integer, "", "", "", id)
+    call adios_define_var(group, "array", "", adios_double, "2,n", "2,total", "0,first", id)
+    call adios_define_var(group, "flat", "", adios_double, "n", "total", "first", id)
   case ("groups")
     call adios_define_var(group, "a", "", adios_double, "", "", "", id)
     call adios_declare_group(other, "others", "", adios_stat_default, err)
@@ -112,6 +119,14 @@ program write
       local = [(1000d0 * rank + i, i = 1, n)]
       call adios_write(fd, "n", n, err)
       call adios_write(fd, "local", local, err)
+    case ("empty")
+      n = merge(0, 3, mod(rank, 2) == 1)
+      local = [(1000d0 * rank + 10 * step + i, i = 1, n)]
+      call adios_write(fd, "n", n, err)
+      call adios_write(fd, "total", 3 * ((ranks + 1) / 2), err)
+      call adios_write(fd, "first", 3 * ((rank + 1) / 2), err)
+      call adios_write(fd, "array", reshape([local, local], [2, n]), err)
+      call adios_write(fd, "flat", local, err)
     case ("groups")
       call adios_write(fd, "a", step + 0.25d0, err)
     end select

@@ -14,6 +14,40 @@ static int all_get(MPI_Comm comm, int number, int wanted)
     return all;
 }
 
+/* Collective: whether adios_init of a document with this transform and these parameters fails and names `word`. */
+static int is_refused(MPI_Comm comm, const char *transform, const char *parameters, const char *word)
+{
+    int rank;
+    MPI_Comm_rank(comm, &rank);
+    if (rank == 0) {
+        FILE *out = fopen("strict.xml", "w");
+        fprintf(out,
+                "<adios-config><adios-group name=\"g\"><var name=\"n\" type=\"integer\"/>"
+                "<var name=\"a\" type=\"double\" dimensions=\"n\" transform=\"%s\"/></adios-group>"
+                "<method group=\"g\" method=\"MPI\">%s</method></adios-config>\n",
+                transform, parameters);
+        fclose(out);
+    }
+    MPI_Barrier(comm);
+    int status = adios_init("strict.xml", comm);
+    int named = says(word) || says("reported by rank 0");
+    if (status == 0) adios_finalize(rank);
+    MPI_Barrier(comm);
+    return status != 0 && named && !adios_is_initialized();
+}
+
+/* THALWEG_STRICT with documents: what is left out of account otherwise is an error. */
+static void strict_documents(MPI_Comm comm)
+{
+    check(comm, !is_refused(comm, "szip", "snyc=yes", ""), "a document with an unknown parameter and a transform of ADIOS 1.x is taken");
+    setenv("THALWEG_STRICT", "1", 1);
+    check(comm, is_refused(comm, "none", "snyc=yes", "\"sync\""), "strict: an unknown parameter in a document fails");
+    check(comm, is_refused(comm, "szip", "", "szip"), "strict: a transform in a document that is not built in fails");
+    check(comm, is_refused(comm, "zlib:fast", "", "zlib"), "strict: a bad parameter of a transform in a document fails");
+    check(comm, !is_refused(comm, "zlib:5", "verbose=2", ""), "strict: a sound document is taken");
+    unsetenv("THALWEG_STRICT");
+}
+
 static void before_init(MPI_Comm comm, const char *config)
 {
     int64_t fd = 7, group = 7;
@@ -26,6 +60,7 @@ static void before_init(MPI_Comm comm, const char *config)
           "a missing configuration is named");
     check(comm, adios_init(NULL, comm) != 0, "a null pointer is no configuration");
     check(comm, !adios_is_initialized(), "an init that failed leaves nothing behind");
+    strict_documents(comm);
     must(adios_init(config, comm), "adios_init");
     check(comm, adios_init(config, comm) != 0 && adios_init_noxml(comm) == 0, "a second init is refused, without XML accepted");
 }
@@ -93,6 +128,11 @@ static void declaring(MPI_Comm comm)
     check(comm, adios_select_method(group, "MPI", "snyc=yes", "") == err_invalid_write_method && says("\"sync\""),
           "an unknown parameter fails where that is asked for, and names the nearest");
     check(comm, adios_select_method(group, "MPI", "verbose=2;color=1", "") == 0, "parameters of ADIOS 1.x never fail");
+    scalar = adios_define_var(group, "s", "", adios_double, "4", "", "");
+    check(comm, scalar && adios_set_transform(scalar, "szip") == err_operation_not_supported && says("szip"),
+          "strict: a transform of ADIOS 1.x that is not built in fails");
+    check(comm, adios_set_transform(scalar, "zlib:fast") == err_invalid_transform_type && !adios_set_transform(scalar, "zlib:5"),
+          "strict: a bad parameter of a transform fails");
     check(comm, !adios_delete_vardefs(group) && !adios_free_group(group) &&
                     !adios_declare_group(&group, "code", "", adios_stat_default), "a freed group is declared anew");
     unsetenv("THALWEG_STRICT");

@@ -6,7 +6,7 @@ program bare
   integer :: err, n, gmin, gmax, mins(2), maxs(2), several(3), failures = 0
   integer(2) :: short
   real(4) :: single
-  real(8) :: x, avg, dev, avgs(2), devs(2), row(4)
+  real(8) :: x, avg, dev, avgs(2), devs(2), row(4), none(0)
   complex(8) :: z
   character(8) :: text
 
@@ -16,6 +16,8 @@ program bare
   call adios_define_var(group, "n", "", adios_integer, "", "", "", id)
   call adios_define_var(group, "x", "", adios_double, "", "", "", id)
   call adios_define_var(group, "row", "", adios_double, "4", "", "", id)
+  call adios_define_var(group, "k", "", adios_integer, "", "", "", id)
+  call adios_define_var(group, "none", "", adios_double, "k", "", "", id)
   call adios_define_attribute(group, "limit", "", adios_integer, "7", "", err)
   call adios_define_attribute(group, "unit", "", adios_string, "K", "", err)
   do n = 3, 4
@@ -26,7 +28,11 @@ program bare
     call adios_write(fd, "x", x, err)
     row = [1d0, 2d0, 3d0, 4d0 * n]
     call adios_write(fd, "row", row, err)
+    call adios_write(fd, "k", 0, err)
+    call adios_write(fd, "none", none, err)
+    call same(err == 0, "an array without elements is written")
     call adios_close(fd, err)
+    call same(err == 0, "and its step is closed")
   end do
   call adios_finalize(0, err)
 

@@ -2,20 +2,21 @@
 
     requests.py POINT
 
-Makes, reads, lists and removes files at POINT, and prints for each what the kernel asked the process that serves it, and how
-often that named a file to the system, and looked at one that it has open: counts for each file, rounded. Seen by strace: no clock
-decides anything.
+Makes, reads, lists, removes and clones files at POINT, and prints for each operation the kernel's requests to the FUSE server, and
+how often the server named a file in a system call (`names`) and looked at an open file (`looks`): counts per file, rounded; of a
+list, all requests; of a clone, requests per ten files. Seen by strace: no clock decides anything.
 """
 import collections
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
 FILES = 100
-WORDS = {1: "lookup", 2: "forget", 3: "getattr", 4: "setattr", 10: "unlink", 14: "open", 15: "read", 16: "write", 18: "release",
+WORDS = {1: "lookup", 2: "forget", 3: "getattr", 4: "setattr", 9: "mkdir", 10: "unlink", 12: "rename", 14: "open", 15: "read", 16: "write", 18: "release",
          22: "getxattr", 25: "flush", 27: "opendir", 28: "readdir", 29: "releasedir", 35: "create", 42: "forgets", 44: "readdirplus"}
 
 [point] = sys.argv[1:]
@@ -70,14 +71,43 @@ def show():
     assert [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder)] == [1024] * FILES
 
 
+def git(*arguments):
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "-c", "gc.auto=0", *arguments], check=True, env=environment)
+
+
+def repository(at):
+    git("init", "-q", at)
+    for n in range(FILES):
+        os.makedirs(f"{at}/folder.{n % 5}", exist_ok=True)
+        with open(f"{at}/folder.{n % 5}/file.{n}", "w") as file:
+            file.write(f"{n}\n" * 100)
+    git("-C", at, "add", ".")
+    git("-C", at, "commit", "-q", "-m", "files")
+
+
+def clone():
+    git("clone", "-q", "--no-hardlinks", source, os.path.join(point, "clone"))
+
+
 os.mkdir(folder)
-for what, work in [("make", make), ("read", read), ("show", show), ("remove", lambda: [os.unlink(name) for name in names])]:
+works = [("make", make), ("read", read), ("show", show), ("remove", lambda: [os.unlink(name) for name in names])]
+if shutil.which("git"):
+    source = tempfile.mkdtemp()
+    repository(source)
+    works.append(("clone", clone))
+for what, work in works:
     asked, named, looks = watched(work)
+    each = {"show": 1, "clone": FILES / 10}.get(what, FILES)
     for word, count in sorted(asked.items()):
-        if round(count / FILES) or what == "show":
-            print(what, word, count if what == "show" else round(count / FILES))
-    print(what, "names", round(named / FILES))
-    print(what, "looks", round(looks / FILES))
+        if round(count / each) or what == "show":
+            print(what, word, round(count / each))
+    each = {"clone": FILES / 10}.get(what, FILES)
+    print(what, "names", round(named / each))
+    print(what, "looks", round(looks / each))
     # What the kernel keeps of a name for a second is forgotten.
     time.sleep(1.2)
 os.rmdir(folder)
+if shutil.which("git"):
+    shutil.rmtree(source)
+    shutil.rmtree(os.path.join(point, "clone"))

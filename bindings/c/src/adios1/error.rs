@@ -150,15 +150,16 @@ impl Failure {
         Failure::new(number::INVALID_ARGUMENT, text)
     }
 
-    /// Whether it is worth a line: after an open that failed each call that follows fails for its handle, by the hundred.
+    /// Whether a line is printed: after a failed open, each later call fails for the invalid handle, by the hundred. Each text about
+    /// such a handle is printed once, and 64 of them in all.
     fn is_news(&self) -> bool {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-        const KEPT: usize = 64;
+        const MOST_TEXTS: usize = 64;
         if self.number != number::INVALID_FILE_POINTER {
             return true;
         }
         let mut told = TOLD.lock();
-        told.len() >= KEPT || told.insert(self.text.clone())
+        told.len() < MOST_TEXTS && told.insert(self.text.clone())
     }
 
     /// Makes it the program's last error, and says so on the standard error stream of the rank where it happened, as
@@ -243,6 +244,10 @@ mod tests {
         assert!((0..300).all(|_| !of(number::INVALID_FILE_POINTER, "77 is no open file")));
         assert!(of(number::INVALID_FILE_POINTER, "78 is no open file"));
         assert!((0..3).all(|_| of(number::WRITE_ERROR, "no space left")));
+        let many =
+            || (1000..1300).filter(|handle| of(number::INVALID_FILE_POINTER, &format!("{handle} is no open file")));
+        assert!(many().count() <= 64, "a program that uses a wrong handle each time is told some times");
+        assert_eq!(many().count(), 0, "and nothing new after that");
     }
 
     #[test]

@@ -21,6 +21,9 @@ mod output;
 mod reader;
 mod session;
 
+#[cfg(test)]
+pub(crate) use reader::{Following, open_reader};
+
 use crate::pointer;
 use failure::status;
 use std::ffi::{c_char, c_int, c_void};

@@ -6,6 +6,8 @@ use super::{
     CMemory, check_type, communicator, handle, memory_selection, numbers, place, pointer, status, take_back, text,
     wrong,
 };
+use crate::adios1::read::Layouts;
+use crate::collective::on_all_ranks;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_layout::Layout;
 use thalweg_reader::follow::{Follower, Next, Wait};
@@ -31,7 +34,7 @@ struct Open {
     attributes: HashMap<String, Box<KeptAttribute>>,
     names: Option<Names>,
     /// Noted and not yet performed.
-    later: Vec<Together>,
+    later: Vec<PendingReads>,
 }
 
 #[derive(Default)]
@@ -57,15 +60,15 @@ enum From {
     Index(Vec<u8>),
 }
 
-/// Requests that are carried out together, all of one look at the file.
-struct Together {
+/// Requests that one perform carries out, all of the same state of the file.
+struct PendingReads {
     batch: Batch,
     noted: Vec<Noted>,
 }
 
-impl Together {
-    fn of(reader: &Reader) -> Together {
-        Together { batch: reader.batch(), noted: Vec::new() }
+impl PendingReads {
+    fn of(reader: &Reader) -> PendingReads {
+        PendingReads { batch: reader.batch(), noted: Vec::new() }
     }
 
     /// Fills the memory of all of them.
@@ -189,7 +192,7 @@ impl Open {
     ///
     /// # Safety
     /// See [`crate::pointer`].
-    unsafe fn note(&mut self, request: &CRequest, to: &mut Together) -> Result<u64> {
+    unsafe fn note(&mut self, request: &CRequest, to: &mut PendingReads) -> Result<u64> {
         // SAFETY: from C.
         let (name, selection, memory) = unsafe {
             let name = text(request.name, "the variable's name")?;
@@ -217,7 +220,7 @@ impl Open {
     ///
     /// # Safety
     /// See [`crate::pointer`].
-    unsafe fn ready(&mut self, request: &CRequest, to: &mut Together) -> Result<()> {
+    unsafe fn ready(&mut self, request: &CRequest, to: &mut PendingReads) -> Result<()> {
         // SAFETY: from C.
         let needed = unsafe { self.note(request, to) }?;
         let Some(noted) = to.noted.last() else { return Ok(()) };
@@ -273,25 +276,32 @@ unsafe extern "C" fn thalweg_core_reader_open(
             let comm = communicator(table, comm)?;
             (comm, place(reader, "the place for the reader").and_then(|p| Ok((p, text(path, "the file's name")?))))
         };
-        let opened = asked.and_then(|(place, path)| Ok((place, Reader::open(layout()?, path)?)));
-        let (place, opened) = together(&*comm, opened, "open the file")?;
-        *place = Box::into_raw(Box::new(NativeReader(Mutex::new(Open::new(opened)))));
+        let (place, path) = apart(asked);
+        let opened = open_reader(&*comm, path, &layout)?;
+        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(Open::new(opened)))));
         Ok(())
     })
 }
 
-/// Collective: what this rank has, where all ranks have theirs.
-fn together<T>(comm: &dyn Communicator, own: Result<T>, doing: &str) -> Result<T> {
-    let (own, outcome) = match own {
-        Ok(own) => (Some(own), Ok(())),
-        Err(e) => (None, Err(if comm.size() > 1 { e.at_rank(comm.rank()) } else { e })),
-    };
-    if comm.size() > 1 {
-        agree(comm, outcome, doing, &[])?;
-    } else {
-        outcome?;
+/// Collective: opens a file on each rank.
+///
+/// # Errors
+/// As [`on_all_ranks`].
+pub(crate) fn open_reader(comm: &dyn Communicator, path: Result<&str>, layout: Layouts<'_>) -> Result<Reader> {
+    each(comm, "open the file", || Reader::open(layout()?, path?))
+}
+
+/// The place and the path; a mistake in either is an error of the path, which ranks agree on first.
+fn apart<P>(asked: Result<(P, &str)>) -> (Result<P>, Result<&str>) {
+    match asked {
+        Ok((place, path)) => (Ok(place), Ok(path)),
+        Err(e) => (Err(wrong("no place")), Err(e)),
     }
-    own.ok_or_else(|| wrong("nothing is open"))
+}
+
+/// [`on_all_ranks`]; errors of a program of one rank name no rank.
+fn each<T>(comm: &dyn Communicator, doing: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    if comm.size() == 1 { caught(doing, work) } else { on_all_ranks(comm, doing, work) }
 }
 
 /// # Safety
@@ -303,7 +313,7 @@ unsafe extern "C" fn thalweg_reader_open(reader: *mut *mut NativeReader, path: *
 }
 
 /// A file that is being written, and the ranks that follow it together.
-struct Following {
+pub(crate) struct Following {
     follower: Follower,
     comm: Box<dyn Communicator>,
 }
@@ -319,13 +329,33 @@ fn wait(seconds: f64) -> Result<Wait> {
 }
 
 impl Following {
-    /// Collective: all ranks go where rank 0 goes.
-    fn advance(&mut self, to_last: bool, wait: &Wait) -> Result<Next> {
+    /// Collective: opens a file on each rank.
+    ///
+    /// # Errors
+    /// As [`on_all_ranks`].
+    pub(crate) fn open(
+        comm: Box<dyn Communicator>,
+        path: Result<&str>,
+        wait: &Wait,
+        layout: Layouts<'_>,
+    ) -> Result<Following> {
+        let follower = each(&*comm, "follow the file", || Follower::open(layout()?, path?, wait))?;
+        Ok(Following { follower, comm })
+    }
+
+    /// Collective: all ranks go to the step that rank 0 goes to.
+    ///
+    /// # Errors
+    /// As [`on_all_ranks`].
+    pub(crate) fn advance(&mut self, to_last: bool, wait: &Wait) -> Result<Next> {
+        const DOING: &str = "follow the file";
         if self.comm.size() == 1 {
             return self.follower.advance(to_last, wait);
         }
-        let rank = self.comm.rank();
-        let first = if rank == 0 { self.follower.advance(to_last, wait).map(Some) } else { Ok(None) };
+        let first = match self.comm.rank() {
+            0 => caught(DOING, || self.follower.advance(to_last, wait)).map(Some),
+            _ => Ok(None),
+        };
         let (outcome, numbers) = match first {
             Ok(Some(Next::Step(step))) => (Ok(()), [1, step]),
             Ok(Some(Next::NotYet)) => (Ok(()), [2, 0]),
@@ -334,7 +364,7 @@ impl Following {
             Ok(None) => (Ok(()), [0, 0]),
             Err(e) => (Err(e), [0, 0]),
         };
-        let agreed = agree(&*self.comm, outcome, "follow the file", &numbers)?;
+        let agreed = agree(&*self.comm, outcome, DOING, &numbers)?;
         let step = match agreed[0] {
             1 => agreed[1],
             2 => return Ok(Next::NotYet),
@@ -343,15 +373,16 @@ impl Following {
         };
         // The step is in the file; this rank's node may see it a little later.
         let patience = Wait { timeout: Some(Duration::from_secs(60)), ..*wait };
-        let mut outcome = Ok(());
-        while outcome.is_ok() && self.follower.step() < step {
-            outcome = match self.follower.advance(false, &patience) {
-                Ok(Next::Step(_)) => Ok(()),
-                Ok(_) => Err(Error::new(ErrorKind::Timeout, "rank 0 sees a step that is not seen here").at_step(step)),
-                Err(e) => Err(e),
-            };
-        }
-        agree(&*self.comm, outcome, "follow the file", &[])?;
+        let follower = &mut self.follower;
+        on_all_ranks(&*self.comm, DOING, || {
+            while follower.step() < step {
+                let Next::Step(_) = follower.advance(false, &patience)? else {
+                    let what = "rank 0 sees a step that is not seen here";
+                    return Err(Error::new(ErrorKind::Timeout, what).at_step(step));
+                };
+            }
+            Ok(())
+        })?;
         Ok(Next::Step(step))
     }
 }
@@ -372,11 +403,15 @@ unsafe extern "C" fn thalweg_core_reader_follow(
             let comm = communicator(table, comm)?;
             (comm, place(reader, "the place for the reader").and_then(|p| Ok((p, text(path, "the file's name")?))))
         };
-        let opened = asked.and_then(|(place, path)| Ok((place, Follower::open(layout()?, path, &wait(timeout)?)?)));
-        let (place, follower) = together(&*comm, opened, "follow the file")?;
-        let mut open = Open::new(follower.reader().clone());
-        open.following = Some(Following { follower, comm });
-        *place = Box::into_raw(Box::new(NativeReader(Mutex::new(open))));
+        let (place, path) = apart(asked);
+        let (path, wait) = match wait(timeout) {
+            Ok(wait) => (path, wait),
+            Err(e) => (path.and(Err(e)), Wait::default()),
+        };
+        let following = Following::open(comm, path, &wait, &layout)?;
+        let mut open = Open::new(following.follower.reader().clone());
+        open.following = Some(following);
+        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(open))));
         Ok(())
     })
 }
@@ -408,8 +443,8 @@ unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last
                 Next::WriterDied => return no(ErrorKind::PeerLost, "the writer is gone without closing the file"),
             }
             // What is known of variables is of the steps before; what was noted stays so, of that look at the file.
-            if open.later.last().is_some_and(|t| !t.noted.is_empty()) {
-                open.later.push(Together::of(following.follower.reader()));
+            if open.later.last().is_some_and(|reads| !reads.noted.is_empty()) {
+                open.later.push(PendingReads::of(following.follower.reader()));
             } else {
                 open.later.clear();
             }
@@ -694,7 +729,7 @@ unsafe extern "C" fn thalweg_get_bytes(
         let bytes = pointer::out(bytes, "the place for the number of bytes")?;
         let request = handle(request, "request")?;
         with(reader, |open| {
-            let mut alone = Together::of(&open.reader);
+            let mut alone = PendingReads::of(&open.reader);
             *bytes = open.note(request, &mut alone)?;
             Ok(())
         })
@@ -709,7 +744,7 @@ unsafe extern "C" fn thalweg_get(reader: *const NativeReader, request: *const CR
     status(|| unsafe {
         let request = handle(request, "request")?;
         with(reader, |open| {
-            let mut alone = Together::of(&open.reader);
+            let mut alone = PendingReads::of(&open.reader);
             open.ready(request, &mut alone)?;
             alone.perform()
         })
@@ -741,11 +776,11 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
         let request = handle(request, "request")?;
         with(reader, |open| {
             // A request that is refused is not to be in the batch.
-            let mut alone = Together::of(&open.reader);
+            let mut alone = PendingReads::of(&open.reader);
             open.ready(request, &mut alone)?;
             let mut last = match open.later.pop() {
                 Some(last) => last,
-                None => Together::of(&open.reader),
+                None => PendingReads::of(&open.reader),
             };
             let noted = open.ready(request, &mut last);
             open.later.push(last);
@@ -760,6 +795,6 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
 unsafe extern "C" fn thalweg_perform(reader: *const NativeReader) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        with(reader, |open| std::mem::take(&mut open.later).into_iter().try_for_each(|together| together.perform()))
+        with(reader, |open| std::mem::take(&mut open.later).into_iter().try_for_each(|reads| reads.perform()))
     })
 }

@@ -1,4 +1,4 @@
-"""What can go wrong: one class per kind, all of them `thalweg.Error`.
+"""Exceptions: one class per kind of failure, all derived from `thalweg.Error`.
 
 Each is also the exception of Python's own that means the same (`NotFound` is a `KeyError`, `OutOfBounds` an `IndexError`),
 so code that knows nothing of Thalweg catches it too.
@@ -12,10 +12,10 @@ from typing import Any
 class Error(Exception):
     """A failure. Its text is what `thalweg` prints; the same facts are attributes, `None` where they are not known.
 
-    - `what`: what failed, without the place
+    - `what`: operation and cause, without the place
     - `rank`, `group`, `step`, `variable`, `file`, `byte`: the place
-    - `safe`: what is still safe after it
-    - `reported_by`: the rank that it happened on, where that is another one
+    - `safe`: data that are still intact
+    - `reported_by`: the rank that failed, if not this one
     """
 
     kind = "error"
@@ -48,7 +48,7 @@ def _again(kind: type[Error], message: str, facts: dict[str, Any]) -> Error:
 
 
 class Io(Error, OSError):
-    """Something failed below us that fits no other kind."""
+    """An I/O error of no other kind."""
 
     kind = "input/output error"
 
@@ -64,7 +64,7 @@ class FileNotFound(NotFound, FileNotFoundError):
 
 
 class AlreadyExists(Error, FileExistsError):
-    """It is there already and was not to be."""
+    """The name exists already."""
 
     kind = "exists already"
 
@@ -82,19 +82,19 @@ class NoSpace(Error, OSError):
 
 
 class NoMemory(Error, MemoryError):
-    """Memory, or the buffer limit, does not suffice."""
+    """Out of memory, or beyond the buffer limit."""
 
     kind = "out of buffer memory"
 
 
 class Corrupt(Error, ValueError):
-    """Bytes that should be something are not."""
+    """Invalid bytes in a file."""
 
     kind = "corrupt"
 
 
 class Torn(Error, EOFError):
-    """Bytes end in the middle of something; `thalweg recover` may help."""
+    """A file ends in the middle of a record or value; `thalweg recover` may help."""
 
     kind = "torn"
 
@@ -106,7 +106,7 @@ class OutOfBounds(Error, IndexError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """Well formed, but not what this store, method or build can do."""
+    """Valid, but not supported by this store, method or build."""
 
     kind = "not supported"
 
@@ -118,7 +118,7 @@ class Config(Error, ValueError):
 
 
 class InvalidArgument(Error, ValueError):
-    """A call was made with arguments or in an order that make no sense."""
+    """Invalid arguments, or calls in an invalid order."""
 
     kind = "invalid argument"
 
@@ -128,7 +128,7 @@ class WrongType(InvalidArgument, TypeError):
 
 
 class PeerLost(Error, ConnectionError):
-    """Another rank, or the writer that is followed, died or left."""
+    """Another rank, or the writer of a followed file, died or left."""
 
     kind = "a rank was lost"
 
@@ -140,13 +140,13 @@ class Timeout(Error, TimeoutError):
 
 
 class NotReady(Error, BlockingIOError):
-    """A reader asked for a step that has not come yet."""
+    """The step is not written yet."""
 
     kind = "not ready"
 
 
 class EndOfStream(Error, EOFError):
-    """No further step will come."""
+    """The file was closed for good: no further step."""
 
     kind = "end of stream"
 

@@ -102,13 +102,13 @@ class File(Mapping[str, Variable]):
 
     @property
     def status(self) -> Status:
-        """What the file says of itself."""
+        """Facts about the file."""
         return Status(self._reader.status())
 
     # Life.
 
     def close(self) -> None:
-        """Closes it; its variables can't be read any more. Done by `with`, or when nobody holds it."""
+        """Closes the file; later reads of its variables fail. Called by `with`, or with the last reference."""
         self._open = None
         self._variables.clear()
 
@@ -158,7 +158,7 @@ def open(path: str | os.PathLike[str], *, reads: str = "compared") -> File:
 
 
 class Status(dict[str, Any]):
-    """What a file says of itself: `status.steps`, or `status["steps"]` as in a dictionary."""
+    """Facts about a file: `status.steps`, or `status["steps"]` as in a dictionary."""
 
     #: Steps that can be read.
     steps: int
@@ -227,7 +227,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Step(Mapping[str, Any]):
-    """What was written in one step: scalars and texts as their values, arrays as `StepArray`, which read when sliced."""
+    """One step: scalars and texts as values, arrays as `StepArray`, which read when sliced."""
 
     def __init__(self, file: File, number: int) -> None:
         #: The file, as it was when this step was found.
@@ -312,7 +312,7 @@ class StepArray:
         return self.variable.block(number, self.position)
 
     def min(self) -> Any:
-        """Smallest finite value as recorded; no value is read. So are the others."""
+        """Smallest finite value, from recorded statistics, as `max`, `mean` and `std`; no value is read."""
         return self.variable.min(self.position)
 
     def max(self) -> Any:

@@ -1,6 +1,6 @@
 """Warnings of the library go to Python's ``logging``, logger ``thalweg``.
 
-They come through a thread of the library: a handler may be called while a call of Thalweg is under way. ``THALWEG_LOG`` says how
+A thread of the library delivers them: a handler may run during a call of Thalweg. ``THALWEG_LOG`` says how
 much the library tells at all (``off``, ``warn``, ``info``, ``debug``).
 """
 

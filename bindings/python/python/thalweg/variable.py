@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Characteristics:
-    """What the file has recorded about values, so that nobody needs to read them. `None`: not recorded.
+    """Recorded statistics of values, available without reading the values. `None`: not recorded.
 
     Not-a-number and infinities are left out of all but `elements`. Of complex values there is no smallest one, but
     smallest and largest `magnitude`, `real` and `imag`.
@@ -39,7 +39,7 @@ class Characteristics:
 
 
 class Block:
-    """A variable's box from one rank in one step. Sliceable like an array; its values are read when they are asked for."""
+    """A variable's box from one rank in one step. Sliceable like an array; values are read when sliced."""
 
     def __init__(self, variable: Variable, facts: _core.BlockFacts) -> None:
         self._variable = variable
@@ -210,7 +210,7 @@ class Variable:
         return [Block(self, facts) for facts in found]
 
     def block(self, number: int, position: int = -1) -> Block:
-        """One block at a position of the step axis, by its number: how local arrays are read."""
+        """One block at a position of the step axis, by its number; local arrays are read this way."""
         step = self._step(position)
         reader = self._file._reader
         count = reader.block_count(self.name, step)
@@ -220,7 +220,7 @@ class Variable:
         return Block(self, facts)
 
     def characteristics(self, position: int | None = None) -> Characteristics:
-        """What is recorded about the values of one step, or of all. No value is read."""
+        """Recorded statistics of one step, or of all. No value is read."""
         first, end = (0, 2**64 - 1) if position is None else (self._step(position), self._step(position) + 1)
         facts = self._file._reader.summary(self.name, first, end)
         return Characteristics(**{f.name: getattr(facts, f.name) for f in dataclasses.fields(Characteristics)})

@@ -62,7 +62,7 @@ class Session:
 
     @contextmanager
     def calculation(self) -> Iterator[None]:
-        """While the program computes: methods that go on working hear of it, and profiles show it. Not collective."""
+        """Marks a calculation phase, for methods that work in the background and for profiles. Not collective."""
         self._session.begin_calculation()
         try:
             yield
@@ -70,11 +70,11 @@ class Session:
             self._session.end_calculation()
 
     def end_iteration(self) -> None:
-        """The program has ended an iteration: as `calculation`."""
+        """Marks the end of an iteration, as `calculation`. Not collective."""
         self._session.end_iteration()
 
     def close(self) -> None:
-        """Collective: closes all files for good, with a full index and a mark that no step will come."""
+        """Collective: closes all files for good, with a full index and the mark of a finished file."""
         if not self._closed:
             self._closed = True
             self._leave.detach()
@@ -90,13 +90,13 @@ class Session:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Not collective, as other ranks may not come here: files get the full index of the steps that were closed."""
+        """Files get a full index of the closed steps. Not collective, as other ranks may not call it."""
         self._closed = True
         self._leave()
 
 
 def _leave(session: _core.Session, outputs: set[_core.Output], process: int) -> None:
-    """What is left to do for a session that was not closed. A child made by fork leaves the files of its parent alone."""
+    """Finishes the files of an open session. A child of fork does not touch its parent's files."""
     if os.getpid() != process:
         return
     for output in outputs:
@@ -202,7 +202,7 @@ class Writer:
         self._waiting.append(full)
 
     def close(self) -> None:
-        """Collective: closes the file for good: readers that follow learn that no step will come."""
+        """Collective: closes the file for good; followers then see the end of the stream."""
         if self._closed:
             return
         if self._step is not None and not self._step.closed:
@@ -413,7 +413,7 @@ class StepWriter:
             pass  # the exception that is on its way says why
 
     def _drop(self) -> None:
-        """Gives it up, without a word to other ranks."""
+        """Drops the step without communication."""
         if not self.closed:
             self.closed = True
             self._writer._owner._open.discard(self._output)

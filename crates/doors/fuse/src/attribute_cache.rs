@@ -1,43 +1,43 @@
-//! Attributes of folders, held where the kernel does not: it forgets them with every name that is made there, and asks again before
-//! the next one. On stores that are far this would cost more than the file itself.
+//! Cache of directory attributes. The kernel drops a directory's attributes at every entry made in it and requests them again before the
+//! next one; on far stores these requests would cost more than the file itself.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | how long | as names and attributes hold in the kernel (`--timeout`), from when the layout was asked |
-//! | a file is made or removed there through this mount | the folder's times become the file's, or this machine's; the rest stays |
-//! | anything else is done in it or to it through this mount | the layout is asked again |
-//! | others change it | seen when the time is over |
-//! | asked while something is done | an answer that may be older than that is not held |
-//! | files of this machine | are asked each time, which costs nothing |
+//! | lifetime | that of names and attributes in the kernel (`--timeout`), from the request to the layout |
+//! | a file made or removed through this mount | the directory's times become the file's, or this machine's; the other attributes stay |
+//! | any other change through this mount | the entry is invalid; the layout is asked again |
+//! | a change by another process | visible after the lifetime |
+//! | a request during a change | an answer that may be older than the change is not cached |
+//! | files of this machine | not cached: requests are cheap |
 //!
-//! Pure: nothing is asked of a layout here.
+//! Pure: makes no calls on a layout.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_layout::Attributes;
 
-/// A store's clock may be so far behind ours, also on one machine: the kernel stamps files by one that ticks so slowly.
+/// How far a store's clock may be behind ours, even on one machine: the kernel's clock for file times has this resolution.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The attributes that are held. See the module's page.
+/// The cache. See the module's page.
 pub struct AttributeCache {
     timeout: Duration,
     known: HashMap<u64, Known>,
-    /// Counts what was asked and done, so that each can be told to be before or after another.
+    /// Counts requests and changes, which orders them.
     turn: u64,
 }
 
 #[derive(Default)]
 struct Known {
-    /// What was told, and until when it holds.
+    /// The attributes, and when they expire.
     told: Option<(Attributes, Instant)>,
-    /// When something was done there last that only the layout can tell the outcome of.
+    /// Time of the last operation whose effect on the attributes only the layout knows.
     changed: u64,
-    /// When a file was made or removed there last, and the time of that.
+    /// Order and time of the last file made or removed in the directory.
     touched: Option<(u64, SystemTime)>,
 }
 
-/// A question to the layout that is on its way.
+/// A request to the layout in progress.
 #[derive(Debug, Clone, Copy)]
 pub struct AttributeRequest {
     turn: u64,
@@ -45,7 +45,7 @@ pub struct AttributeRequest {
 }
 
 impl AttributeCache {
-    /// - `timeout`: how long attributes are held; zero holds none.
+    /// - `timeout`: lifetime of entries; zero caches none.
     pub fn new(timeout: Duration) -> AttributeCache {
         AttributeCache { timeout, known: HashMap::new(), turn: 0 }
     }
@@ -55,19 +55,19 @@ impl AttributeCache {
         self.turn
     }
 
-    /// A folder's attributes, and how much longer they hold.
+    /// A directory's cached attributes, and their remaining lifetime.
     pub fn get(&self, ino: u64, now: Instant) -> Option<(Attributes, Duration)> {
         let (about, until) = self.known.get(&ino)?.told.as_ref()?;
         let left = until.saturating_duration_since(now);
         (!left.is_zero()).then(|| (about.clone(), left))
     }
 
-    /// Before the layout is asked for a folder's attributes.
+    /// Call before a request to the layout for a directory's attributes.
     pub fn ask(&mut self, now: Instant) -> AttributeRequest {
         AttributeRequest { turn: self.next(), at: now }
     }
 
-    /// What the layout answered; returns what is to be told.
+    /// Call with the layout's answer; returns the attributes to report.
     pub fn answer(&mut self, ino: u64, asked: AttributeRequest, mut about: Attributes) -> Attributes {
         let known = self.known.entry(ino).or_default();
         if let Some((turn, time)) = known.touched {
@@ -82,11 +82,11 @@ impl AttributeCache {
         about
     }
 
-    /// A file was made in a folder, or removed from it, at this time.
+    /// Call after a file was made in a directory, or removed from it, at this time.
     pub fn touched(&mut self, ino: u64, time: SystemTime) {
         let turn = self.next();
         let known = self.known.entry(ino).or_default();
-        // Of two threads the later one may come first.
+        // Two threads may report in the reverse order.
         let time = known.touched.map_or(time, |(_, before)| before.max(time));
         known.touched = Some((turn, time));
         if let Some((about, _)) = &mut known.told {
@@ -94,13 +94,13 @@ impl AttributeCache {
         }
     }
 
-    /// Something else was done to a folder or in it.
+    /// Call after any other change to a directory.
     pub fn changed(&mut self, ino: u64) {
         let changed = self.next();
         self.known.insert(ino, Known { told: None, changed, touched: None });
     }
 
-    /// The kernel does not know the folder any more.
+    /// Call when the kernel has forgotten the directory.
     pub fn forget(&mut self, ino: u64) {
         self.known.remove(&ino);
     }

@@ -1,73 +1,68 @@
-//! What each call of the kernel does, in terms of numbers, names and the layout.
+//! Implements the kernel's requests with inode numbers, names and the layout.
 //!
-//! A call takes the lock on names for reading while it uses one, and those that take names away for writing: so a call under a
-//! name never meets another file there. Reading and writing of open files takes no lock that all share.
+//! A request holds the lock on names for reading while it uses a name; removals and renames hold the lock for writing, so that a name
+//! always means the same file within a request. Reads and writes of open files take no shared lock.
 
 use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
 use crate::nodes::{Nodes, Number, ROOT, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};
-use fuser::{Errno, FileAttr, FileType, INodeNo};
+use fuser::{Errno, FileAttr};
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_layout::errno::{self, PosixCall};
-use thalweg_layout::{Attributes, Change, Kind, Layout, SetXattr, Space, WriterId};
+use thalweg_layout::{Attributes, Change, Kind, Layout, Space, WriterId};
+use thalweg_types::Error;
 use thalweg_types::mutex::{Mutex, RwLock};
-use thalweg_types::{Error, ErrorKind};
 
+mod attributes;
 mod files;
 mod list;
 mod locks;
 mod make;
 #[cfg(test)]
 mod rename_ahead;
+#[cfg(test)]
+mod tests;
+mod xattrs;
 
+pub use attributes::now;
+use attributes::{SGID, SUID, kind};
 use files::Shared;
 use list::Listed;
 pub use locks::LockRequest;
 use locks::Locks;
+pub use xattrs::{ERRORS, PROCESS};
 
 pub type Result<T> = std::result::Result<T, Errno>;
-
-/// The extended attribute of the root that tells the number of the process that serves it; shown to nobody who does not ask.
-pub const PROCESS: &str = "user.thalweg.process";
-
-/// The extended attribute of the root that tells of the errors since the mount: their number, the time of the last in seconds since
-/// 1970, the file that they are written to, the last; a line each.
-pub const ERRORS: &str = "user.thalweg.errors";
 
 const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
 const O_SYNC: i32 = rustix::fs::OFlags::DSYNC.bits() as i32;
-const SUID: u32 = 0o4000;
-const SGID: u32 = 0o2000;
-
-/// Who asks.
+/// The user of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// A name that was found or made.
+/// A directory entry that was found or made.
 pub struct Entry {
     pub attributes: FileAttr,
     pub generation: u64,
 }
 
-/// A mount, as the kernel sees it.
+/// A mount as seen by the kernel.
 pub struct Door {
     layout: Arc<dyn Layout>,
     pub settings: Settings,
-    /// Files are files of this machine.
+    /// The layout's files are files of this machine.
     plain: bool,
-    /// All handles are one writer's: layouts keep the order of its calls.
+    /// One writer for all handles, so that layouts keep the order of calls.
     writer: WriterId,
     nodes: Mutex<Nodes>,
     names: RwLock<()>,
@@ -77,15 +72,15 @@ pub struct Door {
     helpers: Helpers,
     held: Mutex<AttributeCache>,
     shared: Mutex<HashMap<u64, Shared>>,
-    /// Attributes of what has no name any more.
+    /// Attributes of removed files that are still open.
     nameless: Mutex<HashMap<u64, Attributes>>,
-    /// Times that programs or the kernel set where the layout keeps none; as long as the kernel knows the file.
+    /// Times set by programs or the kernel, for layouts that store none; until the kernel forgets the inode.
     times: Mutex<HashMap<u64, Change>>,
     pub passthrough: AtomicBool,
-    /// The kernel drops its pages of what is written past them.
+    /// The kernel invalidates cached pages of direct writes.
     pub drops_what_is_written: AtomicBool,
     locks: Locks,
-    /// The first failure to let others see what programs wrote that no program was told of.
+    /// The first publish error that was not reported to any program.
     unpublished: Mutex<Option<Error>>,
     started: SystemTime,
     uid: u32,
@@ -104,7 +99,7 @@ fn number_of(call: PosixCall) -> impl Fn(Error) -> Errno {
     }
 }
 
-/// Bytes of the longest name, whatever lies below.
+/// Bytes of the longest name on any layout.
 const LONGEST_NAME: usize = 255;
 
 fn text(name: &OsStr) -> Result<&str> {
@@ -114,7 +109,7 @@ fn text(name: &OsStr) -> Result<&str> {
     }
 }
 
-/// Names that are looked for and are no text are not there.
+/// A name for a lookup: a name that is not UTF-8 does not exist.
 fn sought(name: &OsStr) -> Result<&str> {
     text(name).map_err(|e| if e == Errno::EILSEQ { Errno::ENOENT } else { e })
 }
@@ -172,75 +167,10 @@ impl Door {
         self.nodes().below(folder, name).ok_or(Errno::ENOENT)
     }
 
-    fn about(&self, path: &str) -> thalweg_types::Result<Attributes> {
-        match self.layout.attributes(path) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => {}
-            other => return other,
-        }
-        let about = self.layout.stat(path)?;
-        let (kind, mode) = if about.is_folder { (Kind::Folder, 0o755) } else { (Kind::File, 0o644) };
-        Ok(Attributes {
-            kind,
-            length: about.length,
-            mode,
-            uid: self.uid,
-            gid: self.gid,
-            atime: self.started,
-            mtime: self.started,
-            ctime: self.started,
-            links: 1,
-            identity: about.identity,
-        })
-    }
-
-    /// As [`Door::about`], of what has a number; and how long it holds. With the lock on names held.
-    fn about_known(&self, ino: u64, path: &str) -> thalweg_types::Result<(Attributes, Duration)> {
-        if !self.nodes().is_folder(ino) {
-            return Ok((self.about(path)?, self.settings.timeout));
-        }
-        let now = Instant::now();
-        let mut held = self.held.lock();
-        if let Some(known) = held.get(ino, now) {
-            return Ok(known);
-        }
-        let asked = held.ask(now);
-        drop(held);
-        let about = self.about(path)?;
-        Ok((self.held.lock().answer(ino, asked, about), self.settings.timeout))
-    }
-
-    /// Something was done to what has this number, or in it, that may change its attributes as a folder.
-    fn changed(&self, ino: u64) {
-        if self.nodes().is_folder(ino) {
-            self.held.lock().changed(ino);
-        }
-    }
-
     fn entry(&self, folder: u64, name: &str, about: &Attributes) -> Entry {
         let seen = Seen { identity: about.identity, kind: about.kind, links: about.links };
         let Number { ino, generation } = self.nodes().found(folder, name, seen);
         Entry { attributes: self.shown(ino, about), generation }
-    }
-
-    fn shown(&self, ino: u64, about: &Attributes) -> FileAttr {
-        let kept = self.times.lock().get(&ino).copied().unwrap_or_default();
-        FileAttr {
-            ino: INodeNo(ino),
-            size: about.length,
-            blocks: about.length.div_ceil(512),
-            atime: kept.atime.unwrap_or(about.atime),
-            mtime: kept.mtime.unwrap_or(about.mtime),
-            ctime: about.ctime,
-            crtime: about.ctime,
-            kind: kind(about.kind),
-            perm: (about.mode & 0o7777) as u16,
-            nlink: u32::try_from(about.links).unwrap_or(u32::MAX),
-            uid: about.uid,
-            gid: about.gid,
-            rdev: 0,
-            blksize: if self.plain { 4096 } else { 128 << 10 },
-            flags: 0,
-        }
     }
 
     pub fn lookup(&self, folder: u64, name: &OsStr) -> Result<Entry> {
@@ -251,7 +181,7 @@ impl Door {
         Ok(self.found(folder, name, asked, about))
     }
 
-    /// A name that was looked at, which the kernel now knows once more.
+    /// The entry of a lookup; the kernel's lookup count of the inode rises by one.
     fn found(
         &self,
         folder: u64,
@@ -280,158 +210,15 @@ impl Door {
         }
     }
 
-    /// Attributes, and how long they hold.
-    pub fn attributes(&self, ino: u64) -> Result<(FileAttr, Duration)> {
-        let _names = self.use_names();
-        let path = self.nodes().path(ino);
-        let (about, holds) = match path {
-            Some(path) => self.about_known(ino, &path).map_err(number)?,
-            None => (self.about_nameless(ino)?, self.settings.timeout),
-        };
-        Ok((self.shown(ino, &about), holds))
-    }
-
-    fn about_or_nameless(&self, ino: u64, path: Option<&str>) -> Result<Attributes> {
-        match path {
-            Some(path) => self.about(path).map_err(number),
-            None => self.about_nameless(ino),
-        }
-    }
-
-    fn about_nameless(&self, ino: u64) -> Result<Attributes> {
-        let shared = self.shared.lock();
-        let (file, handles) =
-            shared.get(&ino).map(|shared| (shared.file.clone(), shared.handles.clone())).unwrap_or_default();
-        drop(shared);
-        let mut about = self.nameless.lock().get(&ino).cloned().ok_or(Errno::ENOENT)?;
-        if let Some(now) = file.and_then(|file| file.metadata().ok()) {
-            about.length = now.len();
-            (about.mode, about.uid, about.gid) = (now.mode() & 0o7777, now.uid(), now.gid());
-            (about.atime, about.mtime) = (now.accessed().unwrap_or(about.atime), now.modified().unwrap_or(about.mtime));
-            about.ctime = since_1970(now.ctime(), now.ctime_nsec()).unwrap_or(about.ctime);
-            about.links = now.nlink();
-            return Ok(about);
-        }
-        for handle in handles.iter().filter_map(|fh| self.handle(*fh).ok()) {
-            if let Ok(length) = handle.length() {
-                about.length = length;
-                break;
-            }
-        }
-        Ok(about)
-    }
-
-    /// Changes attributes; `length` through a handle where there is one.
-    pub fn change(
-        &self,
-        ino: u64,
-        change: Change,
-        length: Option<u64>,
-        fh: Option<u64>,
-        asker: Asker,
-    ) -> Result<FileAttr> {
-        let _names = self.use_names();
-        let path = self.nodes().path(ino);
-        if let Some(length) = length {
-            self.cut(ino, path.as_deref(), length, fh)?;
-            if asker.uid != 0 {
-                self.drop_privilege(ino)?;
-            }
-        }
-        if change != Change::default() {
-            // A change of owner alone takes bits of the mode.
-            let change = match (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
-                true => without_privilege(change, &self.about_or_nameless(ino, path.as_deref())?),
-                false => change,
-            };
-            match &path {
-                Some(path) => match self.layout.set_attributes(path, &change) {
-                    Err(e) if e.kind() == ErrorKind::Unsupported && is_times(&change) => self.keep_times(ino, &change),
-                    other => other.map_err(number)?,
-                },
-                None => self.change_nameless(ino, &change)?,
-            }
-            self.changed(ino);
-        }
-        Ok(self.shown(ino, &self.about_or_nameless(ino, path.as_deref())?))
-    }
-
-    fn keep_times(&self, ino: u64, change: &Change) {
-        let mut all = self.times.lock();
-        let kept = all.entry(ino).or_default();
-        kept.atime = change.atime.or(kept.atime);
-        kept.mtime = change.mtime.or(kept.mtime);
-    }
-
-    fn change_nameless(&self, ino: u64, change: &Change) -> Result<()> {
-        let file = self.shared.lock().get(&ino).and_then(|shared| shared.file.clone());
-        if let Some(file) = file {
-            // Its name in the system that leads to the file, not to a link.
-            let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-            let io = |e: std::io::Error| Errno::from_i32(e.raw_os_error().unwrap_or(Errno::EIO.code()));
-            if change.uid.is_some() || change.gid.is_some() {
-                std::os::unix::fs::fchown(&*file, change.uid, change.gid).map_err(io)?;
-            }
-            if let Some(mode) = change.mode {
-                let mode = std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777);
-                std::fs::set_permissions(&name, mode).map_err(io)?;
-            }
-            let mut times = std::fs::FileTimes::new();
-            if let Some(atime) = change.atime {
-                times = times.set_accessed(atime);
-            }
-            if let Some(mtime) = change.mtime {
-                times = times.set_modified(mtime);
-            }
-            if change.atime.is_some() || change.mtime.is_some() {
-                file.set_times(times).map_err(io)?;
-            }
-            return Ok(());
-        }
-        let mut nameless = self.nameless.lock();
-        let about = nameless.get_mut(&ino).ok_or(Errno::ENOENT)?;
-        about.mode = change.mode.unwrap_or(about.mode);
-        about.uid = change.uid.unwrap_or(about.uid);
-        about.gid = change.gid.unwrap_or(about.gid);
-        about.atime = change.atime.unwrap_or(about.atime);
-        about.mtime = change.mtime.unwrap_or(about.mtime);
-        about.ctime = now();
-        Ok(())
-    }
-
-    fn cut(&self, ino: u64, path: Option<&str>, length: u64, fh: Option<u64>) -> Result<()> {
-        if let Some(handle) = fh.and_then(|fh| self.handle(fh).ok()).filter(|handle| handle.writes()) {
-            return handle.truncate(length).map_err(number);
-        }
-        if let Some(path) = path {
-            return self.layout.truncate(path, length).map_err(number);
-        }
-        let handles = self.shared.lock().get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
-        let writes = handles.iter().filter_map(|fh| self.handle(*fh).ok()).find(|handle| handle.writes());
-        writes.ok_or(Errno::ESTALE)?.truncate(length).map_err(number)
-    }
-
-    /// A file that was written by who must not keep its special bits loses them.
-    fn drop_privilege(&self, ino: u64) -> Result<()> {
-        let Some(path) = self.nodes().path(ino) else { return Ok(()) };
-        let about = self.about(&path).map_err(number)?;
-        let mode = unprivileged(about.mode);
-        if about.kind == Kind::File && mode != about.mode {
-            let change = Change { mode: Some(mode), ..Change::default() };
-            self.layout.set_attributes(&path, &change).map_err(number)?;
-        }
-        Ok(())
-    }
-
     pub fn read_link(&self, ino: u64) -> Result<String> {
         let _names = self.use_names();
         self.layout.read_link(&self.path(ino)?).map_err(number_of(PosixCall::ReadLink))
     }
 
-    /// What may be asked of a file later that loses this name.
+    /// Attributes of a file before one of its names is removed, for later requests on its open handles.
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
-        // Of a file that nobody has open, nothing will be asked: nor is the store.
+        // A file that is not open gets no later requests: the store is not asked.
         let asked_later = self.nodes().is_folder(ino) || self.shared.lock().contains_key(&ino);
         let about = asked_later.then(|| self.about(path).ok()).flatten()?;
         Some((ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
@@ -469,7 +256,7 @@ impl Door {
 
     pub fn rename(&self, folder: u64, name: &OsStr, to_folder: u64, to: &OsStr, replace: bool) -> Result<()> {
         let (name, to) = (sought(name)?, text(to)?);
-        // Bytes that have to be copied are, before other names wait. Whatever goes wrong is told by the rename itself.
+        // Bytes are copied before the lock on names is taken for writing. Errors are reported by the rename itself.
         if let (Ok(from), Ok(new)) = (self.below(folder, name), self.below(to_folder, to)) {
             let _ = self.layout.prepare_rename(&from, &new);
         }
@@ -510,61 +297,15 @@ impl Door {
         self.layout.space(&self.path(ino).ok()?).ok()
     }
 
-    pub fn xattr(&self, ino: u64, key: &OsStr) -> Result<Vec<u8>> {
-        let key = sought(key).map_err(|_| Errno::ENODATA)?;
-        if ino == ROOT && key == PROCESS {
-            return Ok(std::process::id().to_string().into_bytes());
-        }
-        if ino == ROOT && key == ERRORS {
-            return Ok(crate::errors::so_far().to_string().into_bytes());
-        }
-        not_of_the_system(key)?;
-        let _names = self.use_names();
-        let path = self.path(ino).map_err(|_| Errno::ENODATA)?;
-        self.layout.xattr_get(&path, key).map_err(number)?.ok_or(Errno::ENODATA)
-    }
-
-    pub fn set_xattr(&self, ino: u64, key: &OsStr, value: &[u8], how: SetXattr) -> Result<()> {
-        let key = text(key)?;
-        not_of_the_system(key)?;
-        let _names = self.use_names();
-        let path = self.path(ino)?;
-        self.layout.xattr_set(&path, key, value, how).map_err(xattr_number)?;
-        self.changed(ino);
-        Ok(())
-    }
-
-    pub fn xattrs(&self, ino: u64) -> Result<Vec<u8>> {
-        let _names = self.use_names();
-        let Ok(path) = self.path(ino) else { return Ok(Vec::new()) };
-        match self.layout.xattr_list(&path) {
-            Ok(keys) => {
-                let keys = keys.iter().filter(|key| not_of_the_system(key).is_ok());
-                Ok(keys.flat_map(|key| key.bytes().chain([0])).collect())
-            }
-            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
-            Err(e) => Err(number(e)),
-        }
-    }
-
-    pub fn remove_xattr(&self, ino: u64, key: &OsStr) -> Result<()> {
-        let key = text(key)?;
-        not_of_the_system(key)?;
-        let _names = self.use_names();
-        self.layout.xattr_remove(&self.path(ino)?, key).map_err(xattr_number)?;
-        self.changed(ino);
-        Ok(())
-    }
-
     pub fn timeout(&self) -> Duration {
         self.settings.timeout
     }
 
-    /// What the kernel is told of a handle.
+    /// Flags of a handle for the kernel.
     pub fn flags(&self, ino: u64, writing: bool) -> fuser::FopenFlags {
         use fuser::FopenFlags as F;
         let mut flags = F::empty();
-        // Nothing is to be done at a close, not even to give up locks: those of a handle that reads end with it.
+        // A close has nothing to do, not even to release locks: locks of a read-only handle end at `release`.
         let only_ends = match writing {
             true => self.plain && !self.settings.locks,
             false => !self.settings.locks || !self.locks.any(ino),
@@ -577,11 +318,10 @@ impl Door {
         flags
     }
 
-    /// What the kernel is told besides of a handle of a file that it does not read and write itself.
+    /// More flags for a handle without passthrough: write-only handles bypass the kernel's page cache.
     ///
-    /// Who only writes gains nothing by the kernel's pages: bytes that go past them are copied once less, and the kernel does not ask
-    /// for an attribute before the first write. It drops what it keeps of these bytes for others. Files of this machine are
-    /// passed through as a rule, and all handles of a file must be alike.
+    /// Direct writes save one copy, and the kernel requests no attribute before the first write; it invalidates cached pages of the
+    /// written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
     ///
     /// - `flags`: of the open.
     pub fn way(&self, flags: i32) -> fuser::FopenFlags {
@@ -591,245 +331,5 @@ impl Door {
             true => fuser::FopenFlags::FOPEN_DIRECT_IO,
             false => fuser::FopenFlags::empty(),
         }
-    }
-}
-
-/// Attributes of the system are lists of who may do what: the kernel, which decides by modes here, would not look at them.
-fn not_of_the_system(key: &str) -> Result<()> {
-    let known = ["user.", "trusted.", "security."].iter().any(|space| key.starts_with(space));
-    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
-}
-
-/// The file is there: what is not found is the attribute.
-fn xattr_number(error: Error) -> Errno {
-    match number(error) {
-        Errno::ENOENT => Errno::ENODATA,
-        other => other,
-    }
-}
-
-fn kind(kind: Kind) -> FileType {
-    match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Folder => FileType::Directory,
-        Kind::Link => FileType::Symlink,
-    }
-}
-
-fn since_1970(seconds: i64, nanoseconds: i64) -> Option<SystemTime> {
-    UNIX_EPOCH.checked_add(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?))
-}
-
-/// As the kernel stamps files: later calls never have earlier times.
-pub fn now() -> SystemTime {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    since_1970(time.tv_sec, time.tv_nsec).unwrap_or_else(SystemTime::now)
-}
-
-/// Whether times alone are to be changed.
-fn is_times(change: &Change) -> bool {
-    change.mode.is_none() && change.uid.is_none() && change.gid.is_none()
-}
-
-/// A mode without what a program's owner lends it; a group that may not execute has SGID for another purpose.
-fn unprivileged(mode: u32) -> u32 {
-    let mode = mode & !SUID;
-    if mode & 0o010 != 0 { mode & !SGID } else { mode }
-}
-
-/// A change of owner takes the special bits of a file, unless the mode is set at once.
-fn without_privilege(change: Change, about: &Attributes) -> Change {
-    let owner = change.uid.is_some() || change.gid.is_some();
-    let mode = unprivileged(about.mode);
-    match owner && change.mode.is_none() && about.kind == Kind::File && mode != about.mode {
-        true => Change { mode: Some(mode), ..change },
-        false => change,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsString;
-    use thalweg_layout::{Direct, SmallFile};
-    use thalweg_store::wrap::Counting;
-    use thalweg_store::wrap::counting::Counts;
-    use thalweg_store::{Memory, Posix, Store};
-
-    const ASKER: Asker = Asker { uid: 0, gid: 0 };
-
-    /// What the kernel asks for one `open(O_CREAT)`, write and `close`; after each, it asks for the folder again.
-    fn make(door: &Door, folder: u64, name: &str) -> Entry {
-        let name = OsString::from(name);
-        door.attributes(folder).unwrap();
-        assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
-        let (entry, fh) = door.create(folder, &name, 0o644, 0, ASKER).unwrap();
-        door.write(fh, 0, &[7; 1000], 0, false).unwrap();
-        door.flush(fh, 0).unwrap();
-        door.release(fh).unwrap();
-        entry
-    }
-
-    fn door(store: Arc<dyn Store>, timeout: Duration) -> (Door, u64) {
-        let layout: Arc<dyn Layout> = Arc::new(SmallFile::new(store, Default::default()).unwrap());
-        let door = Door::new(layout.clone(), Settings { timeout, ..Settings::of(&*layout, true) });
-        let folder = door.make_folder(ROOT, "d".as_ref(), 0o755, ASKER).unwrap().attributes.ino.0;
-        (door, folder)
-    }
-
-    #[test]
-    fn files_made_and_removed_one_after_the_other_are_no_operations_on_names() {
-        let below = tempfile::tempdir().unwrap();
-        let counting = Arc::new(Counting::new(Arc::new(Posix::at(below.path()).unwrap())));
-        let (door, folder) = door(counting.clone(), Duration::from_secs(3600));
-        make(&door, folder, "first");
-        counting.take();
-        for number in 0..300 {
-            make(&door, folder, &format!("file.{number}"));
-        }
-        few_names(&counting.take().total());
-        assert_eq!(door.layout.list("d").unwrap().len(), 301);
-        counting.take();
-        for number in 0..300 {
-            let name = OsString::from(format!("file.{number}"));
-            door.attributes(folder).unwrap();
-            let ino = door.lookup(folder, &name).unwrap().attributes.ino.0;
-            door.remove(folder, &name).unwrap();
-            door.forget(ino, 2);
-        }
-        few_names(&counting.take().total());
-        assert_eq!(door.layout.list("d").unwrap().len(), 1);
-    }
-
-    fn few_names(total: &Counts) {
-        let on_names = total.opens_for_writing
-            + total.opens_for_reading
-            + total.stats
-            + total.lists
-            + total.renames
-            + total.removes
-            + total.folders_made
-            + total.folder_syncs
-            + total.attributes
-            + total.failed;
-        assert!(on_names <= 10, "{on_names} for 300 files: {total:?}");
-    }
-
-    #[test]
-    fn a_folder_that_is_opened_is_listed_once_and_again_when_a_program_begins_again() {
-        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-        let layout: Arc<dyn Layout> = Arc::new(Direct::new(counting.clone()).unwrap());
-        let door = Door::new(layout.clone(), Settings::of(&*layout, true));
-        make(&door, ROOT, "one");
-        counting.take();
-        let fh = door.open_folder(ROOT).unwrap();
-        assert_eq!(door.names(ROOT, fh, true).unwrap().len(), 1);
-        assert_eq!(door.names(ROOT, fh, false).unwrap().len(), 1);
-        assert_eq!(counting.take().total().lists, 1);
-        make(&door, ROOT, "two");
-        assert_eq!(door.names(ROOT, fh, false).unwrap().len(), 1, "it goes on with what it has");
-        assert_eq!(door.names(ROOT, fh, true).unwrap().len(), 2, "rewound");
-        door.release_folder(fh);
-        assert_eq!(door.names(ROOT, fh, true).err(), Some(Errno::EBADF));
-    }
-
-    #[test]
-    fn who_only_reads_is_not_waited_for_at_a_close_and_who_only_writes_goes_past_the_kernels_pages() {
-        use fuser::FopenFlags as F;
-        let below = tempfile::tempdir().unwrap();
-        let (read, write, both) = (0, 1, 2);
-        let (packed, _) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(1));
-        assert_eq!(packed.flags(7, false), F::FOPEN_NOFLUSH);
-        assert_eq!(packed.flags(7, true), F::empty(), "what was written is published");
-        assert_eq!(packed.way(write), F::empty(), "this kernel would keep old bytes");
-        packed.drops_what_is_written.store(true, Ordering::Relaxed);
-        assert_eq!([read, write, both].map(|how| packed.way(how)), [F::empty(), F::FOPEN_DIRECT_IO, F::empty()]);
-        let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(below.path()).unwrap())).unwrap());
-        let plain = Door::new(layout.clone(), Settings::of(&*layout, true));
-        plain.drops_what_is_written.store(true, Ordering::Relaxed);
-        assert_eq!(
-            (plain.flags(7, false), plain.flags(7, true)),
-            (F::FOPEN_NOFLUSH, F::empty()),
-            "locks end at closes"
-        );
-        assert_eq!(plain.way(write), F::empty(), "all handles of a file are alike");
-    }
-
-    #[test]
-    fn attributes_of_a_folder_follow_what_is_done_to_it_here_at_once_and_what_others_do_in_time() {
-        let below = tempfile::tempdir().unwrap();
-        let store: Arc<dyn Store> = Arc::new(Counting::new(Arc::new(Posix::at(below.path()).unwrap())));
-        let (door, folder) = door(store.clone(), Duration::from_millis(300));
-        let now = |door: &Door| door.attributes(folder).unwrap().0;
-        let before = now(&door);
-        std::thread::sleep(Duration::from_millis(30));
-        make(&door, folder, "f");
-        let after = now(&door);
-        assert!(after.mtime > before.mtime && after.ctime > before.ctime, "a file was made");
-        let mode = |mode| Change { mode: Some(mode), ..Change::default() };
-        assert_eq!(door.change(folder, mode(0o700), None, None, ASKER).unwrap().perm, 0o700);
-        assert_eq!(now(&door).perm, 0o700);
-        door.make_folder(folder, "deep".as_ref(), 0o755, ASKER).unwrap();
-        assert_eq!(now(&door).nlink, store.attributes("d").unwrap().links as u32);
-        let group = door.change(folder, Change { gid: Some(7), ..mode(0o2770) }, None, None, ASKER).unwrap();
-        assert_eq!((group.gid, group.perm), (7, 0o2770));
-        assert_eq!(make(&door, folder, "inherits").attributes.gid, 7);
-        // Another process.
-        store.set_attributes("d", &mode(0o711)).unwrap();
-        let began = Instant::now();
-        while now(&door).perm != 0o711 {
-            assert!(began.elapsed() < Duration::from_secs(20), "it is not seen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        door.rename(ROOT, "d".as_ref(), ROOT, "e".as_ref(), true).unwrap();
-        assert_eq!(now(&door).perm, 0o711);
-        door.remove(folder, "f".as_ref()).unwrap();
-        assert_eq!(door.lookup(folder, "f".as_ref()).err(), Some(Errno::ENOENT));
-    }
-
-    #[test]
-    fn a_list_tells_of_a_folder_what_a_look_at_it_tells() {
-        let below = tempfile::tempdir().unwrap();
-        let (door, folder) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(3600));
-        make(&door, folder, "one");
-        std::thread::sleep(Duration::from_millis(50));
-        // Of which the folder below tells nothing.
-        make(&door, folder, "two");
-        let times = |about: FileAttr| (about.mtime, about.ctime);
-        let held = times(door.attributes(folder).unwrap().0);
-        let told = times(door.lookup(ROOT, "d".as_ref()).unwrap().attributes);
-        // The file's times were held for the folder, which a filesystem stamps a moment later.
-        let later = told.0.duration_since(held.0).unwrap();
-        assert!(later < Duration::from_millis(20), "{later:?}");
-        let (fh, mut listed) = (door.open_folder(ROOT).unwrap(), Vec::new());
-        Arc::new(door).list_plus(ROOT, fh, &Arc::new(vec!["d".to_string()]), 0, &mut |at, entry| {
-            listed.push((at, times(entry.attributes)));
-            false
-        });
-        assert_eq!(listed, [(0, told)]);
-    }
-
-    #[test]
-    fn a_new_owner_takes_the_special_bits_of_programs_alone() {
-        let about = |kind, mode| Attributes {
-            kind,
-            length: 0,
-            mode,
-            uid: 0,
-            gid: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            links: 1,
-            identity: 0,
-        };
-        let chown = Change { uid: Some(7), ..Change::default() };
-        let mode = |kind, mode| without_privilege(chown, &about(kind, mode)).mode;
-        assert_eq!(mode(Kind::File, 0o6755), Some(0o755));
-        assert_eq!(mode(Kind::File, 0o2644), None, "no program: a lock is meant");
-        assert_eq!(mode(Kind::File, 0o755), None);
-        assert_eq!(mode(Kind::Folder, 0o2755), None);
-        let both = Change { mode: Some(0o4755), ..chown };
-        assert_eq!(without_privilege(both, &about(Kind::File, 0o6755)).mode, Some(0o4755));
     }
 }

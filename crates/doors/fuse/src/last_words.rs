@@ -1,10 +1,9 @@
-//! What a process that serves a mount leaves beside its log, for who unmounts: the mount itself cannot be asked once that process
-//! has ended, nor how it ended.
+//! Exit status of the FUSE server, kept beside its log: `thalweg unmount` reads it after the server has ended.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mount-PID.at` | the mount point; locked as long as the process lives. Removed at its end, but where that went wrong or never came: then by who unmounts, or mounts there again |
-//! | `mount-PID.unpublished` | what it could not publish, or why it ended; removed by who was told |
+//! | `mount-PID.at` | the mount point; locked while the server lives. Removed by the server if it ends well, else by the next `unmount` or `mount` at this mount point |
+//! | `mount-PID.unpublished` | bytes that could not be published, or why the server failed; removed by the `unmount` that reports it |
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -17,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The ending of the file with the mount point.
+/// Extension of the file with the mount point.
 const AT: &str = "at";
 
-/// The file for what could not be published, beside a log.
+/// The file for publish errors, beside a log.
 pub fn unpublished(log: &Path) -> PathBuf {
     log.with_extension("unpublished")
 }
 
-/// A mount point by the name it has without asking the mount: that may be dead.
+/// The absolute path of a mount point, found without a request to the mount, whose server may be dead.
 fn named(point: &Path) -> io::Result<PathBuf> {
     let point = std::path::absolute(point)?;
     match (point.parent().map(fs::canonicalize), point.file_name()) {
@@ -34,7 +33,7 @@ fn named(point: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Says which process serves a mount, as long as it lives.
+/// Registration of this process as the server of a mount, held while the process lives.
 pub struct Serving {
     path: PathBuf,
     file: File,
@@ -43,13 +42,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The process whose log this is serves a mount at `point`.
+    /// Registers the process with this log as the server of the mount at `point`.
     ///
     /// # Errors
     /// What the system says.
     pub fn begin(log: &Path, point: &Path) -> io::Result<Serving> {
         let path = log.with_extension(AT);
-        // Another process that had this number was killed, or one that had served this mount.
+        // Left behind by a killed process with the same PID, or by a killed server of this mount.
         let _ = fs::remove_file(&path);
         let folder = log.parent().unwrap_or(Path::new("."));
         while let Some(known) = Known::of(folder, point).filter(Known::has_ended) {
@@ -61,7 +60,7 @@ impl Serving {
         Ok(Serving { path, file, log: log.to_path_buf(), told: Cell::new(false) })
     }
 
-    /// The process ends, and not well.
+    /// Records that the server failed.
     ///
     /// # Errors
     /// What the system says.
@@ -69,7 +68,7 @@ impl Serving {
         let path = unpublished(&self.log);
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        // Who unmounts finds it by the mount point.
+        // `unmount` finds the record by the mount point.
         self.told.set(true);
         writeln!(file, "{why}")
     }
@@ -84,14 +83,14 @@ impl Drop for Serving {
     }
 }
 
-/// A process that serves a mount, or did.
+/// The current or last server of a mount.
 pub struct Known {
     path: PathBuf,
     file: File,
 }
 
 impl Known {
-    /// Of whom `folder`, where logs are, says that it serves the mount at `point`: who lives, else who was killed.
+    /// Finds the server of the mount at `point` in `folder`, where logs are: a living process first, else a killed one.
     pub fn of(folder: &Path, point: &Path) -> Option<Known> {
         let point = named(point).ok()?;
         let mut known = None;
@@ -116,10 +115,10 @@ impl Known {
         flock(&self.file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
     }
 
-    /// Waits until the process has ended, and tells what it said.
+    /// Waits until the process has ended and returns its exit status.
     ///
     /// # Errors
-    /// What it said; `Timeout`.
+    /// The error that the server recorded; `Timeout`.
     pub fn hear(&self, point: &Path, limit: Duration) -> Result<()> {
         let started = Instant::now();
         while !self.has_ended() {
@@ -134,7 +133,7 @@ impl Known {
     }
 }
 
-/// What a process could not publish stands beside its log, until somebody was told.
+/// Publish errors of a server, kept until an `unmount` has reported them.
 pub fn last_words(log: &Path, point: &Path) -> Result<()> {
     let path = unpublished(log);
     let Ok(what) = fs::read_to_string(&path) else { return Ok(()) };
@@ -158,14 +157,14 @@ mod tests {
         assert_eq!(known.hear(&point, Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
         serving.say(&Error::new(ErrorKind::Io, "the store is gone")).unwrap();
         drop(serving);
-        // Also who asks only now.
+        // A later `unmount` finds the record, too.
         drop(known);
         let known = Known::of(folder.path(), &point).unwrap();
         let told = known.hear(&point, Duration::ZERO).unwrap_err().to_string();
         assert!(told.contains("the store is gone"), "{told}");
         known.hear(&point, Duration::ZERO).unwrap();
         assert!(Known::of(folder.path(), &point).is_none());
-        // What nobody asked for is not told of the next mount there.
+        // Unreported errors do not carry over to the next mount at this point.
         for why in ["first", "second"] {
             Serving::begin(&log, &point).unwrap().say(&Error::new(ErrorKind::Io, why)).unwrap();
         }

@@ -1,7 +1,7 @@
 //! A file that a program has open: from `open` to `release`.
 //!
-//! `flush`, which the kernel sends at every `close(2)`, lets others see what was written: so the program is told of failures, and
-//! others see the file when `close` returns.
+//! `flush`, which the kernel sends at every `close(2)`, publishes written bytes: `close` reports failures, and the bytes are visible to
+//! other processes when `close` returns.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -14,11 +14,11 @@ use thalweg_types::mutex::{Mutex, RwLock};
 
 /// A handle.
 pub struct Open {
-    /// The file's number.
+    /// The file's inode number.
     pub ino: u64,
     file: RwLock<Option<OpenFile>>,
     dirty: AtomicBool,
-    /// Held by who publishes: a publish that finds nothing to do has waited for the one that does it.
+    /// Held during a publish, so that a concurrent publish returns only after this one.
     publishing: Mutex<()>,
 }
 
@@ -35,7 +35,7 @@ impl Open {
         }
     }
 
-    /// Of one that is closed meanwhile there is nothing to do: its close has done it.
+    /// Runs `call` on the open file; on a closed handle nothing is left to do.
     fn while_open(&self, call: impl FnOnce(&OpenFile) -> Result<()>) -> Result<()> {
         match &*self.file.read() {
             Some(file) => call(file),
@@ -43,22 +43,22 @@ impl Open {
         }
     }
 
-    /// Bytes now.
+    /// The file's current length.
     pub fn length(&self) -> Result<u64> {
         self.with(OpenFile::length)
     }
 
-    /// Another descriptor of the file of this machine below, where this is open for writing and there is one.
+    /// Duplicates the descriptor of the underlying file, if the handle is open for writing and the file is one of this machine.
     pub fn file(&self) -> Option<File> {
         self.with(|file| Ok(file.file().and_then(|file| file.try_clone().ok()))).ok().flatten()
     }
 
-    /// Whether it can write.
+    /// Whether the handle allows writes.
     pub fn writes(&self) -> bool {
         self.with(|file| Ok(file.access().write)).unwrap_or(false)
     }
 
-    /// Reads at an offset as much as there is.
+    /// Reads at an offset, up to the end of the file.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.with(|file| file.read_at(offset, out))
     }
@@ -69,39 +69,39 @@ impl Open {
         self.with(|file| file.write_at(offset, &[IoSlice::new(bytes)]))
     }
 
-    /// Cuts or extends.
+    /// Truncates or extends the file.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.dirty.store(true, Ordering::Release);
         self.with(|file| file.truncate(length))
     }
 
-    /// Makes what was written durable.
+    /// Flushes written bytes to the device.
     pub fn sync(&self) -> Result<()> {
         self.with(OpenFile::sync)
     }
 
-    /// Lets others see what was written. They do when it returns, whoever published it.
+    /// Publishes written bytes. When this returns, they are visible to other processes, also if a concurrent call published them.
     pub fn publish(&self) -> Result<()> {
         let _one = self.publishing.lock();
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        // What another was told of is told to the next one, too.
+        // A failure is reported to every caller until a publish succeeds.
         self.while_open(OpenFile::publish).inspect_err(|_| self.dirty.store(true, Ordering::Release))
     }
 
-    /// Looks at what others closed or synced.
+    /// Refreshes the view: bytes that others closed or synced become visible.
     pub fn refresh(&self) -> Result<()> {
         self.while_open(|file| match file.access().write {
-            // So that what is written from now on comes behind what others wrote.
+            // Later writes are then ordered after the writes of others.
             true => file.publish(),
             false => file.refresh(),
         })
     }
 
-    /// Closes all these handles and opens them again: of a file that shows what others wrote in no other way.
+    /// Closes and reopens handles, for layouts that show writes of others only to a new handle.
     pub fn renew(handles: &[Arc<Open>], open: impl Fn(Access) -> Result<OpenFile>) -> Result<()> {
-        // Whoever uses one waits.
+        // Concurrent calls on these handles wait.
         let mut all: Vec<_> = handles.iter().map(|handle| handle.file.write()).collect();
         let accesses: Vec<_> = all.iter().map(|file| file.as_ref().map(|file| file.access().again())).collect();
         for file in all.iter_mut() {
@@ -113,9 +113,9 @@ impl Open {
         Ok(())
     }
 
-    /// Ends it.
+    /// Closes the handle.
     pub fn close(&self) -> Result<()> {
-        // Who publishes meanwhile waits: others see it all when that returns.
+        // A concurrent publish waits for this close, which publishes everything.
         let mut file = self.file.write();
         file.take().map_or(Ok(()), OpenFile::close)
     }

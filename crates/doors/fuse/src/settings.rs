@@ -1,39 +1,39 @@
-//! How a mount is held: what the kernel keeps, and for how long.
+//! Settings of a mount: what the kernel caches, and for how long.
 
 use std::time::Duration;
 use thalweg_layout::Layout;
 
-/// What the kernel keeps of a file's bytes.
+/// What the kernel caches of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// What was read, until the file is opened again; writes go through at once.
+    /// Read bytes, until the file is opened again; writes go to the layout immediately.
     Through,
-    /// What was read and written, until it is synced, closed or needed elsewhere. Others than this mount must not write.
+    /// Read and written bytes, until a sync, a close or eviction. Nothing but this mount may write.
     Writeback,
-    /// The kernel reads and writes the file below itself.
+    /// Passthrough: the kernel reads and writes the underlying file itself.
     Passthrough,
 }
 
-/// How a mount is held.
+/// Settings of a mount.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the kernel keeps.
+    /// What the kernel caches.
     pub cache: Cache,
-    /// How long names and attributes hold in the kernel.
+    /// How long the kernel caches names and attributes.
     pub timeout: Duration,
-    /// Threads that answer the kernel.
+    /// Threads that serve the kernel's requests.
     pub threads: usize,
-    /// What `df` and `mount` show.
+    /// The name in `df` and `mount`.
     pub name: String,
-    /// Other users may come in: what modes and owners allow them.
+    /// Other users have access, as modes and owners allow.
     pub others: bool,
-    /// Locks are taken where other doors and machines meet them; otherwise the kernel keeps those of this mount.
+    /// Locks are shared with other doors and machines; else the kernel keeps them within this mount.
     pub locks: bool,
 }
 
 impl Settings {
-    /// What suits a layout: passthrough where its files are files of this machine and the process is root, writeback for
-    /// memory of this process alone, which nobody else can write, else `Through`.
+    /// The defaults for a layout: passthrough if its files are files of this machine and the process is root, writeback for memory of
+    /// this process, which no other process can write, else `Through`.
     pub fn of(layout: &dyn Layout, root: bool) -> Settings {
         let about = layout.describe();
         let cache = match () {

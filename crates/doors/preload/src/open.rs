@@ -1,9 +1,9 @@
-//! What a placeholder stands for: a file or folder that is open, its handle of the layout, the turns at its offset.
+//! Open files and folders behind placeholders: the layout's handle, and the lock on the offset.
 
 use crate::border::{Fail, Outcome, tell};
 use crate::lock::Companion;
 use crate::placeholder::{self, Kind, Told};
-use crate::world::{Located, Place, World, current_world};
+use crate::world::{Followed, Located, Place, World, current_world};
 use libc::{c_int, mode_t};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -17,22 +17,22 @@ use thalweg_open_file::{Access, OpenFile, about};
 use thalweg_types::ErrorKind;
 use thalweg_types::mutex::Mutex;
 
-/// A file or folder that is open in this process, whatever the number of its descriptors.
+/// An open file or folder of this process, with one or more descriptors.
 pub struct Open {
     pub mount: usize,
     pub access: Access,
     what: What,
     /// Name in the layout and absolute path; both follow renames.
     names: Mutex<(String, String)>,
-    /// Its name is gone.
+    /// The file was removed.
     gone: AtomicBool,
-    /// Another process shares the description: a child of this one, or who started it.
+    /// A child or the parent process shares the description.
     pub shared: AtomicBool,
-    /// The number of a failure to let others see what was written that no call has told yet; 0 for none.
+    /// `errno` of a failed publish that no call has reported; 0: none.
     pub failed: AtomicI32,
-    /// One call at a time moves the offset.
+    /// Held by the call that moves the offset.
     turn: Mutex<()>,
-    /// What locks are taken on, once there was one.
+    /// The lock object, after the first lock.
     pub lock: Mutex<Option<Arc<Companion>>>,
 }
 
@@ -56,7 +56,7 @@ impl Open {
         }
     }
 
-    /// What another program opened.
+    /// A file that the previous program opened before `exec`.
     pub fn inherited(world: &World, told: &Told) -> Option<Open> {
         let Located::Ours(place) = world.locate(libc::AT_FDCWD, told.path.as_bytes()) else { return None };
         let what = if told.kind == Kind::Folder { What::Folder } else { What::File(Mutex::new(None)) };
@@ -65,7 +65,7 @@ impl Open {
         Some(open)
     }
 
-    /// The same for a child of `fork`, which opens it again when it uses it.
+    /// The entry for a child of `fork`, which reopens the file at its first use.
     pub fn for_child(&self) -> Open {
         self.shared.store(true, Ordering::Relaxed);
         let what = if self.is_folder() { What::Folder } else { What::File(Mutex::new(None)) };
@@ -86,7 +86,7 @@ impl Open {
         matches!(self.what, What::Folder)
     }
 
-    /// Whether its name is gone.
+    /// Whether the file was removed.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
@@ -96,13 +96,13 @@ impl Open {
         self.names().1.clone()
     }
 
-    /// Where its name leads now.
+    /// The current name and path.
     pub fn place(&self) -> Place {
         let (name, path) = self.names().clone();
         Place { mount: self.mount, name, path }
     }
 
-    /// Whether it has this name, or one below.
+    /// Whether the file has this name or lies below it.
     pub fn lies_below(&self, name: &str) -> bool {
         let names = self.names();
         !self.gone.load(Ordering::Relaxed) && crate::paths::under(name.as_bytes(), names.0.as_bytes())
@@ -115,7 +115,7 @@ impl Open {
         }
     }
 
-    /// The layout's handle; opened again where another process opened it first.
+    /// The layout's handle, opened at the first use if another process opened the file.
     pub fn file(&self) -> Outcome<Arc<OpenFile>> {
         let mut handle = self.handle()?;
         if let Some(file) = &*handle {
@@ -138,7 +138,7 @@ impl Open {
         Ok(handle.insert(file).clone())
     }
 
-    /// In a child of `fork`, of what the parent had open: a thread that the child does not have may be making it.
+    /// The lock object of a parent's entry, in a child of `fork`. `None` if a thread of the parent was creating it.
     pub fn companion_in_child(&self) -> Option<Arc<Companion>> {
         self.lock.try_lock().and_then(|known| known.clone())
     }
@@ -155,7 +155,7 @@ impl Open {
         self.shared.load(Ordering::Relaxed)
     }
 
-    /// The file, with what those wrote who share the description.
+    /// The file, refreshed with writes of processes that share the description.
     fn caught_up(&self) -> Outcome<Arc<OpenFile>> {
         let file = self.file()?;
         if !self.is_shared() || !self.access.write {
@@ -170,7 +170,7 @@ impl Open {
         self.file()
     }
 
-    /// Looks at what others closed or synced: after a lock was taken, and at a sync.
+    /// Refreshes the view, after a lock was taken and at a sync: bytes that others closed or synced become visible.
     pub fn see_others(&self) -> Outcome<()> {
         if self.is_folder() || self.gone.load(Ordering::Relaxed) {
             return Ok(());
@@ -183,12 +183,12 @@ impl Open {
         if let Some(file) = known.filter(|file| !file.access().write) {
             file.refresh()?;
         }
-        // Handles that write do so behind what others wrote only once each of them has looked.
+        // A write handle orders its writes after those of others only after its own refresh.
         let world = current_world().ok_or(Fail(libc::EBADF))?;
         world.open_below(&self.place()).iter().try_for_each(|open| open.publish())
     }
 
-    /// At a sync: of a file that is kept as a whole. Others see at a sync by themselves.
+    /// Completes a sync on layouts that store a file as a whole; other layouts publish at a sync themselves.
     fn synced(&self) -> Outcome<()> {
         let known = self.handle()?.clone();
         match known.is_some_and(|file| is_whole(&file)) && !self.gone.load(Ordering::Relaxed) {
@@ -197,7 +197,7 @@ impl Open {
         }
     }
 
-    /// Whether a failure to let others see the file is none: another process removed it, as `close` of a removed file is none.
+    /// Whether a publish failed because another process removed the file, which is no error.
     fn is_removed(&self) -> bool {
         let Some(world) = current_world() else { return false };
         let place = self.place();
@@ -214,7 +214,7 @@ impl Open {
         }
     }
 
-    /// Gives up all handles of the file: as long as one is open, others of this process get the bytes that it has.
+    /// Closes all layout handles of the file: while one is open, new handles of this process see its bytes.
     fn settle_all_of_it(&self) -> Outcome<()> {
         let world = current_world().ok_or(Fail(libc::EBADF))?;
         for open in world.open_below(&self.place()) {
@@ -247,7 +247,7 @@ impl Open {
         read_pieces(&*self.caught_up()?, at, pieces)
     }
 
-    /// Whether every write goes behind the end: a flag of the description, which those who share it share.
+    /// Whether `O_APPEND` is set, a flag of the shared description.
     fn appends(&self, fd: RawFd) -> Outcome<bool> {
         Ok(rustix::fs::fcntl_getfl(borrow(fd))?.contains(OFlags::APPEND))
     }
@@ -270,7 +270,7 @@ impl Open {
             self.write_through()?;
             return Ok(total);
         }
-        // The room is taken first: others who share the offset write behind it.
+        // The offset moves first: processes that share it write after this range.
         let end = placeholder::seek(borrow(fd), SeekFrom::Current(total as i64)).map_err(|e| match e {
             Errno::OVERFLOW | Errno::INVAL => Errno::FBIG,
             other => other,
@@ -305,7 +305,7 @@ impl Open {
         Ok(total)
     }
 
-    /// After a write: with `O_SYNC` it returns once the bytes are safe.
+    /// Completes a write: with `O_SYNC` it is flushed before the call returns.
     fn write_through(&self) -> Outcome<()> {
         if self.access.sync { self.sync() } else { Ok(()) }
     }
@@ -329,7 +329,7 @@ impl Open {
         Ok(end)
     }
 
-    /// The file, before bytes of it are written: one that is kept as a whole is written as a whole.
+    /// The file for a write; refreshed first on layouts that store a shared file as a whole.
     fn to_write(&self) -> Outcome<Arc<OpenFile>> {
         let file = self.file()?;
         match self.is_shared() && is_whole(&file) {
@@ -361,7 +361,7 @@ impl Open {
             libc::SEEK_SET => to,
             libc::SEEK_CUR => return back(placeholder::seek(borrow(fd), SeekFrom::Current(to))),
             libc::SEEK_END => from_end(&*self.caught_up()?)?.checked_add(to).ok_or(Errno::OVERFLOW)?,
-            // One run of bytes up to the end, as a filesystem may say that knows no holes.
+            // The file is reported as one extent of data, as by filesystems without holes.
             libc::SEEK_DATA | libc::SEEK_HOLE => {
                 let end = from_end(&*self.caught_up()?)?;
                 match to {
@@ -386,7 +386,7 @@ impl Open {
         }
     }
 
-    /// To be told before its name is removed or given to another.
+    /// Call before the file is unlinked or its name replaced.
     pub fn unlinked(&self) {
         if let Ok(file) = self.file() {
             file.unlinked();
@@ -394,7 +394,7 @@ impl Open {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// To be told after a rename of it, or of a folder above.
+    /// Call after a rename of the file or of a folder above.
     pub fn renamed(&self, from: &Place, to: &Place) {
         let mut names = self.names();
         let rest = names.0[from.name.len()..].to_string();
@@ -407,7 +407,7 @@ impl Open {
         }
     }
 
-    /// Lets others see what was written. Nothing is opened for it.
+    /// Publishes written bytes; does not open a handle.
     pub fn publish(&self) -> Outcome<()> {
         let file = self.handle().ok().and_then(|handle| handle.clone());
         match file {
@@ -416,7 +416,7 @@ impl Open {
         }
     }
 
-    /// Gives the layout's handle up; it is opened again where it is used after all.
+    /// Closes the layout's handle; the next use reopens it.
     pub fn settle(&self) -> Outcome<()> {
         if self.is_folder() || self.gone.load(Ordering::Relaxed) {
             return Ok(());
@@ -425,7 +425,7 @@ impl Open {
         self.unless_removed(close(file))
     }
 
-    /// Ends it, with its last descriptor.
+    /// Closes the file, after its last descriptor.
     pub fn close(self) -> Outcome<()> {
         match self.is_folder() {
             true => Ok(()),
@@ -441,12 +441,12 @@ impl Open {
     }
 }
 
-/// Whether its layout keeps the file as a whole, the last to close winning, so that open files do not see other processes'.
+/// Whether the layout stores the file as a whole (the last close wins), so that open files do not see writes of other processes.
 fn is_whole(file: &OpenFile) -> bool {
     file.name().is_some_and(|name| file.layout().keeps_whole(&name))
 }
 
-/// Closes a handle, unless another thread is about to use it: then that one's drop does, and what was written by now is published.
+/// Closes a handle. If another thread is using it, written bytes are published and that thread's drop closes the handle.
 fn close(file: Option<Arc<OpenFile>>) -> Outcome<()> {
     let Some(file) = file else { return Ok(()) };
     match Arc::try_unwrap(file) {
@@ -456,7 +456,7 @@ fn close(file: Option<Arc<OpenFile>>) -> Outcome<()> {
     }
 }
 
-/// Ends what a descriptor stood for, where it was the last.
+/// Closes an open file if this was its last descriptor.
 pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
     match open.and_then(Arc::into_inner) {
         Some(open) => open.close(),
@@ -464,20 +464,23 @@ pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
     }
 }
 
-/// As [`drop_one`], for a call that cannot tell a failure (`dup2`, `close_range`): the process says that bytes are lost, and exits with
-/// no success.
-pub fn drop_unheard(open: Option<Arc<Open>>) {
-    let path = open.as_ref().map(|open| open.path());
-    if let (Err(fail), Some(path)) = (drop_one(open), path) {
-        unheard(&path, fail);
+/// [`drop_one`] for `close`, `dup2` and `close_range`. Programs may ignore the result of `close`, and the other two report no failure:
+/// if written bytes are lost, a line on standard error says so, and the process does not exit with 0.
+///
+/// # Errors
+/// As [`Open::close`].
+pub fn drop_last(open: Option<Arc<Open>>) -> Outcome<()> {
+    let written = open.as_ref().filter(|open| open.access.write).map(|open| open.path());
+    let outcome = drop_one(open);
+    if let (Err(fail), Some(path)) = (outcome, written) {
+        tell_loss(&path, fail);
+        thalweg_exit_status::record_loss();
     }
+    outcome
 }
 
-/// Bytes of a file are lost, and no call of the program tells.
-pub fn unheard(path: &str, Fail(number): Fail) {
-    let why = std::io::Error::from_raw_os_error(number);
-    tell(&format!("{path}: what was written is lost: {why}"));
-    thalweg_exit_status::record_loss();
+fn tell_loss(path: &str, Fail(number): Fail) {
+    tell(&format!("{path}: written bytes are lost: {}", std::io::Error::from_raw_os_error(number)));
 }
 
 fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
@@ -498,33 +501,26 @@ pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// `open` of a path under a mount; follows links that lead out of it.
+/// `open` of a path under a mount; symbolic links may lead out of the mount.
 pub fn open(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
-    let mut place = place.clone();
-    for _ in 0..40 {
-        let failed = match open_here(world, &place, flags, mode) {
-            Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
-            outcome => return outcome,
-        };
-        if flags & libc::O_NOFOLLOW != 0 && failed.0 == libc::ELOOP {
-            return Err(failed);
-        }
-        match world.through_links(&place)? {
-            Some(Located::Ours(leads)) if leads.path != place.path => place = leads,
-            Some(Located::Elsewhere(path)) => {
-                let fd = rustix::fs::open(&*path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
-                return Ok(fd.into_raw_fd());
-            }
-            _ => return Err(failed),
+    let ends_at_link = |fail: &Fail| flags & libc::O_NOFOLLOW != 0 && fail.0 == libc::ELOOP;
+    let opened = world.follow(place, |place| match open_here(world, place, flags, mode) {
+        Err(fail) if ends_at_link(&fail) => Ok(Err(fail)),
+        outcome => outcome.map(Ok),
+    })?;
+    match opened {
+        Followed::Here(outcome) => outcome,
+        Followed::Outside(path) => {
+            let fd = rustix::fs::open(&*path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
+            Ok(fd.into_raw_fd())
         }
     }
-    Err(Errno::LOOP.into())
 }
 
 fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     if let Some(plain) = world.plain(place)? {
-        // The file below may be that which a link leads to.
+        // The underlying file may be the target of a link.
         let stays =
             flags & libc::O_NOFOLLOW != 0 || flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
         if stays && place.layout(world)?.attributes(&place.name).is_ok_and(|about| about.kind == LayoutKind::Link) {
@@ -567,7 +563,7 @@ fn hand_out(world: &World, told: &Told, open: Open, close_on_exec: bool) -> Outc
     let fd = placeholder::make(told, close_on_exec)?;
     match crate::table::insert(world, fd, Arc::new(open)) {
         Ok(before) => {
-            // Closed behind our back, by a call that no hook sees.
+            // The descriptor was closed by a call that is not hooked.
             drop_one(before)?;
             Ok(fd)
         }
@@ -584,7 +580,7 @@ pub fn close_raw(fd: RawFd) {
     unsafe { rustix::io::close(fd) };
 }
 
-/// Opens the file that a layout lays under a name; `None` for a folder, which is never handed out.
+/// Opens the underlying file of a name; `None` for a folder, whose descriptor programs never get.
 fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>> {
     let fd = rustix::fs::open(path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
@@ -593,14 +589,14 @@ fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>>
     Ok(if is_folder { None } else { Some(fd.into_raw_fd()) })
 }
 
-/// Open files of a process that writes, for those who must see what was written: [`Open::publish`] of each.
+/// Calls [`Open::publish`] on all open files.
 ///
-/// A failure is told on standard error alone: the bytes stay with the handle, whose `fsync` or `close` says what became of them.
+/// A failure is one line on standard error: the handle keeps the bytes, and its `fsync` or `close` reports the outcome.
 pub fn publish_all(world: &World) {
     let _ = each(world, Open::publish);
 }
 
-/// Gives up all locks, at the end: the last who leaves a lock object removes it.
+/// Releases all locks at exit; the last user of a lock object removes it.
 pub fn unlock_all(world: &World) {
     let _ = each(world, |open| {
         drop(open.lock.lock().take());
@@ -608,10 +604,10 @@ pub fn unlock_all(world: &World) {
     });
 }
 
-/// The logs of this process end: others get the room that they hold.
+/// Ends this process's logs and returns their reserved space.
 ///
 /// # Errors
-/// The first failure; each is told on standard error, and all logs are tried.
+/// The first failure, after all logs were tried; each failure is a line on standard error.
 pub fn end_logs(world: &World) -> Outcome<()> {
     let mut outcome = Ok(());
     for mounted in &*world.mounts {
@@ -641,10 +637,9 @@ fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) -> Outcome<()> {
         table.all().cloned().collect()
     };
     for open in all {
-        if let Err(Fail(number)) = what(&open) {
-            let why = std::io::Error::from_raw_os_error(number);
-            tell(&format!("{}: what was written is lost: {why}", open.path()));
-            outcome = outcome.and(Err(Fail(number)));
+        if let Err(fail) = what(&open) {
+            tell_loss(&open.path(), fail);
+            outcome = outcome.and(Err(fail));
         }
     }
     outcome

@@ -2,32 +2,32 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | what     | a memory file (`memfd_create`) whose contents tell what is open, sealed, then opened again for writing only |
-//! | why      | its offset is kept by the kernel, so that `dup`, `fork` and `exec` share it, as they do `O_APPEND`; it outlives `exec` |
-//! | a call that gets around the hooks | fails: reads with `EBADF`, writes and maps with `EPERM`. Nothing is ever read as empty or written into nowhere |
-//! | found again | after `exec`, by the name that `/proc/self/fd` shows |
+//! | form     | a sealed memory file (`memfd_create`) whose contents describe the open file, reopened for writing only |
+//! | purpose  | the kernel keeps the offset and `O_APPEND`, shared over `dup`, `fork` and `exec` |
+//! | system calls that bypass the hooks | fail: reads with `EBADF`, writes and maps with `EPERM`, so that no bytes are lost silently |
+//! | after `exec` | found by the name in `/proc/self/fd` |
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use thalweg_open_file::Access;
 
-/// What begins the name of each placeholder.
+/// Prefix of each placeholder's name.
 const NAME: &str = "thalweg:";
 const FIRST_LINE: &str = "thalweg placeholder 1";
-/// Longest description that is believed.
+/// Longest valid description.
 const LONGEST: usize = 16 << 10;
 
-/// What a placeholder stands for.
+/// Kind of object behind a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     File,
     Folder,
-    /// The current folder of a process, for the program that it becomes.
+    /// The current folder, passed on to the next program at `exec`.
     Current,
 }
 
-/// What a placeholder's contents say.
+/// The decoded contents of a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub kind: Kind,
@@ -74,7 +74,7 @@ impl Told {
 
 /// Makes a placeholder, at the lowest free descriptor.
 pub fn make(told: &Told, close_on_exec: bool) -> Result<RawFd, Errno> {
-    // The name shows people what is open; only its beginning means something.
+    // The name is for people; only its prefix is read.
     let last = told.path.rsplit('/').next().unwrap_or_default();
     let mut shown = format!("{NAME}{last}");
     shown.truncate((0..=200).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0));
@@ -97,7 +97,7 @@ pub fn make(told: &Told, close_on_exec: bool) -> Result<RawFd, Errno> {
     Ok(first.into_raw_fd())
 }
 
-/// What a descriptor stands for, if it is a placeholder.
+/// The contents of a descriptor's placeholder; `None` for other descriptors.
 pub fn look(fd: RawFd) -> Option<Told> {
     let at = format!("/proc/self/fd/{fd}");
     let link = rustix::fs::readlink(&*at, Vec::new()).ok()?;
@@ -128,7 +128,7 @@ pub fn descriptors() -> Vec<RawFd> {
     all
 }
 
-/// The offset, which all who share the placeholder share.
+/// The offset, shared by all users of the placeholder.
 pub fn offset(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     rustix::fs::seek(fd, SeekFrom::Current(0))
 }

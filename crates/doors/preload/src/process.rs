@@ -6,7 +6,7 @@
 //! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
 //! | `exec` | before: handles are given up and logs end; the program finds the placeholders. Where that fails, so does `exec` |
 //! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather and through the daemon |
-//! | an end that fails, a `dup2` or `close_range` over a file that cannot be closed | bytes that the program was told are written may be lost: a process that would exit with 0 exits with 1 |
+//! | a `close`, `dup2`, `close_range` or an end of the process that fails for a file it wrote | accepted bytes may be lost: a line on standard error, and a process that would exit with 0 exits with 1, as programs may ignore the result of `close` |
 #![allow(unsafe_code)] // handlers that the C library calls
 
 use crate::border::{Fail, Inside, Outcome};

@@ -51,6 +51,9 @@ enum Current {
     Ours { path: String, fd: RawFd },
 }
 
+/// Symbolic links followed in one path, as Linux does.
+const MOST_LINKS: usize = 40;
+
 const UNKNOWN: u8 = 0;
 /// No relative path without `..` leads to a mount.
 const FAR: u8 = 1;
@@ -86,6 +89,14 @@ pub enum Located {
     Elsewhere(CString),
     Ours(Place),
     Nowhere(Fail),
+}
+
+/// Outcome of a call that follows symbolic links.
+pub enum Followed<T> {
+    /// The call's result, under a mount.
+    Here(T),
+    /// The links lead to this absolute path, which lies under no mount.
+    Outside(CString),
 }
 
 /// A path under a mount.
@@ -330,8 +341,7 @@ impl World {
         Ok(place.layout(self)?.plain_file(&place.name))
     }
 
-    /// Where a symbolic link inside a mount leads that the layout can't follow itself: to another mount, or out of all.
-    /// `None` where the path meets no such link.
+    /// The path behind the first symbolic link in `place`, which may lie in another mount or in none. `None`: no link.
     pub fn through_links(&self, place: &Place) -> Outcome<Option<Located>> {
         let layout = place.layout(self)?;
         let prefix = self.mounts[place.mount].mount.prefix();
@@ -354,6 +364,27 @@ impl World {
             }));
         }
         Ok(None)
+    }
+
+    /// Calls `call` for a path. Where it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the call is
+    /// repeated for the link's target: layouts follow links within one mount only.
+    ///
+    /// # Errors
+    /// The failure of the last `call`; `ELOOP` after [`MOST_LINKS`] links.
+    pub fn follow<T>(&self, place: &Place, mut call: impl FnMut(&Place) -> Outcome<T>) -> Outcome<Followed<T>> {
+        let mut place = place.clone();
+        for _ in 0..MOST_LINKS {
+            let failed = match call(&place) {
+                Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
+                outcome => return outcome.map(Followed::Here),
+            };
+            match self.through_links(&place)? {
+                Some(Located::Ours(target)) if target.path != place.path => place = target,
+                Some(Located::Elsewhere(path)) => return Ok(Followed::Outside(path)),
+                _ => return Err(failed),
+            }
+        }
+        Err(Errno::LOOP.into())
     }
 
     /// Open files by this name, or below it.

@@ -34,7 +34,7 @@ impl Remote {
     /// - `prefix`: of the mount, as in the daemon's mount table.
     ///
     /// # Errors
-    /// `PeerLost` where no daemon is there; what the daemon says.
+    /// `PeerLost` if no daemon is running; the daemon's error, such as `NotFound` for a prefix that is not in its mount table.
     pub fn over(transport: Arc<dyn Transport>, prefix: &str) -> Result<Remote> {
         Ok(Remote { link: Arc::new(Link::new(transport, prefix)?) })
     }
@@ -42,7 +42,7 @@ impl Remote {
     /// Over the socket of a daemon on this machine, see [`crate::default_socket`].
     ///
     /// # Errors
-    /// As [`Remote::over`]: names the command that starts a daemon.
+    /// As [`Remote::over`]. `PeerLost` names the command that starts a daemon.
     pub fn connect(socket: &Path, prefix: &str) -> Result<Remote> {
         Remote::over(Arc::new(Socket::at(socket)), prefix)
     }

@@ -1,5 +1,5 @@
-//! What carries the protocol: connections that pass bytes in both directions, in order and without loss. The protocol knows nothing else
-//! of them; `tests/transport.rs` holds what every transport must do.
+//! Transports of the protocol: connections that pass bytes in both directions, in order and without loss. The protocol assumes nothing
+//! else; `tests/transport.rs` is the test every transport must pass.
 //!
 //! | room | what it owns |
 //! |------|--------------|
@@ -17,23 +17,23 @@ pub trait Connection: Send + Sync {
     /// Sends all pieces, one behind the other; waits while the other end takes none.
     ///
     /// # Errors
-    /// `PeerLost` where the connection ended; some of the bytes may have arrived.
+    /// `PeerLost` if the connection ended; some of the bytes may have arrived.
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()>;
 
-    /// Waits for bytes and takes as many as there are, up to `out.len()`; returns how many. 0 where the other end ended the connection
-    /// and everything it sent has been taken.
+    /// Waits for bytes, receives up to `out.len()` and returns their number. 0: the other end closed the connection and all of its bytes
+    /// were received.
     ///
     /// # Errors
-    /// `PeerLost` where the connection broke.
+    /// `PeerLost` if the connection broke.
     fn receive(&self, out: &mut [u8]) -> Result<usize>;
 
     /// Ends the connection in both directions. Calls that wait at either end return.
     fn end(&self);
 
-    /// Whether the other end may be talked to, as far as the transport can tell.
+    /// Checks the identity of the other end, if the transport knows it.
     ///
     /// # Errors
-    /// `PermissionDenied` says who the other end is.
+    /// `PermissionDenied` with the user of the other end.
     fn admit(&self) -> Result<()> {
         Ok(())
     }
@@ -44,7 +44,7 @@ pub trait Transport: Send + Sync {
     /// A new connection, whose other end [`Connection::admit`] has accepted.
     ///
     /// # Errors
-    /// `PeerLost` where no server listens, with what helps; `PermissionDenied` where the server may not be talked to.
+    /// `PeerLost` if no server listens, with the command that starts one; `PermissionDenied` if [`Connection::admit`] refuses the server.
     fn connect(&self) -> Result<Box<dyn Connection>>;
 
     /// The server, for messages: `the daemon at /run/user/1000/thalweg/daemon.sock`.
@@ -56,10 +56,10 @@ pub trait Listener: Send + Sync {
     /// Waits for the next connection; `None` once [`Listener::end`] was called.
     ///
     /// # Errors
-    /// What keeps this one connection from being made (too many open files, say): the next call waits again.
+    /// `Io` if this connection cannot be accepted, such as for too many open files. The listener stays usable.
     fn accept(&self) -> Result<Option<Box<dyn Connection>>>;
 
-    /// No connection arrives any more; a call that waits for one returns. Connections that were made go on.
+    /// Stops listening; a waiting [`Listener::accept`] returns. Established connections stay.
     fn end(&self);
 }
 

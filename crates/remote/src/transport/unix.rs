@@ -35,7 +35,7 @@ pub fn default_socket() -> PathBuf {
     })
 }
 
-/// The process that serves a socket; `None` where none does.
+/// PID of the process that serves a socket; `None` if the socket is not served.
 pub fn server_of(socket: &Path) -> Option<u32> {
     let end = connect(socket).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&end).ok()?;
@@ -164,7 +164,8 @@ fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
 /// that nobody serves is replaced.
 ///
 /// # Errors
-/// `AlreadyExists` where another daemon serves it; `PermissionDenied` for a folder that others may enter.
+/// `AlreadyExists` if another daemon serves the socket; `PermissionDenied` if other users may enter the folder; `Io` if the folder or
+/// the socket cannot be made.
 pub fn listen(path: &Path) -> Result<Listening> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.exists() {

@@ -14,7 +14,7 @@ use crate::adios1::read::info::Info;
 use crate::adios1::read::scheduled_read::{Delivery, Part, Read, ScheduledRead};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
-use thalweg_query::{NonFinite, Number, Operator, Query, ResultKind, Results, copy_values};
+use thalweg_query::{Comparison, NonFinite, Number, Operator, Query, ResultKind, Results, copy_values};
 use thalweg_types::{BoundingBox, Error, ErrorKind, Selection};
 
 /// `enum ADIOS_QUERY_METHOD`.
@@ -77,36 +77,12 @@ impl Handed for AvailableQueryMethods {
     const KIND: &'static str = "list of query methods";
 }
 
-/// One comparison, as a program gave it.
+/// A query as a program built it. The query's own selections are those of a timestep, made from `parts`.
 #[derive(Clone)]
-struct QueryTerm {
-    name: String,
-    part: Part,
-    operator: Operator,
-    number: Number,
-}
-
-#[derive(Clone)]
-enum Tree {
-    Leaf(QueryTerm),
-    All(Box<[Tree; 2]>),
-    Any(Box<[Tree; 2]>),
-}
-
-impl Tree {
-    fn first(&self) -> &QueryTerm {
-        match self {
-            Tree::Leaf(asked) => asked,
-            Tree::All(both) | Tree::Any(both) => both[0].first(),
-        }
-    }
-
-    fn leaves(&self) -> Vec<&QueryTerm> {
-        match self {
-            Tree::Leaf(asked) => vec![asked],
-            Tree::All(both) | Tree::Any(both) => both.iter().flat_map(Tree::leaves).collect(),
-        }
-    }
+struct Terms {
+    query: Query,
+    /// Selections of the comparisons, from left to right.
+    parts: Vec<Part>,
 }
 
 /// Results under way.
@@ -146,7 +122,7 @@ impl Drop for Containers {
 
 /// A query behind its structure.
 struct Behind {
-    tree: Tree,
+    terms: Terms,
     running: Option<Running>,
     containers: Containers,
 }
@@ -203,34 +179,24 @@ fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(
 }
 
 /// The query at a timestep; `None` where a variable has no such step.
-fn query_at(state: &State, tree: &Tree, timestep: c_int) -> Outcome<Option<Query>> {
-    let both = |both: &[Tree; 2]| -> Outcome<Option<Vec<Query>>> {
-        let [a, b] = both;
-        let (a, b) = (query_at(state, a, timestep)?, query_at(state, b, timestep)?);
-        Ok(a.zip(b).map(|(a, b)| vec![a, b]))
-    };
-    Ok(match tree {
-        Tree::Leaf(asked) => match at_timestep(state, &asked.name, timestep)? {
-            Some((info, step)) => {
-                let (selection, step) = selection_at(state, &info, step, &asked.part)?;
-                Some(Query::compare(info.name, asked.operator, asked.number).within(&selection).at_step(step))
-            }
-            None => None,
-        },
-        Tree::All(parts) => both(parts)?.map(Query::All),
-        Tree::Any(parts) => both(parts)?.map(Query::Any),
+fn query_at(state: &State, terms: &Terms, timestep: c_int) -> Outcome<Option<Query>> {
+    let mut parts = terms.parts.iter();
+    terms.query.try_map(&mut |comparison| {
+        let part = parts.next().unwrap_or(&Part::All);
+        let Some((info, step)) = at_timestep(state, &comparison.variable, timestep)? else { return Ok(None) };
+        let (selection, step) = selection_at(state, &info, step, part)?;
+        let query = Query::compare(info.name, comparison.operator, comparison.number);
+        Ok(Some(query.within(&selection).at_step(step)))
     })
 }
 
 /// Who evaluates: as the program says, or as the selections allow.
-fn method_of(chosen: c_int, tree: &Tree) -> Outcome<c_int> {
+fn method_of(chosen: c_int, parts: &[Part]) -> Outcome<c_int> {
     match chosen {
         method::MINMAX | method::FASTBIT | method::ALACRITY => Ok(chosen),
         method::UNKNOWN => {
-            let leaves = tree.leaves();
-            let boxes = leaves.iter().all(|a| matches!(a.part, Part::All | Part::Box(_)));
-            let first = &leaves[0].part;
-            let same_block = matches!(first, Part::Block { .. }) && leaves.iter().all(|a| a.part == *first);
+            let boxes = parts.iter().all(|part| matches!(part, Part::All | Part::Box(_)));
+            let same_block = matches!(parts[0], Part::Block { .. }) && parts.iter().all(|part| *part == parts[0]);
             Ok(if boxes || same_block { method::MINMAX } else { method::FASTBIT })
         }
         other => Err(Failure::argument(format!("{other} is no query method"))),
@@ -242,8 +208,8 @@ fn kind_of(method: c_int) -> ResultKind {
 }
 
 /// Begins to evaluate; `None` where a variable has no such step.
-fn begin(state: &State, tree: &Tree, method: c_int, timestep: c_int) -> Outcome<Option<Running>> {
-    let Some(query) = query_at(state, tree, timestep)? else { return Ok(None) };
+fn begin(state: &State, terms: &Terms, method: c_int, timestep: c_int) -> Outcome<Option<Running>> {
+    let Some(query) = query_at(state, terms, timestep)? else { return Ok(None) };
     let results = query.results(state.file.reader(), 0, kind_of(method)).map_err(failed)?;
     let container = results.container().and_then(|container| match container {
         Selection::Box(b) => Some(Part::Box(b.clone())),
@@ -265,32 +231,25 @@ fn block_of(index: u64) -> Outcome<AdiosSelection> {
 ///
 /// # Safety
 /// As [`selection::part`].
-unsafe fn check_boundary(state: &State, tree: &Tree, timestep: c_int, boundary: *const AdiosSelection) -> Outcome<()> {
+unsafe fn check_boundary(
+    state: &State,
+    terms: &Terms,
+    timestep: c_int,
+    boundary: *const AdiosSelection,
+) -> Outcome<()> {
     if boundary.is_null() {
         return Ok(());
     }
     // SAFETY: as the caller promises.
     let boundary = unsafe { selection::part(boundary) }?;
-    let asked = tree.first();
-    let Some((info, step)) = at_timestep(state, &asked.name, timestep)? else { return Ok(()) };
-    let of = |part: &Part| {
+    let first = terms.query.comparisons()[0];
+    let Some((info, step)) = at_timestep(state, &first.variable, timestep)? else { return Ok(()) };
+    let within = |part: &Part| {
         let (selection, step) = selection_at(state, &info, step, part)?;
-        let Query::Compare(asked) = Query::compare(&*info.name, asked.operator, asked.number).within(&selection) else {
-            return Ok(None);
-        };
-        asked.extents(state.file.reader(), step).map_err(failed)
+        Ok::<_, Failure>(Comparison { variable: info.name.clone(), selection, step: Some(step), ..first.clone() })
     };
-    let (wanted, given) = (of(&asked.part)?, of(&boundary)?);
-    match (wanted, given) {
-        (Some(wanted), Some(given)) if wanted != given => {
-            let text = format!(
-                "{}: the output boundary has the extents {given:?}, the query's selection {wanted:?}",
-                info.name
-            );
-            Err(incompatible(text))
-        }
-        _ => Ok(()),
-    }
+    let (own, boundary) = (within(&terms.parts[0])?, within(&boundary)?);
+    own.check_extents(&boundary, state.file.reader(), step).map_err(failed)
 }
 
 /// Whether a method can be chosen.
@@ -381,8 +340,8 @@ pub unsafe extern "C" fn adios_query_create(
             delete_selection_when_freed: 0,
             estimate: 0,
         };
-        let tree = Tree::Leaf(QueryTerm { name: name.to_string(), part, operator, number });
-        Ok(Owned { shown, arena, more: Behind { tree, running: None, containers: Containers::default() } }.hand_out())
+        let terms = Terms { query: Query::compare(name, operator, number), parts: vec![part] };
+        Ok(Owned { shown, arena, more: Behind { terms, running: None, containers: Containers::default() } }.hand_out())
     })
 }
 
@@ -407,16 +366,16 @@ pub unsafe extern "C" fn adios_query_combine(
             query.shown.has_parent = 1;
             // SAFETY: a text of ours, as long as the query.
             let condition = unsafe { pointer::text(query.shown.condition, "a condition") }?;
-            Ok((query.more.tree.clone(), query.shown.file, condition.to_string()))
+            Ok((query.more.terms.clone(), query.shown.file, condition.to_string()))
         };
         let ((a, file, left), (b, other, right)) = (parent(q1)?, parent(q2)?);
         if file != other {
             return Err(incompatible("queries of two files can't be combined"));
         }
-        let both = Box::new([a, b]);
-        let (tree, word) = match combine_op {
-            0 => (Tree::All(both), "and"),
-            1 => (Tree::Any(both), "or"),
+        let parts = [a.parts, b.parts].concat();
+        let (query, word) = match combine_op {
+            0 => (a.query.and(b.query), "and"),
+            1 => (a.query.or(b.query), "or"),
             other => return Err(Failure::argument(format!("{other} is no way to combine queries"))),
         };
         let mut arena = Arena::default();
@@ -442,7 +401,8 @@ pub unsafe extern "C" fn adios_query_combine(
             delete_selection_when_freed: 0,
             estimate: 0,
         };
-        Ok(Owned { shown, arena, more: Behind { tree, running: None, containers: Containers::default() } }.hand_out())
+        let terms = Terms { query, parts };
+        Ok(Owned { shown, arena, more: Behind { terms, running: None, containers: Containers::default() } }.hand_out())
     })
 }
 
@@ -455,7 +415,7 @@ pub unsafe extern "C" fn adios_query_set_method(q: *mut AdiosQuery, method: c_in
     status(|| {
         // SAFETY: from C; all are handed out with a `Behind`.
         let query = unsafe { borrowed::<_, Behind>(q) }?;
-        method_of(method, &query.more.tree)?;
+        method_of(method, &query.more.terms.parts)?;
         query.shown.method = method;
         Ok(())
     });
@@ -470,11 +430,11 @@ pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_in
     value(-1, || {
         // SAFETY: from C; all are handed out with a `Behind`.
         let query = unsafe { borrowed::<_, Behind>(q) }?;
-        let method = method_of(query.shown.method, &query.more.tree)?;
+        let method = method_of(query.shown.method, &query.more.terms.parts)?;
         // What follows begins anew.
         query.more.running = None;
         let found = with_file(query.shown.file, |state| {
-            let Some(query) = query_at(state, &query.more.tree, timestep)? else { return Ok(0) };
+            let Some(query) = query_at(state, &query.more.terms, timestep)? else { return Ok(0) };
             let (reader, step) = (state.file.reader(), query.comparisons()[0].step.unwrap_or(0));
             if method == method::MINMAX {
                 return query.blocks(reader, step, NonFinite::Left).map(|b| b.len() as u64).map_err(failed);
@@ -513,17 +473,17 @@ pub unsafe extern "C" fn adios_query_evaluate(
     status(|| {
         // SAFETY: from C; all are handed out with a `Behind`.
         let query = unsafe { borrowed::<_, Behind>(q) }?;
-        let method = method_of(query.shown.method, &query.more.tree)?;
+        let method = method_of(query.shown.method, &query.more.terms.parts)?;
         let (shown, behind) = (&mut query.shown, &mut query.more);
         let there = with_file(shown.file, |state| {
             // SAFETY: from C.
-            unsafe { check_boundary(state, &behind.tree, timestep, output_boundary) }?;
+            unsafe { check_boundary(state, &behind.terms, timestep, output_boundary) }?;
             let step = state.file.current_step();
             let goes_on = |r: &Running| (r.method, r.timestep, r.step) == (method, timestep, step);
             if !behind.running.as_ref().is_some_and(goes_on) {
                 behind.running = None;
                 shown.results_read_so_far = 0;
-                let begun = begin(state, &behind.tree, method, timestep)?;
+                let begun = begin(state, &behind.terms, method, timestep)?;
                 shown.max_results_desired = 0;
                 shown.raw_data_size = begun.as_ref().map_or(0, |running| running.results.elements());
                 behind.running = begun;
@@ -547,7 +507,7 @@ pub unsafe extern "C" fn adios_query_evaluate(
                     Some(part) => behind.containers.of(part)?,
                     None => null_mut(),
                 };
-                selections.push(points_of(&running.results, &behind.tree, &page.places, within)?);
+                selections.push(points_of(&running.results, &behind.terms.parts, &page.places, within)?);
             }
         }
         let all = if selections.is_empty() { null_mut() } else { copied(&selections)? };
@@ -566,20 +526,19 @@ pub unsafe extern "C" fn adios_query_evaluate(
 }
 
 /// Places of a query's results as a selection of points.
-fn points_of(results: &Results, tree: &Tree, places: &[u64], within: *mut AdiosSelection) -> Outcome<AdiosSelection> {
-    let (ndim, points, container_selection) = match &tree.first().part {
-        Part::Points { .. } => {
-            let all: Vec<Vec<u64>> = places.iter().map(|p| results.index_of(*p)).collect();
-            (all.first().map_or(1, Vec::len), copied(&all.concat())?, null_mut())
-        }
-        _ => (1, copied(places)?, within),
-    };
+fn points_of(
+    results: &Results,
+    parts: &[Part],
+    places: &[u64],
+    within: *mut AdiosSelection,
+) -> Outcome<AdiosSelection> {
+    let (ndim, coordinates) = results.coordinates(places);
     let points = AdiosPoints {
         ndim: count(ndim),
         free_points_on_delete: 1,
         npoints: places.len() as u64,
-        points,
-        container_selection,
+        points: copied(&coordinates)?,
+        container_selection: if matches!(parts[0], Part::Points { .. }) { null_mut() } else { within },
     };
     Ok(AdiosSelection { kind: kind::POINTS, u: AdiosSelectionParts { points } })
 }

@@ -18,6 +18,7 @@ pub mod scheduled_read;
 mod stream;
 
 use crate::adios1::error::{Doing, Failure, Outcome, number};
+use crate::collective::on_all_ranks;
 use options::Options;
 use scheduled_read::{Piece, ScheduledRead};
 use std::collections::{HashMap, VecDeque};
@@ -25,12 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::Stream;
 use thalweg_comm::Communicator;
-use thalweg_comm::agreement::agree;
 use thalweg_layout::Layout;
 use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind};
 
 const OPENING: &str = "open the file";
+const ADVANCING: &str = "go on to the next step";
 
 /// An open file or stream.
 pub struct ReadFile {
@@ -58,6 +59,13 @@ enum Source {
     Stream(Stream),
 }
 
+/// The variables and attributes that are shown, as the fields of [`ReadFile`].
+struct Shown {
+    variables: Vec<usize>,
+    places: HashMap<String, usize>,
+    attributes: Vec<usize>,
+}
+
 /// What became of a stream that was asked to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advance {
@@ -70,6 +78,9 @@ pub enum Advance {
     /// Nor here, because the writer is gone without an end.
     WriterDied,
 }
+
+/// Gives the layout that a file is opened in.
+pub(crate) type Layouts<'a> = &'a dyn Fn() -> thalweg_types::Result<Arc<dyn Layout>>;
 
 fn layout() -> thalweg_types::Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
@@ -92,13 +103,14 @@ impl ReadFile {
     /// # Errors
     /// The same number on all ranks.
     pub fn open(path: Outcome<&str>, comm: Box<dyn Communicator>) -> Outcome<ReadFile> {
+        ReadFile::open_in(&layout, path, comm)
+    }
+
+    /// [`ReadFile::open`] in a layout.
+    pub(crate) fn open_in(layout: Layouts<'_>, path: Outcome<&str>, comm: Box<dyn Communicator>) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
-        let (reader, outcome) = match layout().and_then(|layout| Reader::open(layout, path)) {
-            Ok(reader) => (Some(reader.with_reads(options::now().reads)), Ok(())),
-            Err(e) => (None, Err(e)),
-        };
-        agree(&*comm, outcome, OPENING, &[]).map_err(|e| Doing::OpenToRead.failed(e))?;
-        let reader = reader.ok_or_else(|| Failure::new(number::FILE_OPEN_ERROR, "no file"))?;
+        let open = || Ok(Reader::open(layout()?, path)?.with_reads(options::now().reads));
+        let reader = on_all_ranks(&*comm, OPENING, open).map_err(|e| Doing::OpenToRead.failed(e))?;
         ReadFile::new(Source::File(reader), path, comm)
     }
 
@@ -107,8 +119,18 @@ impl ReadFile {
     /// # Errors
     /// As [`ReadFile::open`]; `err_end_of_stream` where it ended without a step.
     pub fn stream(path: Outcome<&str>, comm: Box<dyn Communicator>, timeout: f32) -> Outcome<ReadFile> {
+        ReadFile::stream_in(&layout, path, comm, timeout)
+    }
+
+    /// [`ReadFile::stream`] in a layout.
+    pub(crate) fn stream_in(
+        layout: Layouts<'_>,
+        path: Outcome<&str>,
+        comm: Box<dyn Communicator>,
+        timeout: f32,
+    ) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
-        let stream = Stream::open(&layout, path, &*comm, seconds(timeout))?;
+        let stream = Stream::open(layout, path, &*comm, seconds(timeout))?;
         ReadFile::new(Source::Stream(stream), path, comm)
     }
 
@@ -126,7 +148,7 @@ impl ReadFile {
             scheduled: Vec::new(),
             pieces: VecDeque::new(),
         };
-        file.show()?;
+        file.show_everywhere(OPENING, Doing::OpenToRead)?;
         Ok(file)
     }
 
@@ -182,13 +204,24 @@ impl ReadFile {
             if let Some(fortran) = self.fortran {
                 self.reader().assume_fortran(fortran);
             }
-            self.show()?;
+            self.show_everywhere(ADVANCING, Doing::Read)?;
         }
         Ok(outcome)
     }
 
-    /// Decides which names are shown.
-    fn show(&mut self) -> Outcome<()> {
+    /// Collective: sets the names that are shown.
+    fn show_everywhere(&mut self, doing: &str, call: Doing) -> Outcome<()> {
+        let shown = on_all_ranks(&*self.comm, doing, || Ok(self.names_shown())).map_err(|e| call.failed(e))?;
+        self.show(shown);
+        Ok(())
+    }
+
+    fn show(&mut self, shown: Shown) {
+        (self.variables, self.places, self.attributes) = (shown.variables, shown.places, shown.attributes);
+    }
+
+    /// The names of the group in view, and for a stream of its step.
+    fn names_shown(&self) -> Shown {
         let reader = self.reader().clone();
         let step = self.current_step();
         let of_group = |group: &str| self.group.as_deref().is_none_or(|g| g == group);
@@ -206,10 +239,9 @@ impl ReadFile {
         let hidden = |name: &str| !self.options.show_hidden && name.starts_with("/__adios__");
         let attributes = reader.attributes().iter().enumerate();
         let attributes = attributes.filter(|(_, head)| of_group(&head.group) && !hidden(&head.name));
-        self.attributes = attributes.map(|(i, _)| i).collect();
-        self.places = variables.iter().enumerate().map(|(p, i)| (reader.variables()[*i].name.clone(), p)).collect();
-        self.variables = variables;
-        Ok(())
+        let attributes = attributes.map(|(i, _)| i).collect();
+        let places = variables.iter().enumerate().map(|(p, i)| (reader.variables()[*i].name.clone(), p)).collect();
+        Shown { variables, places, attributes }
     }
 
     /// The names of variables that are shown, in the order of the file.
@@ -241,7 +273,8 @@ impl ReadFile {
             }
         };
         self.group = name;
-        self.show()
+        self.show(self.names_shown());
+        Ok(())
     }
 
     /// The place of a variable among those shown. The slash in front may be left out or added.
@@ -346,7 +379,7 @@ fn agreed<T>(comm: &dyn Communicator, argument: Outcome<T>) -> Outcome<T> {
         Ok(_) => Ok(()),
         Err(failure) => Err(Error::new(ErrorKind::InvalidArgument, failure.text.clone())),
     };
-    let others = agree(comm, own, OPENING, &[]).map_err(|e| Doing::OpenToRead.failed(e));
+    let others = on_all_ranks(comm, OPENING, || own).map_err(|e| Doing::OpenToRead.failed(e));
     let argument = argument?;
     others.map(|_| argument)
 }

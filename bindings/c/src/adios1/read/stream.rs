@@ -5,13 +5,13 @@
 //! | who waits | rank 0, in turns shorter than the communicator's timeout; between them all ranks meet |
 //! | what do others wait for | the step that rank 0 has seen already, at most as long as the communicator allows |
 
-use super::{Advance, OPENING, options};
+use super::{ADVANCING, Advance, Layouts, OPENING, options};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
-use std::sync::Arc;
+use crate::collective::on_all_ranks;
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
-use thalweg_layout::Layout;
+use thalweg_comm::guarded::caught;
 use thalweg_reader::Reader;
 use thalweg_reader::follow::{Follower, Next, Wait};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -46,7 +46,7 @@ fn decide(
                 (Some(left), Some(turn)) => Some(left.min(turn)),
                 (left, turn) => left.or(turn),
             };
-            own = look(wait);
+            own = caught(doing, || look(wait));
             let over = left.is_some_and(|left| wait.is_none_or(|w| w >= left));
             if let (Ok((NOT_YET, _)), false) = (&own, over) {
                 own = Ok((STILL_WAITING, 0));
@@ -69,7 +69,7 @@ impl Stream {
     /// # Errors
     /// On all ranks the same number: a file that has no step in time, or is damaged; a lost rank.
     pub fn open(
-        layout: &dyn Fn() -> Result<Arc<dyn Layout>>,
+        layout: Layouts<'_>,
         path: &str,
         comm: &dyn Communicator,
         timeout: Option<Duration>,
@@ -106,13 +106,15 @@ impl Stream {
                 return Err(Failure::new(number::END_OF_STREAM, text));
             }
         }
-        let own = match follower {
-            Some(follower) => Ok(follower),
-            None => layout()
-                .and_then(|layout| Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll })),
+        let open = || {
+            let mut follower = match follower {
+                Some(follower) => follower,
+                None => Follower::open(layout()?, path, &Wait { timeout: Some(comm.timeout() / 2), poll })?,
+            };
+            go_to(&mut follower, step, comm, poll)?;
+            Ok(follower)
         };
-        let own = own.and_then(|mut follower| go_to(&mut follower, step, comm, poll).map(|()| follower));
-        let mut follower = together(comm, OPENING, own).map_err(failed)?;
+        let mut follower = on_all_ranks(comm, OPENING, open).map_err(failed)?;
         follower.set_reads(options::now().reads);
         Ok(Stream { follower, poll })
     }
@@ -134,11 +136,10 @@ impl Stream {
     /// # Errors
     /// On all ranks the same number: a file that is damaged, a lost rank. That no step came is no failure.
     pub fn advance(&mut self, to_last: bool, comm: &dyn Communicator, timeout: Option<Duration>) -> Outcome<Advance> {
-        const DOING: &str = "go on to the next step";
         let failed = |e: Error| Doing::Read.failed(e);
         let poll = self.poll;
         let follower = &mut self.follower;
-        let (what, step) = decide(comm, DOING, timeout, |timeout| {
+        let (what, step) = decide(comm, ADVANCING, timeout, |timeout| {
             Ok(match follower.advance(to_last, &Wait { timeout, poll })? {
                 Next::Step(step) => (STEP, step),
                 Next::NotYet => (NOT_YET, 0),
@@ -153,8 +154,7 @@ impl Stream {
             DIED => return Ok(Advance::WriterDied),
             _ => {}
         }
-        let own = go_to(follower, step, comm, poll);
-        together(comm, DOING, own).map_err(failed)?;
+        on_all_ranks(comm, ADVANCING, || go_to(follower, step, comm, poll)).map_err(failed)?;
         Ok(Advance::Step)
     }
 }
@@ -172,14 +172,4 @@ fn go_to(follower: &mut Follower, step: u64, comm: &dyn Communicator, poll: Dura
         }
     }
     Ok(())
-}
-
-/// Collective: every rank's outcome, or the first failure of any.
-fn together<T>(comm: &dyn Communicator, doing: &str, own: Result<T>) -> Result<T> {
-    let (value, outcome) = match own {
-        Ok(value) => (Some(value), Ok(())),
-        Err(e) => (None, Err(e)),
-    };
-    agree(comm, outcome, doing, &[])?;
-    value.ok_or_else(|| Error::new(ErrorKind::NotReady, "no outcome"))
 }

@@ -1,6 +1,7 @@
 //! Open files: handles, what all handles of one file share, reading and writing.
 //!
-//! The kernel may read and write a file of this machine by itself; it is told the same of all handles of a file, as it wants.
+//! With passthrough the kernel reads and writes a file of this machine itself; all handles of a file have the same mode, as the kernel
+//! requires.
 
 use super::{Asker, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
 use crate::open::Open;
@@ -16,33 +17,33 @@ use thalweg_layout::ReadObject;
 use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::{Error, ErrorKind};
 
-/// What all handles of a file share.
+/// State shared by all handles of a file.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) handles: Vec<u64>,
-    /// The file below, where it is one of this machine.
+    /// The underlying file, if it is a file of this machine.
     pub(super) file: Option<Arc<File>>,
-    /// It had special bits when it was opened.
+    /// setuid or setgid was set at open.
     special: bool,
-    /// `Some` once the first handle was answered for: all others must be like it.
+    /// The mode of the first handle, which all later handles must have.
     pub(super) backing: Option<Option<Arc<BackingId>>>,
 }
 
-/// A file of this machine below a handle.
+/// The underlying file of a handle, on this machine.
 struct Below {
     file: Arc<File>,
     mode: u32,
 }
 
 impl Below {
-    /// `None` where it is no file.
+    /// `None`: not a regular file.
     fn of(file: Arc<File>) -> Option<Below> {
         let about = file.metadata().ok()?;
         about.is_file().then(|| Below { mode: about.mode(), file })
     }
 }
 
-/// A file of this machine, to be read.
+/// An underlying file opened for reading.
 struct Plain(Arc<File>);
 
 impl ReadObject for Plain {
@@ -70,8 +71,7 @@ impl Door {
         handles.get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
-    /// A handle of a file of this machine that is only read: one open serves the handle, the kernel and what is asked of the file
-    /// once its name is gone.
+    /// A read-only handle of a file of this machine: one descriptor serves the handle, passthrough, and requests after the file's removal.
     fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Below)> {
         let file = Arc::new(File::open(self.layout.plain_file(path).filter(|_| self.plain)?).ok()?);
         let below = Below::of(file.clone())?;
@@ -79,9 +79,9 @@ impl Door {
         Some((Open::new(ino, open), below))
     }
 
-    /// A handle, and what all handles of its file share where this is the first.
+    /// Registers a handle; the first of a file creates the shared state.
     ///
-    /// - `below`: the file below, where it is known.
+    /// - `below`: the underlying file, if known.
     fn keep_open(&self, open: Open, path: &str, below: Option<Below>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
         let own = if self.plain && below.is_none() { open.file() } else { None };
@@ -98,7 +98,7 @@ impl Door {
         fh
     }
 
-    /// The kernel's own way to the file below, where it may have one; the same for all handles of a file.
+    /// The passthrough id of the underlying file, if allowed; the same for all handles of a file.
     pub fn backing(
         &self,
         ino: u64,
@@ -114,7 +114,7 @@ impl Door {
         let backing = file.and_then(|file| match register(file) {
             Ok(backing) => Some(Arc::new(backing)),
             Err(_) => {
-                // This filesystem or this process may not: not tried again.
+                // Not supported by the filesystem or not permitted: not tried again.
                 self.passthrough.store(false, Ordering::Relaxed);
                 None
             }
@@ -129,12 +129,12 @@ impl Door {
 
     pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
         let _names = self.use_names();
-        // A name that others removed, or gave to another file: at this number the kernel looks for the name once more.
+        // Another process removed or replaced the name: ESTALE makes the kernel repeat the lookup.
         let path = self.path(ino).map_err(|_| Errno::ESTALE)?;
         if !writing && let Some((open, below)) = self.open_plain(ino, &path) {
             return Ok(self.keep_open(open, &path, Some(below)));
         }
-        // The kernel looks after who may read; it reads for itself where a page is written in part.
+        // The kernel checks permissions; it also reads on write-only handles, to fill partly written pages.
         let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(|e| match number(e) {
             Errno::ENOENT => Errno::ESTALE,
             other => other,
@@ -149,7 +149,7 @@ impl Door {
         let there = Access { write: true, ..Access::READ };
         let (file, made) = match self.open_file(&path, Access { create: true, exclusive: true, ..there }) {
             Ok(file) => (file, true),
-            // Made by others since the kernel looked.
+            // Another process made the file after the kernel's lookup.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && flags & O_EXCL == 0 => {
                 (self.open_file(&path, there).map_err(number)?, false)
             }
@@ -164,7 +164,7 @@ impl Door {
         }
         let entry = self.entry(folder, name, &about);
         let open = Open::new(entry.attributes.ino.0, file);
-        // Who has made it knows what it is.
+        // The attributes of a new file are known.
         let own = if made && self.plain { open.file() } else { None };
         let below = own.map(|file| Below { file: Arc::new(file), mode: about.mode });
         let fh = self.keep_open(open, &path, below);
@@ -188,15 +188,15 @@ impl Door {
         Ok(())
     }
 
-    /// At a `close(2)`.
+    /// Handles `flush`, which the kernel sends at every `close(2)`.
     ///
-    /// - `owner`: the process, as it locks ranges: they end.
+    /// - `owner`: lock owner of the process; its range locks end.
     pub fn flush(&self, fh: u64, owner: u64) -> Result<()> {
         let handle = self.handle(fh)?;
         let mut published = if self.plain { Ok(()) } else { handle.publish().map_err(number) };
         if !self.plain && handle.writes() && self.locks.has(handle.ino, owner) {
-            // Who waits for the lock finds no handle that is being closed meanwhile: it is closed here, and another serves whoever
-            // shares the description.
+            // The handle is closed before the lock is released, so that the next holder of the lock does not meet a handle during its
+            // close. Processes that share the description get a new handle.
             let _names = self.use_names();
             if let Some(path) = self.nodes().path(handle.ino) {
                 let renewed = Open::renew(std::slice::from_ref(&handle), |access| self.open_file(&path, access));
@@ -224,11 +224,11 @@ impl Door {
         drop(gone);
         let closed = handle.close();
         self.locks.released(fh);
-        // The program has gone on: whoever unmounts is told.
+        // No program waits for this error: `unmount` reports it.
         closed.map_err(|e| self.lose(handle.ino, e))
     }
 
-    /// What a program wrote, and was told to be written, cannot be seen by others.
+    /// Records that accepted bytes cannot be published.
     fn lose(&self, ino: u64, error: Error) -> Errno {
         let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
         crate::errors::write(&format!("{path}: what was written is not published: {error}"));
@@ -239,11 +239,11 @@ impl Door {
         number
     }
 
-    /// Closes every handle; the first failure, also of those that were closed before and no program was told of.
+    /// Closes every handle. Returns the first failure, including earlier publish errors that no program was told of.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
         for handle in handles {
-            // All are closed, whatever the first one says.
+            // A failure does not keep the other handles open.
             if let Err(e) = handle.close() {
                 self.lose(handle.ino, e);
             }
@@ -251,7 +251,7 @@ impl Door {
         self.unpublished.lock().take().map_or(Ok(()), Err)
     }
 
-    /// As [`Door::close_all`], where nobody is there to be told: who asks next is.
+    /// Like [`Door::close_all`] for callers that cannot return an error: the next call reports it.
     pub fn close_all_at_end(&self) {
         if let Err(e) = self.close_all() {
             *self.unpublished.lock() = Some(e);
@@ -261,7 +261,7 @@ impl Door {
     pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
         let handle = self.handle(fh)?;
         let file = self.shared.lock().get(&handle.ino).and_then(|shared| shared.file.clone());
-        // Elsewhere nothing could be promised.
+        // Other modes cannot be guaranteed.
         let file = file.ok_or(Errno::EOPNOTSUPP)?;
         let again = OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let again = again.map_err(|_| Errno::EOPNOTSUPP)?;
@@ -269,12 +269,12 @@ impl Door {
         rustix::fs::fallocate(&again, mode, offset, length).map_err(|e| Errno::from_i32(e.raw_os_error()))
     }
 
-    /// The next data or hole.
+    /// Finds the next data or hole (`SEEK_DATA`, `SEEK_HOLE`).
     pub fn seek(&self, fh: u64, offset: u64, hole: bool) -> Result<u64> {
         let handle = self.handle(fh)?;
         let file = self.shared.lock().get(&handle.ino).and_then(|shared| shared.file.clone());
         let Some(file) = file else {
-            // All of it is data.
+            // The whole file counts as data.
             let length = handle.length().map_err(number)?;
             return match (offset < length, hole) {
                 (false, _) => Err(Errno::ENXIO),

@@ -32,7 +32,7 @@ hooks! {
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint,
     ) -> ssize_t = |real| {
         if world().is_some() && (is_ours(from) || is_ours(to)) {
-            // As for files that can't: who asks reads and writes then.
+            // EINVAL, as for files without splice: programs fall back to read and write.
             set_errno(libc::EINVAL);
             return -1;
         }
@@ -103,7 +103,7 @@ fn give(fd: c_int, at: Option<off_t>, bytes: &[u8]) -> Outcome<usize> {
     }
 }
 
-/// What was read and not written is not read.
+/// Moves the offset back over bytes that were read but not written.
 fn back(fd: c_int, bytes: usize) {
     let to = rustix::fs::SeekFrom::Current(-(bytes as i64));
     let _: Result<u64, Errno> = crate::placeholder::seek(borrow(fd), to);

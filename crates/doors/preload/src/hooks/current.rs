@@ -8,7 +8,7 @@ use crate::open::close_raw;
 use crate::placeholder::{self, Kind, Told};
 use crate::real::hooks;
 use crate::table::{get, is_ours};
-use crate::world::{Located, Place, World, world};
+use crate::world::{Followed, Located, Place, World, world};
 use libc::{c_char, c_int, size_t};
 use rustix::io::Errno;
 use thalweg_open_file::{Access, about};
@@ -116,22 +116,21 @@ fn nowhere() -> Outcome<()> {
 
 /// The path without links, which must be there.
 fn resolved(world: &World, place: &Place) -> Outcome<String> {
-    let mut place = place.clone();
-    for _ in 0..40 {
-        match world.through_links(&place)? {
-            Some(Located::Ours(leads)) => place = leads,
-            Some(Located::Elsewhere(path)) => {
-                let real = std::fs::canonicalize(path.to_str().map_err(|_| Errno::ILSEQ)?);
-                let real = real.map_err(|e| Fail(e.raw_os_error().unwrap_or(libc::EIO)))?;
-                return Ok(real.to_string_lossy().into_owned());
-            }
-            _ => {
-                about::attributes(&**place.layout(world)?, &place.name)?;
-                return Ok(place.path);
-            }
+    let without_links = |place: &Place| {
+        if world.through_links(place)?.is_some() {
+            return Err(Errno::LOOP.into());
+        }
+        about::attributes(&**place.layout(world)?, &place.name)?;
+        Ok(place.path.clone())
+    };
+    match world.follow(place, without_links)? {
+        Followed::Here(path) => Ok(path),
+        Followed::Outside(path) => {
+            let real = std::fs::canonicalize(path.to_str().map_err(|_| Errno::ILSEQ)?);
+            let real = real.map_err(|e| Fail(e.raw_os_error().unwrap_or(libc::EIO)))?;
+            Ok(real.to_string_lossy().into_owned())
         }
     }
-    Err(Errno::LOOP.into())
 }
 
 /// Gives a path into the program's memory, or into new memory that it frees.

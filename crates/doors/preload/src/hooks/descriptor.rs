@@ -1,9 +1,9 @@
-//! Descriptors: opened, doubled, asked, closed.
+//! Descriptors: open, duplicate, query, close.
 #![allow(unsafe_code)] // hooks
 
 use super::by_path;
 use crate::border::{Fail, enter, inside, set_errno, text};
-use crate::open::{self, borrow, close_raw, drop_one, drop_unheard, unheard};
+use crate::open::{self, borrow, close_raw, drop_last};
 use crate::real::hooks;
 use crate::table::{self, get, is_ours};
 use crate::world::{World, world};
@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 
 const CWD: c_int = libc::AT_FDCWD;
 
-/// A descriptor that an open of our own code got.
+/// Moves a descriptor opened by our own code to the private range.
 fn own(fd: c_int, flags: c_int) -> c_int {
     if inside() && private::closes_on_exec(flags) { private::take(fd) } else { fd }
 }
@@ -154,7 +154,7 @@ hooks! {
                     Ok(0)
                 }
                 libc::FIOCLEX | libc::FIONCLEX => Ok(real(fd, request, argument)),
-                // Both kinds of copies that share blocks: who asks copies then.
+                // Reflinks are not supported: programs fall back to a copy.
                 libc::FICLONE | libc::FICLONERANGE => Err(Fail(libc::EOPNOTSUPP)),
                 _ => Err(Fail(libc::ENOTTY)),
             }),
@@ -163,7 +163,7 @@ hooks! {
     }
 }
 
-/// After a system call doubled a descriptor.
+/// Call after a system call has duplicated a descriptor.
 fn same(fd: RawFd, new: RawFd) -> RawFd {
     if new < 0 || new == fd {
         return new;
@@ -173,17 +173,17 @@ fn same(fd: RawFd, new: RawFd) -> RawFd {
         return new;
     }
     enter(|| {
-        // What the new number stood for before was closed by the call.
+        // The call closed the previous file of the new number.
         let before = table::remove(world, new);
         if let Some(open) = get(fd) {
             table::insert(world, new, open)?;
         }
-        drop_unheard(before);
+        let _ = drop_last(before);
         Ok(new)
     })
 }
 
-/// Before a descriptor is put in another's place: one of our own is not given away.
+/// Call before `dup2`: refuses our private descriptors, and closes the file that `new` replaces.
 fn onto(fd: RawFd, new: RawFd) -> Option<c_int> {
     if !inside() && (private::is(new) || private::is(fd)) {
         set_errno(libc::EBADF);
@@ -191,10 +191,10 @@ fn onto(fd: RawFd, new: RawFd) -> Option<c_int> {
     }
     let world = world().filter(|world| fd != new && (is_ours(new) || is_ours(fd)) && world.is_own())?;
     if rustix::io::fcntl_getfd(borrow(fd)).is_ok() {
-        // Streams are written out while the descriptor still leads there.
+        // Streams are flushed while the descriptor still refers to the file.
         let _inside = crate::border::Inside::new();
         crate::stdio::write_out(new);
-        drop_unheard(table::remove(world, new));
+        let _ = drop_last(table::remove(world, new));
     }
     None
 }
@@ -203,17 +203,17 @@ fn close_one(world: &World, fd: RawFd) -> crate::border::Outcome<c_int> {
     if world.current_fd() == Some(fd) {
         return Err(Fail(libc::EBADF));
     }
-    // A child that shares our memory closes its own descriptor; ours stays.
+    // A `vfork` child closes its own descriptor; this process keeps its file.
     if !world.is_own() {
         close_raw(fd);
         return Ok(0);
     }
     let open = table::remove(world, fd);
     close_raw(fd);
-    drop_one(open).map(|()| 0)
+    drop_last(open).map(|()| 0)
 }
 
-/// Closes a descriptor of ours for a stream that is closed.
+/// Closes the descriptor of a closed stream.
 pub fn end(fd: RawFd) -> c_int {
     match crate::world::current_world() {
         Some(world) => enter(|| close_one(world, fd)),
@@ -221,9 +221,9 @@ pub fn end(fd: RawFd) -> c_int {
     }
 }
 
-/// Closes a run of descriptors: ours one by one, around those that are not the program's.
+/// Closes a range of descriptors: files of mounts one by one; private descriptors are skipped.
 fn between(world: &World, first: c_uint, last: c_uint, real: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
-    // Without asking the system, which needs a descriptor for its answer.
+    // From our own table: reading /proc/self/fd would need a descriptor.
     let mut all: Vec<RawFd> = table::numbers().chain(private::all()).chain(world.current_fd()).collect();
     all.retain(|fd| (first..=last).contains(&(*fd as c_uint)));
     all.sort_unstable();
@@ -232,22 +232,15 @@ fn between(world: &World, first: c_uint, last: c_uint, real: impl Fn(c_uint, c_u
         if fd as c_uint > from && real(from, fd as c_uint - 1) < 0 {
             return -1;
         }
-        if let Some(open) = get(fd) {
-            let path = open.path();
-            drop(open);
-            enter(|| {
-                close_one(world, fd).or_else(|fail| {
-                    unheard(&path, fail);
-                    Ok(0)
-                })
-            });
+        if get(fd).is_some() {
+            enter(|| close_one(world, fd).or(Ok(0)));
         }
         from = fd as c_uint + 1;
     }
     if from <= last { real(from, last) } else { 0 }
 }
 
-/// `mkstemp` and its kin, where the template leads to a mount.
+/// The `mkstemp` family, for templates under a mount.
 unsafe fn temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> Option<c_int> {
     // SAFETY: the template is a text.
     unsafe { super::locate(CWD, template) }?;

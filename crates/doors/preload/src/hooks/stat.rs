@@ -5,7 +5,7 @@ use super::{by_path, locate};
 use crate::border::{Fail, Outcome, enter};
 use crate::real::hooks;
 use crate::table::{is_ours, need};
-use crate::world::{Located, Place, World, world};
+use crate::world::{Followed, Located, Place, World, world};
 use libc::{c_char, c_int, c_long, c_uint};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -151,22 +151,13 @@ unsafe fn put<T>(out: *mut T, value: T) -> Outcome<c_int> {
 
 /// What is known of a name, links followed unless the flags say otherwise.
 pub fn of_name(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
-    let mut place = place.clone();
-    for _ in 0..40 {
-        let failed = match of_name_here(world, &place, flags) {
-            Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
-            outcome => return outcome,
-        };
-        match world.through_links(&place)? {
-            Some(Located::Ours(leads)) if leads.path != place.path => place = leads,
-            Some(Located::Elsewhere(path)) => {
-                let stat = rustix::fs::statat(rustix::fs::CWD, &*path, AtFlags::from_bits_retain(flags as u32))?;
-                return Ok(Known { stat: of_system(&stat) });
-            }
-            _ => return Err(failed),
+    match world.follow(place, |place| of_name_here(world, place, flags))? {
+        Followed::Here(known) => Ok(known),
+        Followed::Outside(path) => {
+            let stat = rustix::fs::statat(rustix::fs::CWD, &*path, AtFlags::from_bits_retain(flags as u32))?;
+            Ok(Known { stat: of_system(&stat) })
         }
     }
-    Err(Errno::LOOP.into())
 }
 
 fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
