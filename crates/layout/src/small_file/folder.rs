@@ -483,16 +483,20 @@ impl Folder {
     }
 
     fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
-        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        match bell.write_at(0, &[IoSlice::new(&rung)]) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => {
-                // On a store that writes elsewhere what it writes again. A bell that holds nothing says nothing: everybody looks.
-                bell.truncate(0)?;
-                bell.close()?;
-                Err(e)
-            }
-            written => written.and_then(|()| bell.close()),
+        let name = format!("{}bell", hidden(&inner.path));
+        let bell = self.store.open_write(&name, OpenWrite::Any)?;
+        let written = match bell.write_at(0, &[IoSlice::new(&rung)]) {
+            Ok(()) => bell.close(),
+            Err(e) => Err(e),
+        };
+        if written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace) {
+            // On a store that writes elsewhere what it writes again, or that tells at the close that it had no room: others may hear the old
+            // ring. A bell that holds nothing says nothing: everybody looks.
+            let bell = self.store.open_write(&name, OpenWrite::Existing)?;
+            bell.truncate(0)?;
+            bell.close()?;
         }
+        written
     }
 
     /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
