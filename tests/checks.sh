@@ -26,13 +26,28 @@ say() { # say STATUS NAME
     if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
 }
 
+# what_failed LOG...: the ends of these files, and of those in $work that scripts keep what programs print in and that were written to
+# since the check began.
+what_failed() {
+    local kept=()
+    mapfile -t kept < <(find "$work" -maxdepth 1 -type f -size -1024k ! -name strace.log -newer "$work/.began" \
+        \( -name '*log' -o -name 'told*' -o -name 'said*' -o -name 'got*' -o -name '*.txt' \) ! -name check.log ! -name stderr.log | sort)
+    tail -q -n 30 "$@" 2>/dev/null | cut -c1-300 | sed 's/^/  /'
+    local file
+    for file in "${kept[@]}"; do
+        [[ ! -s $file ]] || tail -n 15 "$file" | LC_ALL=C tr -cd '\11\12\40-\176' | cut -c1-300 | sed "s/^/  ${file##*/}: /"
+    done
+}
+# began: from now on something is checked. A clock's tick earlier, as files written to in the same one are not newer.
+began() { : >"$work/stderr.log" && touch -d '-0.1 seconds' "$work/.began"; }
+
 # try NAME COMMAND...: one check, in a shell of its own. A function fails with the first of its commands that fails; what a failed
 # one printed is shown.
 try() {
     local name=$1 status
     shift
     [[ $name == *"${ONLY:-}"* ]] || return 0
-    : >"$work/stderr.log"
+    began
     # Not behind ||: there a failure in the middle of a function goes unseen.
     set +e
     (
@@ -42,7 +57,7 @@ try() {
     status=$?
     set -e
     say "$status" "$name"
-    [[ $status == 0 ]] || tail -q -n 30 "$work/check.log" "$work/stderr.log" | cut -c1-300 | sed 's/^/  /'
+    [[ $status == 0 ]] || what_failed "$work/check.log" "$work/stderr.log"
 }
 
 # many NAME COMMAND...: a program that prints such lines of its own, at least one; their names get ours added. What a failed one
@@ -51,7 +66,7 @@ many() {
     local name=$1 status=0 log
     shift
     log=$(mktemp -p "$work" many.XXXXXX)
-    : >"$work/stderr.log"
+    began
     "$@" >"$log" 2>"$log.err" || status=$?
     sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
     if grep -q '^not ok ' "$log"; then
@@ -63,7 +78,7 @@ many() {
     else
         return 0
     fi
-    tail -q -n 30 "$log.err" "$work/stderr.log" | cut -c1-300 | sed 's/^/  /'
+    what_failed "$log.err" "$work/stderr.log"
 }
 
 # limited SECONDS COMMAND...: a limit for hangs, generous, as the machine may be busy; it says so where it strikes.

@@ -129,6 +129,7 @@ check_averages() { # check_averages DUMP
         [[ $found == "$wanted" ]] || status=1
     done
     say "$status" "we know averages where ADIOS 1.13 shows none: $case, $ranks ranks"
+    [[ $status == 0 ]] || grep -E '^  var|^var| avg=|no statistics' "$1" | cut -c1-300 | head -n 60 | sed 's/^/  /'
 }
 
 cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh statistics)
@@ -177,8 +178,10 @@ for ranks in 1 3 4; do
         for of in 1 us; do
             for by in 1 us; do
                 status=0
+                began
                 run "$ranks" "./dump.$by" "$case-$ranks-$of.bp" stream >"$work/$of-$by.txt" || status=$?
                 say "$status" "a stream read by $by on $ranks ranks: $case of $of"
+                [[ $status == 0 ]] || what_failed "$work/stderr.log" "$work/$of-$by.txt"
                 mine <"$work/$of-$by.txt" | alike "$case" >"$work/$of-$by.alike"
             done
             same "streams give the same on $ranks ranks: $case of $of" "$work/$of"-{1,us}.alike
@@ -202,8 +205,10 @@ for ranks in 1 3 4; do
     for of in 1 us; do
         for by in 1 us; do
             status=0
+            began
             run 1 "./query.$by" ask "query-$ranks-$of.bp" >"$work/$of-$by.asked" || status=$?
             say "$status" "asked by $by, of a file by $of, $ranks ranks"
+            [[ $status == 0 ]] || what_failed "$work/stderr.log" "$work/$of-$by.asked"
         done
         same "queries give the same, of a file by $of, $ranks ranks" "$work/$of"-{1,us}.asked
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Each system call that one of three MPI ranks makes on the files of an output fails once, by every method: all ranks return,
-# with one error or none, and what tests/system/faults.rs promises holds. Takes ten minutes, so it is run for LONG=1; ONLY=WORD
-# runs a part.
+# Each system call that one of three MPI ranks makes on the files of an output, or on their folder, fails once, by every method of the
+# library: all ranks return, with one error or none, and what tests/system/faults.rs promises holds. Takes twenty minutes, so it is
+# run for LONG=1; ONLY=WORD runs a part.
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -34,9 +34,10 @@ exec strace "${options[@]}" "$@"
 RANK
 chmod +x "$work/rank.sh"
 
-calls=(openat/EIO openat/ENOSPC read/EIO pread64/EIO preadv2/EIO pwrite64/ENOSPC pwritev/ENOSPC pwritev2/ENOSPC fsync/EIO
-    fdatasync/EIO close/EIO unlink/EIO unlinkat/EIO mkdir/ENOSPC mkdirat/ENOSPC ftruncate/EIO fallocate/ENOSPC
-    getdents64/EIO fstat/EIO newfstatat/EIO statx/EIO renameat/EIO renameat2/EIO flock/EIO fcntl/EIO)
+calls=(openat/EIO openat/ENOSPC open/EIO read/EIO pread64/EIO preadv/EIO preadv2/EIO write/ENOSPC pwrite64/ENOSPC pwritev/ENOSPC
+    pwritev2/ENOSPC lseek/EIO fsync/EIO fsync/EDQUOT fdatasync/EIO close/EIO unlink/EIO unlinkat/EIO rmdir/EIO mkdir/ENOSPC
+    mkdirat/ENOSPC link/EIO linkat/EIO ftruncate/EIO fallocate/ENOSPC getdents64/EIO fstat/EIO newfstatat/EIO statx/EIO rename/EIO
+    renameat/EIO renameat2/EIO flock/EIO fcntl/EIO)
 
 all=$(printf '%s\n' "${calls[@]%/*}" | sort -u | paste -sd,)
 
@@ -63,10 +64,10 @@ sweep() { # sweep METHOD PARAMETERS FIRST
 XML
     rm -rf "$before" && mkdir "$before"
     [[ $first == 0 ]] || limited 600 "${mpiexec[@]}" -n 3 "$work/faults" "$work/config.xml" "$before/x.bp" 0 "$first"
-    PATHS="$folder/x.bp $folder/x.bp.dir"
+    PATHS="$folder $folder/x.bp $folder/x.bp.dir"
     for k in 0 1 2; do PATHS+=" $folder/x.bp.dir/x.bp.$k $folder/x.bp.spill.$k"; done
     export PATHS LOG=$work/strace.log VICTIM CALL ERROR K
-    for VICTIM in 0 1; do
+    for VICTIM in 0 1 2; do
         CALL=$all ERROR='' K=0
         said=$(output) || { echo "rank $VICTIM: the program ends badly without a fault: $said" && return 1; }
         most=()
@@ -93,8 +94,18 @@ XML
     echo "$faults failing system calls, $failed told as errors"
     [[ $faults -gt 10 ]]
 }
-for how in 'MPI' 'POSIX' 'MPI_COLLECTIVE aggregators=2' 'MPI_SCHEDULED num_files=2' 'MPI_AGGREGATE pattern=simple;aggregators=2' \
-    'MPI_AGGREGATE pattern=brigade;aggregators=1' 'ADAPTIVE num_files=2'; do
+# Parameters that let three ranks play all parts of a method; - for none.
+declare -A ways=(
+    [MPI]='- sync=yes;index=each' [POSIX]='- sync=yes;index=each' [MPI_COLLECTIVE]='aggregators=2'
+    [MPI_AGGREGATE]='pattern=simple;aggregators=2 pattern=brigade;aggregators=1' [MPI_SCHEDULED]='num_files=2' [ADAPTIVE]='num_files=2'
+)
+hows=()
+mapfile -t methods < <("$built/examples/faults" methods)
+[[ ${#methods[@]} -ge 6 ]] || { say 1 "the library tells its methods" && exit 1; }
+for method in "${methods[@]}"; do
+    for way in ${ways[$method]:--}; do hows+=("$method ${way/#-/}"); done
+done
+for how in "${hows[@]}"; do
     read -r method parameters <<<"$how"
     for first in 0 2; do
         name="$method $parameters: each system call on the files of step $first fails once"

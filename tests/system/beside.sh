@@ -1,20 +1,31 @@
 #!/usr/bin/env bash
-# Tools and doors beside writers of `container` files: shells that append through preload and through FUSE while `thalweg layout`
-# repairs, checks, compacts and flattens in a loop; a writer that is killed; files that other users must not read.
+# Tools and doors beside writers of `container` files: shells that append, two through preload and one through FUSE, while `thalweg layout`
+# repairs, checks, compacts and flattens in a loop, on one store, on three and on a burst buffer; a writer that is killed; files that
+# other users must not read.
 # shellcheck disable=SC2317,SC2016  # functions are called by name, through try; inner shells expand what is quoted
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/build.sh
 build_all
 work=$PWD/build/beside
-mountpoint -q "$work/at" 2>/dev/null && fusermount3 -u -z "$work/at"
+mountpoint -q "$work/at" 2>/dev/null && umount -l "$work/at"
 source tests/checks.sh
+trap 'mountpoint -q "$work/at" && umount -l "$work/at"' EXIT
+# The third writer goes through FUSE where it can.
+fuse=0
+if [[ -e /dev/fuse && $(id -u) == 0 ]]; then
+    fuse=1
+else
+    echo "skipped: a writer through FUSE beside tools: no /dev/fuse, or not root"
+fi
 thalweg=$built/thalweg
 seconds=$((${LONG:-0} == 1 ? 60 : 6))
 
 export THALWEG_MOUNTS=$work/mounts.toml
-mkdir -p "$work/one" "$work/at" "$work"/three.{0,1,2}
+mkdir -p "$work/one" "$work/small" "$work/at" "$work"/three.{0,1,2} "$work"/{fast,slow}
 {
+    printf '[[mount]]\npath = "/beside/small"\nlayout = "small_file"\nstores = ["posix:%s"]\n\n' "$work/small"
+    printf '[[mount]]\npath = "/beside/tiered"\nlayout = "container"\nstore = "tiered:posix:%s=>posix:%s"\ndrain = "manual"\n\n' "$work/fast" "$work/slow"
     printf '[[mount]]\npath = "/beside/one"\nlayout = "container"\nstores = ["posix:%s"]\n\n' "$work/one"
     printf '[[mount]]\npath = "/beside/three"\nlayout = "container"\nstores = ["posix:%s", "posix:%s", "posix:%s"]\n' \
         "$work/three.0" "$work/three.1" "$work/three.2"
@@ -22,20 +33,34 @@ mkdir -p "$work/one" "$work/at" "$work"/three.{0,1,2}
 
 appends='n=0; while [[ ! -e "$2" ]]; do echo "$3 $n" >>"$1" || exit 1; n=$((n + 1)); done; echo "$n" >"$4"'
 
-# beside NAME FILE COMMAND...: three shells append lines to FILE, two through preload; the command runs beside them, again and again.
+# beside FILE COMMAND...: three shells append lines, two to FILE and one through FUSE to a file beside it, as an append through FUSE goes
+# where the kernel last saw the end; the command runs beside them, again and again, on both.
 beside() {
-    local file=$1 stop=$work/stop pids=() pid number status=0 rounds=0 end
+    local status=0
+    [[ $fuse == 0 ]] || "$thalweg" mount "$work/at" --path "${1%/*}"
+    beside_writers "$@" || status=1
+    [[ $fuse == 0 ]] || "$thalweg" unmount "$work/at"
+    return "$status"
+}
+beside_writers() {
+    local file=$1 files=("$1") stop=$work/stop pids=() pid number status=0 rounds=0 end of
     shift
     rm -f "$stop" "$work"/wrote.*
     : >"$work/tool.log"
-    "$thalweg" run -- bash -c ': >"$1"' _ "$file"
+    [[ $fuse == 0 ]] || files+=("$file.fuse")
+    for of in "${files[@]}"; do "$thalweg" run -- bash -c ': >"$1"' _ "$of" || return 1; done
     for number in 1 2 3; do
-        "$thalweg" run -- bash -c "$appends" _ "$file" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        if [[ $number == 3 && $fuse == 1 ]]; then
+            bash -c "$appends" _ "$work/at/${file##*/}.fuse" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        else
+            "$thalweg" run -- bash -c "$appends" _ "$file" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        fi
         pids+=($!)
     done
     end=$((SECONDS + seconds))
     while ((SECONDS < end)); do
-        "$@" "$file" >>"$work/tool.log" 2>&1 || status=$?
+        of=${files[rounds % ${#files[@]}]}
+        "$@" "$of" >>"$work/tool.log" 2>&1 || status=$?
         # 3: it is being written, which some tools refuse.
         [[ $status == 0 || $status == 3 ]] || break
         grep -q "not whole" "$work/tool.log" && status=1 && break
@@ -45,16 +70,16 @@ beside() {
     : >"$stop"
     for pid in "${pids[@]}"; do wait "$pid" || { echo "a writer failed" && cat "$work/writers.log" && return 1; }; done
     [[ $status == 0 || $status == 3 ]] || { tail "$work/tool.log" && return 1; }
-    ((rounds > 1))
+    ((rounds > 1)) || return 1
     for number in 1 2 3; do
         seq -f "$number %.0f" 0 $(($(cat "$work/wrote.$number") - 1))
     done | LC_ALL=C sort >"$work/expected"
-    "$thalweg" run -- cat "$file" | LC_ALL=C sort >"$work/found"
+    "$thalweg" run -- cat "${files[@]}" | LC_ALL=C sort >"$work/found"
     echo "$rounds rounds, $(wc -l <"$work/found") lines of $(wc -l <"$work/expected")"
     cmp "$work/expected" "$work/found"
 }
 flat() { rm -f "$work/flat" && "$thalweg" layout flatten "$1" "$work/flat"; }
-for mount in one three; do
+for mount in one three tiered; do
     for tool in repair check compact stat; do
         try "nothing is lost beside $tool ($mount)" beside "/beside/$mount/$tool" "$thalweg" layout "$tool"
     done
@@ -140,8 +165,32 @@ private() { # what root keeps to itself another user gets neither through preloa
     [[ $found == 2 ]]
     [[ $("$thalweg" run -- cat /beside/one/yours) == public && $("$thalweg" run -- cat /beside/one/mine) == secret ]]
 }
+# through_preload MOUNT: as another user
+through_preload() {
+    local mount=$1 file
+    chmod 711 "$work" && chmod 755 "$work/small" "$work/one" && chmod 644 "$THALWEG_MOUNTS"
+    # By the shell alone: the log of another process that begins under umask 077 would be closed to others, and with it the folder.
+    "$thalweg" run -- bash -c 'large() { printf "%s\n%40000s" "$1" ""; }
+        umask 022; mkdir "$1/users" && cd "$1/users"; echo public >yours; large public >theirs
+        umask 077; echo secret >mine; large secret >large; umask 022
+        mkdir -m 700 closed && echo secret >closed/file && large secret >closed/large' _ "$mount"
+    as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/nonexistent "$thalweg" run -- "$@"; }
+    for file in mine large closed/file closed/large; do
+        ! as_user cat "$mount/users/$file" >"$work/seen" 2>"$work/told" || { echo "$file is read" && return 1; }
+        [[ ! -s $work/seen ]]
+        grep -qi 'permission denied' "$work/told"
+    done
+    ! as_user ls "$mount/users/closed" >"$work/seen" 2>"$work/told" || { echo "the closed folder is listed" && return 1; }
+    [[ $(as_user cat "$mount/users/yours") == public ]]
+    as_user head -n 1 "$mount/users/theirs" | grep -q public
+}
 if [[ $(id -u) == 0 ]]; then
     try "what only its owner may read nobody else reads, neither below" private
+    if setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$thalweg"; then
+        for mount in one small; do try "nor through preload ($mount)" through_preload "/beside/$mount"; done
+    else
+        echo "skipped: what another user reads through preload: others may not enter the folder of the build"
+    fi
 else
     echo "skipped: what another user reads: only root becomes one"
 fi

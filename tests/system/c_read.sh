@@ -36,7 +36,7 @@ follow() {
     run "$1" ./slow "$file" "$3" 250 ${4:+"$4"} >/dev/null &
     local writer=$!
     many "$MPI, $1 write, $2 read${4:+, the writer dies}" run "$2" ./follow "$file" "$3" "$1"
-    wait "$writer" || [[ -n ${4:-} ]] || say 1 "the writer ends well ($1 write, $2 read)"
+    wait "$writer" || [[ -n ${4:-} ]] || { say 1 "the writer ends well ($1 write, $2 read)" && what_failed "$work/stderr.log"; }
 }
 follow 1 1 4
 follow 2 2 4
@@ -49,6 +49,7 @@ killed() { # as never, by the system
     local told
     told=$(alone ./follow.nompi killed.bp 0 1) || true # how many steps came cannot be known
     wait "$writer" 2>/dev/null || true
+    echo "$told"
     grep -q '^ok every step comes' <<<"$told" && grep -q '^ok the stream ends' <<<"$told"
 }
 try "a stream ends when its writer is killed" killed

@@ -135,9 +135,9 @@ fi
 # The examples.
 build_all
 same_files() { # same_files FILE FILE VARIABLE...
-    "$thalweg" dump "$1" "${@:3}" >"$work/one.txt" && "$thalweg" dump "$2" "${@:3}" >"$work/other.txt" || return 1
-    cmp "$work/one.txt" "$work/other.txt" || return 1
-    ! command -v bpls >/dev/null || diff <(bpls -lad "$1" && bpls -d "$1") <(bpls -lad "$2" && bpls -d "$2") >"$work/diff.log"
+    "$thalweg" dump "$1" "${@:3}" >"$work/one.dump" && "$thalweg" dump "$2" "${@:3}" >"$work/other.dump" || return 1
+    cmp "$work/one.dump" "$work/other.dump" || { diff "$work/one.dump" "$work/other.dump" | head -n 20 && return 1; }
+    ! command -v bpls >/dev/null || diff <(bpls -lad "$1" && bpls -d "$1") <(bpls -lad "$2" && bpls -d "$2")
 }
 flags=(-O2 -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
 heat() {

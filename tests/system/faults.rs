@@ -2,12 +2,18 @@
 //!
 //!   faults bp PATH METHOD PARAMETERS RANKS FIRST COUNT   writes steps FIRST.. of a BP file; ranks are threads
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
+//!   faults methods                                       the names of the methods that write files
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods
-//!   faults judge over FOLDER LAYOUT [RANKS [METHOD]]     sweeps over the methods, whose files lie on a layout
-//!   faults judge read FOLDER THALWEG                     sweeps over `thalweg ls`, `verify` and `recover`; THALWEG is the command
+//!   faults judge over FOLDER [LAYOUT [METHOD]]           sweeps over the methods from one rank and from three, whose files lie on the
+//!                                                        layouts
+//!   faults judge read FOLDER THALWEG                     sweeps over `thalweg ls`, `verify`, `recover`, `dump`, `find` and `index`;
+//!                                                        THALWEG is the command
+//!   faults judge upkeep FOLDER THALWEG                   sweeps over `thalweg layout check`, `repair`, `compact` and `flatten`, and
+//!                                                        `thalweg drain --once`
 //!   faults judge file FOLDER [LAYOUT]                    sweeps over the layouts
 //!   faults judge preload FOLDER THALWEG [LAYOUT]         sweeps over programs under `thalweg run`; THALWEG is the command
 //!   faults judge fuse FOLDER THALWEG [LAYOUT]            sweeps over the process behind `thalweg mount`
+//!   faults judge fuse-bp FOLDER THALWEG [LAYOUT]         the same with outputs of ours in place of programs
 //!   faults check FOLDER METHOD PARAMETERS RANKS FIRST success|failure
 //!                                                        FOLDER/x.bp after step FIRST was written by another program
 //!   faults lost LOG FOLDER                               fails where the log of strace tells of a file that was written to and
@@ -15,10 +21,11 @@
 //!
 //! The worker (`bp`, `file`) says `ready PID`, waits for a line, works, and says with its exit code what became of it: 0 success,
 //! 100 + the kind of the error where all ranks had the same, 3 where ranks had different ones, 101 a panic. The judge attaches `strace`
-//! to it between the two, which lets the k-th call of one kind of each thread fail with an error (`EIO`, `ENOSPC`), for every k
-//! that there is.
+//! to it between the two, which lets the k-th call of one kind of each thread fail with an error (`EIO`, `ENOSPC`, `EDQUOT`, `ESTALE`),
+//! for every k that there is.
 //!
-//! Through the doors the operations are those of `cp`, `dd`, `mv`, `rm`, `truncate`, `chmod` and `mkdir`, and of `perl` where it appends and becomes another
+//! Through the doors the operations are those of `cp`, `dd`, `mv`, `rm`, `truncate`, `chmod`, `touch`, `mkdir`, `rmdir`, `ln`, `ls`,
+//! `cat` and `readlink`, of `python3` for extended attributes (behind FUSE alone), and of `perl` where it appends and becomes another
 //! program or ends without its handlers. The outcome is their exit code: any but 0 is an error. Under preload every call from the program's start fails once, so the loader's too; behind FUSE
 //! those of the process that serves the mount.
 //!
@@ -29,6 +36,7 @@
 //! | a file that was written to and cannot be closed is no success | `strace` says which file the call was for, and what was written through it |
 //! | what was closed before stays as it was | every value of every step, every byte of the other files |
 //! | what reads says the same, or fails and leaves the files as they were | its output and its files, compared with those without a fault |
+//! | what looks after files does it all, or fails; nothing that was closed changes, and the next time it does it all | every byte of the files |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
 //! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
@@ -47,7 +55,9 @@ mod launch;
 #[path = "faults/worker.rs"]
 mod worker;
 
-use judge::{Place, check_bp, judge, sweeps_bp, sweeps_file, sweeps_read};
+use judge::{
+    Place, check_bp, judge, sweeps_bp, sweeps_bp_through, sweeps_file, sweeps_over, sweeps_read, sweeps_upkeep,
+};
 use launch::{End, Launch, lost_close};
 use worker::{leave, operate, wait_for_a_line, write_bp};
 
@@ -78,6 +88,7 @@ fn main() {
             wait_for_a_line();
             leave(vec![layout.and_then(|layout| operate(&*layout, path, operation))]);
         }
+        ["methods"] => judge::methods().for_each(|method| println!("{method}")),
         ["check", folder, method, parameters, ranks, first, end] => {
             let end = if *end == "success" { End::Success } else { End::Failed(ErrorKind::Io) };
             let kept = check_bp(
@@ -102,22 +113,26 @@ fn main() {
         }
         ["judge", "bp", folder, rest @ ..] => {
             let ranks = rest.first().map_or(1, |n| number(n) as u32);
-            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied(), None));
+            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied()));
         }
-        ["judge", "over", folder, layout, rest @ ..] => {
-            let ranks = rest.first().map_or(1, |n| number(n) as u32);
-            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied(), Some(layout)));
+        ["judge", "over", folder, rest @ ..] => {
+            judge(&mut sweeps_over(Path::new(folder), rest.first().copied(), &[1, 3], rest.get(1).copied()));
         }
+        ["judge", "upkeep", folder, thalweg] => judge(&mut sweeps_upkeep(Path::new(folder), thalweg)),
         ["judge", "read", folder, thalweg] => judge(&mut sweeps_read(Path::new(folder), thalweg)),
         ["judge", "file", folder, rest @ ..] => {
             judge(&mut sweeps_file(Path::new(folder), rest.first().copied(), &|_| Launch::Itself));
         }
-        ["judge", door @ ("preload" | "fuse"), folder, thalweg, rest @ ..] => {
+        ["judge", door @ ("preload" | "fuse" | "fuse-bp"), folder, thalweg, rest @ ..] => {
             let launch = |folder: &Path| match *door {
                 "preload" => Launch::Preload { thalweg: thalweg.to_string() },
                 _ => Launch::Fuse { thalweg: thalweg.to_string(), at: folder.with_extension("at") },
             };
-            judge(&mut sweeps_file(Path::new(folder), rest.first().copied(), &launch));
+            let sweeps = match *door {
+                "fuse-bp" => sweeps_bp_through,
+                _ => sweeps_file,
+            };
+            judge(&mut sweeps(Path::new(folder), rest.first().copied(), &launch));
         }
         _ => panic!("faults bp | file | judge: see the first page of tests/system/faults.rs"),
     }

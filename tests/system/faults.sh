@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
-# once; of outputs on a container one of 10, behind the doors one of 25, always the same ones, for LONG=1 each. tests/system/faults.rs says what must hold then.
+# once. Of outputs on the layouts, of commands that look after files, and behind the doors some of them alone do, always the same ones,
+# for LONG=1 each. tests/system/faults.rs says what must hold then.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/faults
@@ -14,17 +15,19 @@ if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
 fi
 many "methods" "$built/examples/faults" judge bp "$work/one" 1
 many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
-many "commands that read" "$built/examples/faults" judge read "$work/read" "$thalweg"
+many "commands on a file" "$built/examples/faults" judge read "$work/read" "$thalweg"
 many "layouts" "$built/examples/faults" judge file "$work/layouts"
-# One of ten; LONG=1 tries each.
-for method in MPI POSIX MPI_AGGREGATE; do
-    THIN=$([[ ${LONG:-0} != 0 ]] && echo 1 || echo 10) many "methods over a container" "$built/examples/faults" judge over "$work/over" "container folders" 1 $method
-done
-# Some 8,500 and 1,500 calls, a tenth of a second to a half each.
-[[ ${LONG:-0} != 0 ]] || export THIN=25
-many "preload" "$built/examples/faults" judge preload "$work/preload" "$thalweg"
+
+# thin N NAME ARGUMENT...: one of N alone, and the first of its sort.
+thin() { THIN=$([[ ${LONG:-0} != 0 ]] && echo 1 || echo "$1") many "$2" "$built/examples/faults" judge "${@:3}"; }
+thin 80 "methods on the layouts" over "$work/over"
+thin 60 "commands that look after files" upkeep "$work/upkeep" "$thalweg"
+# Some 15,000 and 3,000 calls, a tenth of a second to a half each.
+thin 50 "preload" preload "$work/preload" "$thalweg"
 if [[ -e /dev/fuse && $(id -u) == 0 ]]; then
-    many "FUSE" "$built/examples/faults" judge fuse "$work/fuse" "$thalweg"
+    thin 50 "FUSE" fuse "$work/fuse" "$thalweg"
+    mkdir -p "$work/fuse-bp"
+    thin 60 "outputs through FUSE" fuse-bp "$work/fuse-bp" "$thalweg"
 else
     echo "skipped: a failure of each system call behind FUSE: no /dev/fuse, or not root"
 fi

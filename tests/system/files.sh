@@ -39,18 +39,20 @@ done
 mkdir -p "$work/plain"
 many "no mount" alone "$work/files" calls "$work/plain"
 
+strided() { # strided FILE
+    local rank pid pids=() status=0
+    for rank in 0 1 2 3; do
+        "$work/files" strided "$1" "$rank" 4 47001 40 &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+    return "$status"
+}
 # Each reader reads what another process wrote.
 for layout in direct container; do
     file="/mnt/of $layout/checkpoint"
     # Writers of `direct` find the file there, as with open(2).
-    pids=()
-    for rank in 0 1 2 3; do
-        "$work/files" strided "$file" $rank 4 47001 40 >>"$work/strided.log" 2>&1 &
-        pids+=($!)
-    done
-    status=0
-    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-    try "four processes write one file ($layout)" [ $status == 0 ]
+    try "four processes write one file ($layout)" strided "$file"
     for rank in 0 1 2 3; do many "$layout, rank $rank" alone "$work/files" shifted "$file" $rank 4 47001 40; done
 done
 try "the checkpoint is whole" "$thalweg" layout check "/mnt/of container/checkpoint"
@@ -63,9 +65,9 @@ many "compacted" alone "$work/files" shifted "/mnt/of container/checkpoint" 2 4 
 try "stat tells of it" "$thalweg" layout stat "/mnt/of container/checkpoint"
 
 mkdir "$work/bare"
-small() { limited 900 "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000 2>"$work/times"; }
+small() { limited 900 "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000 2>"$work/times.log"; }
 try "small files are made" small
-tail -n 1 "$work/times" >&2
+tail -n 1 "$work/times.log" >&2
 try "they are whole" "$thalweg" layout check "/mnt/of small_file"
 packed() { [[ $(find "$work/small_file.0" -type f | wc -l) -lt 12 ]]; }
 try "twenty thousand small files are a handful of objects" packed

@@ -464,6 +464,24 @@ twice() { # a second mount at one folder is refused, and the first stays
 }
 try "a folder where something is mounted is not mounted again" twice
 
+fills_all() { # large and small files made through one mount lie on all stores of a container, each of which gets its share
+    local k store sizes=() all=0 size
+    table filled container 3
+    up filled
+    for ((k = 0; k < 90; k++)); do head -c 50000 /dev/urandom >"$work/at/filled/large.$k" && echo small >"$work/at/filled/small.$k"; done
+    down filled
+    for store in 0 1 2; do
+        size=$(find "$work/stores/filled.$store" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')
+        sizes+=("$size")
+        all=$((all + size))
+    done
+    echo "bytes on the stores: ${sizes[*]}"
+    # A third is expected; chance alone gives one of three less than a tenth of 90 files once in a million times.
+    for size in "${sizes[@]}"; do ((size * 10 > all)) || return 1; done
+    rm -r "$work/stores"/filled.*
+}
+try "one mount fills all stores of a container" fills_all
+
 # A store that is full takes no more: what programs wrote and nobody was told of is told to whoever unmounts.
 told_at_unmount() {
     local pid status=0 log
@@ -499,6 +517,39 @@ PYTHON
     rm -f "$log" "${log%.log}.unpublished"
 }
 try "what could not be published is told by unmount --lazy, in the log and by mount --status" told_at_unmount
+
+told_or_there() { # told_or_there LAYOUT: unmount --lazy on a full store fails and says why, or all of the open file is there
+    local pid status=0
+    mkdir -p "$work/full" "$work/at/full"
+    mount -t tmpfs -o size=3m none "$work/full"
+    printf '[[mount]]\npath = "/full"\nlayout = "%s"\nstores = ["posix:%s"]\n' "$1" "$work/full" >"$work/full.toml"
+    THALWEG_MOUNTS=$work/full.toml "$thalweg" mount "$work/at/full" --path /full
+    rm -f "$work/wrote"
+    python3 - "$work/at/full/file" "$work/wrote" <<'PYTHON' &
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b"x" * 20000)
+open(sys.argv[2], "w").close()
+time.sleep(600)
+PYTHON
+    pid=$!
+    soon test -e "$work/wrote"
+    dd if=/dev/zero of="$work/full/filler" bs=4k status=none 2>/dev/null || true
+    "$thalweg" unmount --lazy "$work/at/full" >"$work/told" 2>&1 || status=$?
+    kill "$pid" 2>/dev/null || true
+    echo "unmount ends with $status"
+    cat "$work/told"
+    if [[ $status == 0 ]]; then
+        [[ $(THALWEG_MOUNTS=$work/full.toml "$thalweg" run -- cat /full/file | wc -c) == 20000 ]] || status=1
+    elif [[ $status == 3 ]]; then
+        grep -q 'not published' "$work/told" && status=0
+    fi
+    umount "$work/full"
+    return "$status"
+}
+for layout in small_file flat; do
+    try "unmount --lazy on a full store loses nothing without a word ($layout)" told_or_there "$layout"
+done
 
 errors_are_counted() { # a damaged file is an error of the mount
     local log

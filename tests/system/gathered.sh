@@ -41,7 +41,7 @@ mkdir -m 700 "$work/daemon"
 export THALWEG_DAEMON=$work/daemon/socket
 start() {
     local tries
-    THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"$work/log" 2>&1 &
+    THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"$work/daemon.log" 2>&1 &
     echo $! >"$work/pid"
     for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
 }

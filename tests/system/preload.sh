@@ -11,7 +11,7 @@ source tests/checks.sh
 
 cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror tests/system/preload/calls.c -o "$work/calls" -pthread
 cc -std=c11 -D_GNU_SOURCE -O1 -g tests/system/exercise.c -o "$work/exercise"
-cc -static -std=c11 -D_GNU_SOURCE -O1 tests/system/preload/calls.c -o "$work/static" -pthread 2>>"$work/log" || true
+cc -static -std=c11 -D_GNU_SOURCE -O1 tests/system/preload/calls.c -o "$work/static" -pthread 2>>"$work/static.log" || true
 
 export THALWEG_MOUNTS=$work/mounts.toml
 # No repository above is ever taken for one of ours.
@@ -114,21 +114,23 @@ for layout in "${layouts[@]}"; do
     try "the exerciser finds no difference on $layout" limited 1800 "$thalweg" run -- "$work/exercise" "${without[@]}" -s 7 -n "$operations" "/mnt/thalweg/$layout/exercised"
 done
 
-called() { limited 600 "$thalweg" run -- "$work/calls" "$@" 2>>"$work/log"; }
+called() { limited 600 "$thalweg" run -- "$work/calls" "$@"; }
 for layout in container flat3 small_file direct; do many "$layout" called "/mnt/thalweg/$layout"; done
 mkdir -p "$work/bare"
 try "the same calls on a plain folder" "$work/calls" "$work/bare"
 
 # N to 1: each process writes every fourth record, each reads what another wrote.
-for layout in container container3 direct; do
-    pids=()
+strided() { # strided LAYOUT
+    local rank pid pids=() status=0
     for rank in 0 1 2 3; do
-        "$thalweg" run -- "$work/calls" strided "/mnt/thalweg/$layout/checkpoint" $rank 4 47001 20 >>"$work/log" 2>&1 &
+        "$thalweg" run -- "$work/calls" strided "/mnt/thalweg/$1/checkpoint" "$rank" 4 47001 20 &
         pids+=($!)
     done
-    status=0
     for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-    try "four processes write one file ($layout)" [ $status == 0 ]
+    return "$status"
+}
+for layout in container container3 direct; do
+    try "four processes write one file ($layout)" strided "$layout"
     for rank in 0 1 2 3; do
         try "process $rank reads what another wrote ($layout)" "$thalweg" run -- "$work/calls" shifted "/mnt/thalweg/$layout/checkpoint" $rank 4 47001 20
     done
@@ -142,16 +144,18 @@ appended() { # appended FILE: every line once, and those of a process in order
     "$thalweg" run -- cat "$1" >"$work/appended" && diff <(sort "$work/appended") <(lines | sort)
     for k in 1 2 3 4; do diff <(grep "^process $k " "$work/appended") <(lines | grep "^process $k "); done
 }
-for layout in container container3 direct; do
-    pids=()
+append() { # append LAYOUT
+    local k pid pids=() status=0
     for k in 1 2 3 4; do
         # shellcheck disable=SC2016  # the inner shell expands it
-        "$thalweg" run -- sh -c 'i=0; while [ $i -lt 25 ]; do echo "process $2 line $i" >>"$1"; i=$((i + 1)); done' _ "/mnt/thalweg/$layout/lines" $k >>"$work/log" 2>&1 &
+        "$thalweg" run -- sh -c 'i=0; while [ $i -lt 25 ]; do echo "process $2 line $i" >>"$1"; i=$((i + 1)); done' _ "/mnt/thalweg/$1/lines" "$k" &
         pids+=($!)
     done
-    status=0
     for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-    try "four processes append to one file ($layout)" [ $status == 0 ]
+    return "$status"
+}
+for layout in container container3 direct; do
+    try "four processes append to one file ($layout)" append "$layout"
     try "every line is there ($layout)" appended "/mnt/thalweg/$layout/lines"
 done
 try "the file of lines is whole" "$thalweg" layout check /mnt/thalweg/container/lines
@@ -170,13 +174,13 @@ for layout in small_file container; do
 done
 mkdir -m 700 "$work/daemon"
 export THALWEG_DAEMON=$work/daemon/socket
-THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"$work/log" 2>&1 &
+THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"$work/daemon.log" 2>&1 &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true' EXIT
 for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
 served() { THALWEG_MOUNTS=$work/served.toml limited 600 "$thalweg" run -- "$work/calls" "$@"; }
 try "small files are made without a question for each through the daemon" few_names "$work/counts.small_file" served small /mnt/served/small_file/many 300
-numbers() { served numbers /mnt/served/container 2>>"$work/log"; }
+numbers() { served numbers /mnt/served/container; }
 many "through the daemon" numbers
 
 refuses() { local status=0; "$thalweg" run -- "$work/static" /mnt/thalweg/direct >"$work/told" 2>&1 || status=$?; [[ $status == 3 ]] && grep -q "linked statically" "$work/told"; }

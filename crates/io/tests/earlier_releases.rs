@@ -35,7 +35,7 @@ fn archives() -> Vec<PathBuf> {
     let mut archives: Vec<PathBuf> = releases.flat_map(|release| folders(&release)).collect();
     archives.retain(|path| path.to_string_lossy().ends_with(".tar.gz"));
     archives.sort();
-    assert!(archives.len() >= 67, "{archives:?}");
+    assert!(archives.len() >= 83, "{archives:?}");
     archives
 }
 
@@ -78,6 +78,7 @@ impl Fixture {
             parameters: text("parameters", file),
             state: text("state", file),
             t: file["t"].as_array().unwrap().iter().map(|step| step.as_array().unwrap().clone()).collect(),
+            document: file["document"].as_str().map(str::to_string),
         };
         files.map(file).collect()
     }
@@ -92,6 +93,8 @@ struct File<'f> {
     state: String,
     /// By step and rank.
     t: Vec<Vec<Json>>,
+    /// The XML, where it is another than that of the methods.
+    document: Option<String>,
 }
 
 fn doubles(json: &Json) -> Vec<f64> {
@@ -99,8 +102,8 @@ fn doubles(json: &Json) -> Vec<f64> {
 }
 
 /// What every rank of an append writes.
-fn appended(rank: u32) -> Vec<f64> {
-    (0..5).map(|i| -1.0 - f64::from(i) - 10.0 * f64::from(rank)).collect()
+fn appended(rank: u32, length: usize) -> Vec<f64> {
+    (0..length).map(|i| -1.0 - i as f64 - 10.0 * f64::from(rank)).collect()
 }
 
 impl File<'_> {
@@ -119,13 +122,17 @@ impl File<'_> {
         for step in 0..self.t.len() + more {
             let rows: Vec<Option<Vec<f64>>> = match self.t.get(step) {
                 Some(rows) => rows.iter().map(|row| (!row.is_null()).then(|| doubles(row))).collect(),
-                None => (0..3).map(|rank| Some(appended(rank))).collect(),
+                None => (0..3).map(|rank| Some(appended(rank, self.row()))).collect(),
             };
             let blocks = reader.blocks("t", step as u64).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!(blocks.len(), rows.iter().flatten().count(), "{name}: blocks of step {step}");
             for block in blocks {
                 let values: Vec<f64> = reader.read_as("t", step as u64, &Selection::Block(block.number)).unwrap();
-                assert_eq!(Some(&values), rows[block.offset[0] as usize].as_ref(), "{name}: step {step}, {block:?}");
+                let wanted = rows[block.offset[0] as usize].as_ref().unwrap();
+                // Of what was compressed with a loss, the accuracy that was asked for.
+                let lossy = self.document.as_ref().is_some_and(|document| document.contains("accuracy="));
+                let near = values.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= if lossy { 0.0001 } else { 0.0 });
+                assert!(near && values.len() == wanted.len(), "{name}: step {step}, {block:?}: {values:?}");
             }
         }
         let lost: Vec<u64> =
@@ -144,8 +151,13 @@ impl File<'_> {
         assert!(findings.is_empty(), "{}: {findings:?}", self.name());
     }
 
+    /// Values of a row.
+    fn row(&self) -> usize {
+        self.t.iter().flatten().find_map(|row| row.as_array()).map_or(5, Vec::len)
+    }
+
     fn append(&self) {
-        let document = format!(
+        let plain = format!(
             r#"<adios-config host-language="C"><adios-group name="heat">
   <var name="NX" type="integer"/><var name="ranks" type="integer"/><var name="rank" type="integer"/>
   <var name="note" type="string"/>
@@ -154,16 +166,17 @@ impl File<'_> {
 </adios-group><method group="heat" method="{}">{}</method></adios-config>"#,
             self.method, self.parameters
         );
+        let document = self.document.as_ref().unwrap_or(&plain);
         threads::run(3, |comm| {
-            let (schema, layout) = (xml::parse(&document, "heat.xml").unwrap(), self.fixture.layout.clone());
+            let (schema, layout) = (xml::parse(document, "heat.xml").unwrap(), self.fixture.layout.clone());
             let session = Session::with_layout(schema, layout, comm.duplicate().unwrap()).unwrap();
             let mut output = session.open("heat", &self.path, Mode::Append, comm.duplicate().unwrap()).unwrap();
             assert_eq!(output.step() as usize, self.t.len(), "{}: the step that open tells", self.name());
-            output.write_values("NX", &[5i32]).unwrap();
+            output.write_values("NX", &[self.row() as i32]).unwrap();
             output.write_values("ranks", &[3i32]).unwrap();
             output.write_values("rank", &[comm.rank() as i32]).unwrap();
             output.write("note", b"appended").unwrap();
-            output.write_values("t", &appended(comm.rank())).unwrap();
+            output.write_values("t", &appended(comm.rank(), self.row())).unwrap();
             output.close().unwrap_or_else(|e| panic!("{}: {e}", self.name()));
             session.finalize().unwrap();
         });
@@ -239,7 +252,7 @@ fn process_groups_that_an_earlier_recover_left_are_told_and_indexed_when_asked_f
             left.set(left.get() + 1);
         }
     });
-    assert_eq!(left.get(), 3);
+    assert!(left.get() >= 6, "{}", left.get());
 }
 
 fn read_whole(layout: &dyn Layout, path: &str) -> Vec<u8> {
@@ -263,6 +276,14 @@ fn check_plain(fixture: &Fixture, changed: &[(&str, &str)]) {
         } else if let Some(pair) = entry["xattr"].as_array() {
             let value = layout.xattr_get(path, pair[0].as_str().unwrap()).unwrap();
             assert_eq!(value.as_deref(), Some(pair[1].as_str().unwrap().as_bytes()), "{what}");
+        } else if let Some(kind) = entry["error"].as_str() {
+            let object = layout.open_read(path).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let read = object.read_exact_at(0, &mut vec![0; object.length().unwrap() as usize]);
+            assert_eq!(format!("{:?}", read.expect_err(&what).kind()), kind, "{what}");
+            let begins = entry["begins"].as_str().unwrap();
+            let mut bytes = vec![0; begins.len()];
+            object.read_exact_at(0, &mut bytes).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(String::from_utf8_lossy(&bytes), begins, "{what}");
         } else if let Some(text) = entry["text"].as_str() {
             // What a writer that died had not closed is there where the layout shows it before.
             if entry["died"] == true && layout.stat(path).is_err_and(|e| e.kind() == ErrorKind::NotFound) {

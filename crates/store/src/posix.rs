@@ -229,7 +229,17 @@ impl Store for Posix {
 
     fn make_folder(&self, name: &str) -> Result<()> {
         let path = self.path(name)?;
-        fs::create_dir_all(&path).map_err(|e| failed("make folder", &path, e))
+        let made = match fs::create_dir_all(&path) {
+            // Also where the standard library could not look at what lies there.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(&path) {
+                Ok(about) if about.is_dir() => Ok(()),
+                Ok(_) => Err(e),
+                Err(looked) if looked.kind() == io::ErrorKind::NotFound => fs::create_dir_all(&path),
+                Err(looked) => Err(looked),
+            },
+            made => made,
+        };
+        made.map_err(|e| failed("make folder", &path, e))
     }
 
     fn make_new_folder(&self, name: &str) -> Result<bool> {

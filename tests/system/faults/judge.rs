@@ -1,15 +1,20 @@
 //! The judge: lets each system call of a worker fail once, and looks at what is left.
 
 use crate::Outcome;
-use crate::launch::{End, Fault, Launch, counts, lost_close, run, run_command, run_mounted, run_preloaded, tool};
-use crate::worker::{ENDS, NEW, OLD, OPERATIONS, operate, row, write_bp};
+use crate::launch::{
+    End, Fault, Launch, counts, lost_close, printed, run, run_command, run_mounted, run_preloaded, tool,
+};
+use crate::worker::{
+    Before, ENDS, KEY, NAMES, NEW, OLD, OPERATIONS, TARGET, VALUE, WRITTEN, linked, operate, row, write_bp,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use thalweg_io::mounts;
 use thalweg_io::registry::{self, METHODS};
-use thalweg_layout::{Direct, Layout, OpenWrite, WriterId, write_all_at};
+use thalweg_layout::{Direct, Kind, Layout, OpenWrite, SetXattr, WriterId, write_all_at};
 use thalweg_reader::{FindingKind, Reader, verify};
 use thalweg_store::Posix;
 use thalweg_types::{ErrorKind, Selection};
@@ -54,6 +59,41 @@ const CALLS: &[(&str, &str)] = &[
     ("fstatfs", "EIO"),
     ("statfs", "EIO"),
 ];
+/// More of them, of which one in eight is tried where `LONG` does not ask for all: the same calls with errors that take the same ways as
+/// the first, and calls that are rare.
+const MORE: &[(&str, &str)] = &[
+    ("openat", "ESTALE"),
+    ("pread64", "ESTALE"),
+    ("preadv2", "ESTALE"),
+    ("fsync", "ENOSPC"),
+    ("fsync", "EDQUOT"),
+    ("fdatasync", "ENOSPC"),
+    ("fdatasync", "EDQUOT"),
+    ("syncfs", "EIO"),
+    ("close", "ENOSPC"),
+    ("close", "EDQUOT"),
+    ("rmdir", "EIO"),
+    ("symlink", "ENOSPC"),
+    ("symlinkat", "ENOSPC"),
+    ("readlink", "EIO"),
+    ("readlinkat", "EIO"),
+    ("link", "EIO"),
+    ("getdents64", "ESTALE"),
+    ("fstat", "ESTALE"),
+    ("newfstatat", "ESTALE"),
+    ("statx", "ESTALE"),
+    ("fchmodat2", "EIO"),
+    ("fchown", "EIO"),
+    ("fchownat", "EIO"),
+    ("getxattr", "EIO"),
+    ("setxattr", "ENOSPC"),
+    ("lgetxattr", "EIO"),
+    ("lsetxattr", "ENOSPC"),
+    ("llistxattr", "EIO"),
+    ("lremovexattr", "EIO"),
+    ("fgetxattr", "EIO"),
+    ("fsetxattr", "ENOSPC"),
+];
 /// Those of a program that reads.
 const READS: &[(&str, &str)] = &[
     ("openat", "EIO"),
@@ -71,6 +111,14 @@ const READS: &[(&str, &str)] = &[
     ("statx", "ESTALE"),
     ("lseek", "EIO"),
 ];
+fn all_calls() -> Vec<(&'static str, &'static str)> {
+    CALLS.iter().chain(MORE).copied().collect()
+}
+
+/// Operations that do little beside others.
+const RARE: &[&str] =
+    &["utimes", "rmdir", "rename_folder", "link", "symlink", "read_link", "xattr", "xattr_remove", "list", "read"];
+
 /// One thing whose every system call fails once.
 pub struct Sweep<'s> {
     name: String,
@@ -79,7 +127,9 @@ pub struct Sweep<'s> {
     folder: PathBuf,
     launch: Launch,
     worker: Vec<String>,
-    calls: &'static [(&'static str, &'static str)],
+    calls: Vec<(&'static str, &'static str)>,
+    /// One of eight faults alone is tried, unless all are asked for.
+    rare: bool,
     mounts: Option<PathBuf>,
     /// Puts the folder into the state before.
     prepare: Box<dyn Fn() -> Outcome<()> + 's>,
@@ -90,6 +140,7 @@ pub struct Sweep<'s> {
 /// Which faults are tried where not all are: always the same ones.
 struct Choice {
     every: u64,
+    long: bool,
     /// Faults met so far, of each call and error, by method or layout, on its files and elsewhere.
     met: BTreeMap<(String, &'static str, &'static str, bool), u64>,
 }
@@ -98,14 +149,16 @@ impl Choice {
     /// `THIN=N`: one of N faults alone is tried.
     fn new() -> Choice {
         let every = std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1);
-        Choice { every, met: BTreeMap::new() }
+        let long = std::env::var("LONG").is_ok_and(|long| long != "0");
+        Choice { every, long, met: BTreeMap::new() }
     }
 
-    /// The first of its sort, and each N-th behind it.
-    fn tries(&mut self, kind: &str, (call, error): (&'static str, &'static str), on_files: bool) -> bool {
-        let met = self.met.entry((kind.to_string(), call, error, on_files)).or_default();
+    /// The first of its sort, and each N-th behind it; of the rare ones each eighth at most, unless all are asked for.
+    fn tries(&mut self, sweep: &Sweep<'_>, (call, error): (&'static str, &'static str), on_files: bool) -> bool {
+        let met = self.met.entry((sweep.kind.to_string(), call, error, on_files)).or_default();
         *met += 1;
-        (*met - 1).is_multiple_of(self.every)
+        let rare = !self.long && (sweep.rare || MORE.contains(&(call, error)));
+        (*met - 1).is_multiple_of(if rare { self.every.max(8) } else { self.every })
     }
 }
 
@@ -140,7 +193,7 @@ impl Sweep<'_> {
             (Launch::Fuse { thalweg, at }, Some(mounts)) => {
                 run_mounted((thalweg, at), &self.worker, mounts, fault, &log)
             }
-            (Launch::Command { out }, _) => run_command(&self.worker, out, fault, &log),
+            (Launch::Command { out }, mounts) => run_command(&self.worker, mounts, out, fault, &log),
             _ => run(&worker, mounts, fault, &log),
         };
         let (end, words) = run(None)?;
@@ -152,18 +205,22 @@ impl Sweep<'_> {
         let (mut faults, mut failed, mut wrong) = (0, 0, Vec::new());
         // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
         // the locks of its descriptor; a burst buffer then waits for its own process for ever.
-        let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
+        let happens = |call: &str| call != "close" || !self.name.contains("tiered");
         for (call, error) in self.calls.iter().filter(|(call, _)| happens(call)) {
             let Some(made) = counts.get(*call) else { continue };
             // The last ones first: those at the end of a process are among the few that are tried.
             for k in (1..=made.most).rev() {
-                if !choice.tries(&self.kind, (*call, *error), made.on_files.contains(&k)) {
+                if !choice.tries(self, (*call, *error), made.on_files.contains(&k)) {
                     continue;
                 }
                 (self.prepare)()?;
                 let (end, words) = run(Some((call, error, k)))?;
                 faults += 1;
-                let words = words.lines().next().unwrap_or_default().to_string();
+                // A warning comes before what was wrong.
+                let words = match end {
+                    End::Other(_) => words.replace('\n', " | "),
+                    _ => words.lines().next().unwrap_or_default().to_string(),
+                };
                 match end {
                     End::Success if *call == "close" => {
                         if let Some(path) = lost_close(&log, &self.folder)? {
@@ -254,55 +311,126 @@ fn stores(work: &Path, mounts: &Path, table: &str) -> Outcome<()> {
     Ok(std::fs::write(mounts, text.replace('@', &work.display().to_string()))?)
 }
 
-/// - `over`: the layout, one of `LAYOUTS`, below the files; a plain folder where `None`.
-pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>, over: Option<&str>) -> Vec<Sweep<'static>> {
+/// The names of the methods that write files.
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0])
+}
+
+/// One output by a method.
+#[derive(Clone, Copy)]
+struct Written {
+    method: &'static str,
+    parameters: &'static str,
+    ranks: u32,
+    /// Steps that are there before.
+    first: u64,
+}
+
+/// On a plain folder.
+pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
-    let table = over.map(|over| {
-        let of = LAYOUTS.iter().find(|(name, _)| *name == over);
-        of.unwrap_or_else(|| panic!("no layout {over}")).1
-    });
-    let methods = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]);
-    for method in methods.filter(|m| only.is_none_or(|o| o == *m)) {
+    for method in methods().filter(|m| only.is_none_or(|o| o == *m)) {
         for parameters in parameters(method) {
             for first in [0, 2] {
-                let what = if first == 0 { "new file" } else { "append" };
-                let slug = format!("{method}-{}-{what}-{ranks}", parameters.replace(['=', ';'], "-")).replace(' ', "-");
-                let (work, before) = (folder.join(&slug), folder.join(format!("{slug}-before")));
-                let mounts = table.map(|_| folder.join(format!("{slug}.toml")));
-                let place = Place { work: work.clone(), mounts: mounts.clone() };
-                let worker = ["bp", &place.path(), method, parameters, &ranks.to_string(), &first.to_string(), "1"];
-                let worker: Vec<String> = worker.iter().map(|w| w.to_string()).collect();
-                let prepare = {
-                    let (place, work, before) = (place.clone(), work.clone(), before.clone());
-                    move || -> Outcome<()> {
-                        if !before.exists() {
-                            anew(&work)?;
-                            if let (Some(mounts), Some(table)) = (&place.mounts, table) {
-                                stores(&work, mounts, table)?;
-                            }
-                            place.write(method, parameters, ranks, 0..first)?;
-                            copy(&work, &before)?;
-                        }
-                        copy(&before, &work)
-                    }
-                };
-                let check = move |end: End| check_bp(&place, method, parameters, ranks, first, end);
-                let on = over.map_or(String::new(), |over| format!(" on {over}"));
-                sweeps.push(Sweep {
-                    name: format!("{method} {parameters}{on}, {ranks} ranks, {what}"),
-                    kind: method.to_string(),
-                    folder: work,
-                    launch: Launch::Itself,
-                    worker,
-                    calls: CALLS,
-                    mounts,
-                    prepare: Box::new(prepare),
-                    check: Box::new(check),
-                });
+                sweeps.push(sweep_bp(folder, Written { method, parameters, ranks, first }, None, Launch::Itself));
             }
         }
     }
     sweeps
+}
+
+/// On layouts. Where not all faults are tried, each method is on each layout once: with a new file or an appended one, from the first
+/// of `ranks` or the second, in turn.
+pub fn sweeps_over(folder: &Path, layout: Option<&str>, ranks: &[u32], only: Option<&str>) -> Vec<Sweep<'static>> {
+    let thin = Choice::new().every > 1;
+    let mut sweeps = Vec::new();
+    let kinds = methods().flat_map(|method| parameters(method).iter().map(move |parameters| (method, *parameters)));
+    for (k, (method, parameters)) in kinds.enumerate().filter(|(_, (method, _))| only.is_none_or(|o| o == *method)) {
+        let layouts = LAYOUTS.iter().filter(|(name, _)| *name != "direct" && layout.is_none_or(|o| o == *name));
+        for (l, over) in layouts.enumerate() {
+            let number = ranks.len();
+            let ways = ranks.iter().flat_map(|ranks| [(*ranks, 0), (*ranks, 2)]);
+            for (w, (ranks, first)) in ways.enumerate() {
+                if !thin || w == (k + l) % (2 * number) {
+                    let written = Written { method, parameters, ranks, first };
+                    sweeps.push(sweep_bp(folder, written, Some(over), Launch::Itself));
+                }
+            }
+        }
+    }
+    sweeps
+}
+
+/// Through a mount of FUSE, whose process's calls fail.
+pub fn sweeps_bp_through(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> Launch) -> Vec<Sweep<'static>> {
+    let mut sweeps = Vec::new();
+    for over in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
+        for (method, first) in [("MPI", 2), ("POSIX", 0)] {
+            let written = Written { method, parameters: "", ranks: 2, first };
+            let launch = launch(&folder.join(written.slug(Some(over.0))));
+            sweeps.push(sweep_bp(folder, written, Some(over), launch));
+        }
+    }
+    sweeps
+}
+
+impl Written {
+    fn slug(&self, over: Option<&str>) -> String {
+        let Written { method, parameters, ranks, first } = self;
+        let over = over.map_or(String::new(), |over| format!("-{over}"));
+        format!("{method}-{parameters}-{first}-{ranks}{over}").replace(['=', ';', ' '], "-")
+    }
+}
+
+/// - `over`: one of `LAYOUTS`, below the files; a plain folder where `None`.
+fn sweep_bp(
+    folder: &Path,
+    written: Written,
+    over: Option<&(&'static str, &'static str)>,
+    launch: Launch,
+) -> Sweep<'static> {
+    let Written { method, parameters, ranks, first } = written;
+    let slug = written.slug(over.map(|(name, _)| *name));
+    let (work, before) = (folder.join(&slug), folder.join(format!("{slug}-before")));
+    let mounts = over.map(|_| folder.join(format!("{slug}.toml")));
+    let place = Place { work: work.clone(), mounts: mounts.clone() };
+    let worker = ["bp", &place.path(), method, parameters, &ranks.to_string(), &first.to_string(), "1"];
+    let mut worker: Vec<String> = worker.iter().map(|w| w.to_string()).collect();
+    if !launch.is_itself() {
+        let this = std::env::current_exe().unwrap_or_else(|e| panic!("{e}"));
+        worker.insert(0, this.display().to_string());
+    }
+    let table = over.map(|(_, table)| *table);
+    let prepare = {
+        let (place, work, before) = (place.clone(), work.clone(), before.clone());
+        move || -> Outcome<()> {
+            if !before.exists() {
+                anew(&work)?;
+                if let (Some(mounts), Some(table)) = (&place.mounts, table) {
+                    stores(&work, mounts, table)?;
+                }
+                place.write(method, parameters, ranks, 0..first)?;
+                copy(&work, &before)?;
+            }
+            copy(&before, &work)
+        }
+    };
+    let check = move |end: End| check_bp(&place, method, parameters, ranks, first, end);
+    let on = over.map_or(String::new(), |(over, _)| format!(" on {over}"));
+    let what = if first == 0 { "new file" } else { "append" };
+    Sweep {
+        name: format!("{method} {parameters}{on}, {ranks} ranks, {what}"),
+        // On layouts those of all methods together are thinned: each has its calls on a plain folder, too.
+        kind: over.map_or(method, |(over, _)| over).to_string(),
+        folder: work,
+        launch,
+        worker,
+        calls: all_calls(),
+        rare: false,
+        mounts,
+        prepare: Box::new(prepare),
+        check: Box::new(check),
+    }
 }
 
 /// All steps before `first` are there; the one behind them is where the worker says so; one more goes on.
@@ -334,12 +462,14 @@ pub fn check_bp(place: &Place, method: &str, parameters: &str, ranks: u32, first
     }
 }
 
-/// What reads a file: `thalweg ls`, `verify`, `recover`. Success says what it says without a failure, and leaves the files as
-/// they are then; a failure leaves them as they were.
+/// Commands on one file: `thalweg ls`, `verify`, `recover`, `dump`, `find`, `index`. Success says what it says without a failure, and
+/// leaves the files as they are then; a failure leaves them as they were.
 pub fn sweeps_read(folder: &Path, thalweg: &str) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
     for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
-        for words in [&["ls", "-l", "-a"][..], &["verify"], &["recover"]] {
+        let words: [&[&str]; 6] =
+            [&["ls", "-l", "-a"], &["verify"], &["recover"], &["dump"], &["find", "--blocks"], &["index"]];
+        for words in words {
             let slug = format!("{method}-{}", words[0]);
             let (work, before, after) =
                 (folder.join(&slug), folder.join(format!("{slug}-before")), folder.join(format!("{slug}-after")));
@@ -347,6 +477,13 @@ pub fn sweeps_read(folder: &Path, thalweg: &str) -> Vec<Sweep<'static>> {
             let out = folder.join(format!("{slug}.out"));
             let mut worker: Vec<String> = [thalweg].iter().chain(words).map(|w| w.to_string()).collect();
             worker.push(place.path());
+            match words[0] {
+                "dump" => worker.push("t".into()),
+                "find" => worker.push("t > 10100".into()),
+                // Beside the folder: a file that this command alone writes.
+                "index" => worker.extend(["-o".into(), folder.join(format!("{slug}.index")).display().to_string()]),
+                _ => {}
+            }
             let prepare = {
                 let (work, before) = (work.clone(), before.clone());
                 let recovers = words[0] == "recover";
@@ -389,7 +526,8 @@ pub fn sweeps_read(folder: &Path, thalweg: &str) -> Vec<Sweep<'static>> {
                 folder: work,
                 launch: Launch::Command { out },
                 worker,
-                calls: READS,
+                calls: if words[0] == "index" { all_calls() } else { READS.to_vec() },
+                rare: matches!(words[0], "dump" | "find" | "index"),
                 mounts: None,
                 prepare: Box::new(prepare),
                 check: Box::new(check),
@@ -437,6 +575,36 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\ndrain = \"manual\"\n"),
 ];
 
+/// What a layout does not have.
+const LACKS: &[(&str, &str)] = &[("small_file", "link"), ("tiered", "link"), ("tiered", "rename_folder")];
+
+/// A table of a mount, and the folders it is over; `/faults/d` with what the operations find.
+fn prepare_files(work: &Path, mounts: &Path, table: &str, there: Before) -> Outcome<()> {
+    anew(work)?;
+    stores(work, mounts, table)?;
+    let layout = mounts::of_files(&[mounts.to_path_buf()])?;
+    layout.make_folder("/faults/d")?;
+    for name in ["kept", "other"] {
+        operate(&*layout, &format!("/faults/d/{name}"), "prepare")?;
+    }
+    let x = "/faults/d/x";
+    match there {
+        Before::Nothing => {}
+        Before::File => operate(&*layout, x, "prepare")?,
+        Before::Marked => {
+            operate(&*layout, x, "prepare")?;
+            operate(&*layout, x, "xattr")?;
+        }
+        Before::Folder => operate(&*layout, x, "mkdir")?,
+        Before::Filled => {
+            operate(&*layout, x, "mkdir")?;
+            operate(&*layout, &format!("{x}/in"), "prepare")?;
+        }
+        Before::Link => operate(&*layout, x, "symlink")?,
+    }
+    Ok(())
+}
+
 pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> Launch) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
     std::fs::create_dir_all(folder)
@@ -444,26 +612,23 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
         .unwrap_or_else(|e| panic!("{e}"));
     for (layout, table) in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
         let programs = if launch(folder).is_itself() { &[] } else { ENDS };
-        for (operation, there) in OPERATIONS.iter().chain(programs) {
+        let lacks = |operation: &str| LACKS.contains(&(*layout, operation));
+        for (operation, there) in OPERATIONS.iter().chain(programs).filter(|(operation, _)| !lacks(operation)) {
             let slug = format!("{}-{operation}", layout.replace(' ', "-"));
             let work = folder.join(&slug);
+            let launch = launch(&work);
+            // The system's programs set no extended attribute here, and an interpreter's start has a thousand calls of its own, which
+            // would fail under preload.
+            if matches!(launch, Launch::Preload { .. }) && operation.starts_with("xattr") {
+                continue;
+            }
             let before = folder.join(format!("{slug}-before"));
             let mounts = folder.join(format!("{slug}.toml"));
             let prepare = {
                 let (work, before, mounts) = (work.clone(), before.clone(), mounts.clone());
                 move || -> Outcome<()> {
                     if !before.exists() {
-                        anew(&work)?;
-                        stores(&work, &mounts, table)?;
-                        let layout = mounts::of_files(std::slice::from_ref(&mounts))?;
-                        layout.make_folder("/faults/d")?;
-                        for name in ["kept", "other"] {
-                            operate(&*layout, &format!("/faults/d/{name}"), "prepare")?;
-                        }
-                        if *there {
-                            operate(&*layout, "/faults/d/x", "prepare")?;
-                        }
-                        drop(layout);
+                        prepare_files(&work, &mounts, table, *there)?;
                         copy(&work, &before)?;
                     }
                     copy(&before, &work)
@@ -471,9 +636,14 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
             };
             let check = {
                 let mounts = mounts.clone();
-                move |end: End| check_file(&mounts, operation, *there, end)
+                let out = (!launch.is_itself()).then(|| printed(&work.with_extension("strace")));
+                move |end: End| {
+                    if let (End::Success, Some(out)) = (end, &out) {
+                        check_printed(out, operation)?;
+                    }
+                    check_file(&mounts, operation, *there, end)
+                }
             };
-            let launch = launch(&work);
             let worker = match &launch {
                 Launch::Itself => ["file", "/faults/d/x", operation].map(str::to_string).to_vec(),
                 _ => tool(operation, "/faults/d/x", &folder.join("new")),
@@ -484,7 +654,8 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
                 folder: work,
                 launch,
                 worker,
-                calls: CALLS,
+                calls: all_calls(),
+                rare: RARE.contains(operation),
                 mounts: Some(mounts),
                 prepare: Box::new(prepare),
                 check: Box::new(check),
@@ -494,66 +665,309 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
     sweeps
 }
 
-/// The text of a file, `None` where there is none.
-fn text(layout: &dyn Layout, path: &str) -> Outcome<Option<String>> {
-    let object = match layout.open_read(path) {
-        Ok(object) => object,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(format!("{path} cannot be opened: {e}").into()),
+/// What a program printed that says it has succeeded.
+fn check_printed(out: &Path, operation: &str) -> Outcome<()> {
+    let wanted = match operation {
+        "read" => OLD.to_string(),
+        "list" => format!("{}\n", NAMES.join("\n")),
+        "read_link" => format!("{TARGET}\n"),
+        _ => return Ok(()),
     };
-    let mut bytes = vec![0; object.length()? as usize];
-    object.read_exact_at(0, &mut bytes).map_err(|e| format!("{path} cannot be read: {e}"))?;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    let said = std::fs::read_to_string(out)?;
+    if said == wanted { Ok(()) } else { Err(format!("it prints {said:?}").into()) }
 }
 
-fn check_file(mounts: &Path, operation: &str, there: bool, end: End) -> Outcome<()> {
+/// `thalweg layout` and `thalweg drain` on a mount with a closed file, one that was written in two sessions, and one whose writer
+/// died. Success is what the command does without a failure; after a failure nothing that was closed has changed, and the next
+/// command without one does it all.
+pub fn sweeps_upkeep(folder: &Path, thalweg: &str) -> Vec<Sweep<'static>> {
+    let mut sweeps = Vec::new();
+    const OF_CONTAINERS: &[&str] = &["check", "repair", "compact", "flatten"];
+    const KINDS: [(&str, &[&str]); 4] = [
+        ("container", OF_CONTAINERS),
+        ("container folders", OF_CONTAINERS),
+        ("small_file", &["check", "repair", "compact"]),
+        ("tiered", &["drain"]),
+    ];
+    for (layout, commands) in KINDS {
+        let table = LAYOUTS.iter().find(|(name, _)| *name == layout).map_or("", |(_, table)| *table);
+        for command in commands {
+            let slug = format!("{layout}-{command}").replace(' ', "-");
+            let (work, before) = (folder.join(&slug), folder.join(format!("{slug}-before")));
+            let (mounts, out) = (folder.join(format!("{slug}.toml")), folder.join(format!("{slug}.out")));
+            let flat = work.join("flat");
+            let thalweg = thalweg.to_string();
+            let tiered = format!("tiered:posix:{0}/a=>posix:{0}/b", work.display());
+            let words: Vec<String> = match *command {
+                "drain" => [thalweg.as_str(), "drain", &tiered, "--once"].map(str::to_string).to_vec(),
+                "flatten" => [thalweg.as_str(), "layout", command, "/faults/d/x", &flat.display().to_string()]
+                    .map(str::to_string)
+                    .to_vec(),
+                // A container's alone: a folder has none.
+                "compact" if layout != "small_file" => {
+                    [thalweg.as_str(), "layout", command, "/faults/d/x"].map(str::to_string).to_vec()
+                }
+                // The whole mount, so that what no name leads to is looked for, too.
+                "check" | "repair" if layout != "small_file" => {
+                    [thalweg.as_str(), "layout", command, "/faults"].map(str::to_string).to_vec()
+                }
+                _ => [thalweg.as_str(), "layout", command, "/faults/d"].map(str::to_string).to_vec(),
+            };
+            let repairs = *command == "repair";
+            let prepare = {
+                let (work, before, mounts) = (work.clone(), before.clone(), mounts.clone());
+                move || -> Outcome<()> {
+                    if !before.exists() {
+                        prepare_files(&work, &mounts, table, Before::File)?;
+                        let layout = mounts::of_files(std::slice::from_ref(&mounts))?;
+                        operate(&*layout, "/faults/d/x", "append")?;
+                        if repairs {
+                            operate(&*layout, "/faults/d/dead", "prepare")?;
+                        }
+                        drop(layout);
+                        if repairs {
+                            dies(&mounts, "/faults/d/dead")?;
+                        }
+                        copy(&work, &before)?;
+                    }
+                    copy(&before, &work)
+                }
+            };
+            let check = {
+                let (work, mounts, out, words) = (work.clone(), mounts.clone(), out.clone(), words.clone());
+                move |end: End| -> Outcome<()> {
+                    let wanted = out.with_extension("wanted");
+                    let said = std::fs::read_to_string(&out)?;
+                    if !wanted.exists() {
+                        std::fs::write(&wanted, &said)?;
+                    }
+                    // The others tell how much they did: nothing of a writer whose end a store cannot tell, or in two rounds.
+                    let tells = matches!(*command, "check" | "flatten");
+                    if tells && end == End::Success && said != std::fs::read_to_string(&wanted)? {
+                        return Err(format!("it says {said:?}").into());
+                    }
+                    check_upkeep(&work, &mounts, command, end == End::Success)?;
+                    // A target that is there is never replaced.
+                    let _ = std::fs::remove_file(work.join("flat"));
+                    let again = Command::new(&words[0]).args(&words[1..]).env("THALWEG_MOUNTS", &mounts).output()?;
+                    if !again.status.success() {
+                        return Err(format!("the next one fails: {}", String::from_utf8_lossy(&again.stderr)).into());
+                    }
+                    check_upkeep(&work, &mounts, command, true).map_err(|e| format!("after the next one: {e}").into())
+                }
+            };
+            sweeps.push(Sweep {
+                name: format!("{command}, {layout}"),
+                kind: format!("{command} {layout}"),
+                folder: work,
+                launch: Launch::Command { out },
+                worker: words,
+                calls: all_calls(),
+                rare: true,
+                mounts: Some(mounts),
+                prepare: Box::new(prepare),
+                check: Box::new(check),
+            });
+        }
+    }
+    sweeps
+}
+
+/// A process of its own that writes more to a file and dies.
+fn dies(mounts: &Path, path: &str) -> Outcome<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let ended = command.args(["file", path, "abandon"]).env("THALWEG_MOUNTS", mounts).output()?;
+    match ended.status.code() {
+        None => Ok(()),
+        Some(code) => Err(format!("ends with {code}: {}", String::from_utf8_lossy(&ended.stderr)).into()),
+    }
+}
+
+fn check_upkeep(work: &Path, mounts: &Path, command: &str, done: bool) -> Outcome<()> {
+    let long = format!("{OLD}{NEW}");
+    let is = |layout: &dyn Layout, at: &str| -> Outcome<()> {
+        for (name, wanted) in [("kept", OLD), ("other", OLD), ("x", &long)] {
+            let found = found(layout, &format!("/faults/d/{name}"))?;
+            if found != Found::Text(wanted.to_string()) {
+                return Err(format!("{name}{at} has {found:?}").into());
+            }
+        }
+        Ok(())
+    };
+    let layout = mounts::of_files(&[mounts.to_path_buf()])?;
+    is(&*layout, "")?;
+    if command == "repair" {
+        match found(&*layout, "/faults/d/dead")? {
+            Found::Text(text) if text == OLD || text == long => {}
+            other => return Err(format!("dead has {other:?}").into()),
+        }
+    }
+    if command == "flatten" && done && std::fs::read_to_string(work.join("flat"))? != long {
+        return Err("the flat file is not the file".into());
+    }
+    if command == "drain" && done {
+        let slow = work.with_extension("slow.toml");
+        let table = "[[mount]]\npath = \"/faults\"\nlayout = \"container\"\nstore = \"posix:@/b\"\n";
+        std::fs::write(&slow, table.replace('@', &work.display().to_string()))?;
+        is(&*mounts::of_files(&[slow])?, " in the slow store")?;
+    }
+    Ok(())
+}
+
+/// What lies at a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Text(String),
+    /// Its names, sorted.
+    Folder(Vec<String>),
+    Link(String),
+}
+
+fn found(layout: &dyn Layout, path: &str) -> Outcome<Found> {
+    let about = match layout.attributes(path) {
+        Ok(about) => about,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(e) => return Err(format!("{path} cannot be looked at: {e}").into()),
+    };
+    Ok(match about.kind {
+        Kind::Folder => {
+            let mut names = layout.list(path).map_err(|e| format!("{path} cannot be listed: {e}"))?;
+            names.sort();
+            Found::Folder(names)
+        }
+        Kind::Link => Found::Link(layout.read_link(path)?),
+        Kind::File => {
+            let object = layout.open_read(path).map_err(|e| format!("{path} cannot be opened: {e}"))?;
+            let mut bytes = vec![0; object.length()? as usize];
+            object.read_exact_at(0, &mut bytes).map_err(|e| format!("{path} cannot be read: {e}"))?;
+            Found::Text(String::from_utf8_lossy(&bytes).into_owned())
+        }
+    })
+}
+
+fn check_file(mounts: &Path, operation: &str, there: Before, end: End) -> Outcome<()> {
     // A new table: another process, as far as layouts know.
     let layout = mounts::of_files(&[mounts.to_path_buf()])?;
     let layout = &*layout;
     for name in ["kept", "other"] {
-        if text(layout, &format!("/faults/d/{name}"))?.as_deref() != Some(OLD) {
+        if found(layout, &format!("/faults/d/{name}"))? != Found::Text(OLD.into()) {
             return Err(format!("{name}, which nobody touched, is not as it was").into());
         }
     }
     let x = "/faults/d/x";
-    let folder = operation == "mkdir";
-    let found = if folder { layout.stat(x).ok().map(|_| String::new()) } else { text(layout, x)? };
-    let before = there.then(|| OLD.to_string());
+    let is = found(layout, x)?;
+    let before = match there {
+        Before::Nothing => Found::Nothing,
+        Before::File | Before::Marked => Found::Text(OLD.into()),
+        Before::Folder => Found::Folder(Vec::new()),
+        Before::Filled => Found::Folder(vec!["in".into()]),
+        Before::Link => Found::Link(TARGET.into()),
+    };
     let after = match operation {
-        "create" | "replace" => Some(NEW.to_string()),
-        "append" | "exec" | "leave" => Some(format!("{OLD}{NEW}")),
-        "rename" | "remove" => None,
-        "truncate" => Some(OLD[..11].to_string()),
-        "mkdir" => Some(String::new()),
+        "create" | "replace" => Found::Text(NEW.into()),
+        "append" | "exec" | "leave" => Found::Text(format!("{OLD}{NEW}")),
+        "rename" | "remove" | "rmdir" | "rename_folder" => Found::Nothing,
+        "truncate" => Found::Text(OLD[..11].into()),
+        "mkdir" => Found::Folder(Vec::new()),
+        "symlink" => Found::Link(TARGET.into()),
         _ => before.clone(),
     };
     // A file is emptied, or made, before bytes are written to it.
-    let between = [&before, &after].contains(&&found)
-        || (matches!(operation, "create" | "replace") && found.as_deref() == Some(""));
-    if (end == End::Success && found != after) || !between {
-        return Err(format!("the file has {found:?}, before {before:?}, wanted {after:?}").into());
+    let between =
+        is == before || is == after || (matches!(operation, "create" | "replace") && is == Found::Text(String::new()));
+    if (end == End::Success && is != after) || !between {
+        return Err(format!("it has {is:?}, before {before:?}, wanted {after:?}").into());
     }
-    if operation == "rename" {
-        let renamed = text(layout, &format!("{x}.renamed"))?;
-        if renamed.as_deref() == Some(OLD) && found.is_none() || renamed.is_none() && found.is_some() {
+    let others = check_others(layout, x, operation, (&before, &is), end == End::Success)?;
+    // The names are usable: what is there can be written, read, and removed.
+    match &before {
+        Found::Folder(_) => {}
+        _ if operation == "mkdir" || operation == "symlink" => {}
+        Found::Link(_) => {}
+        _ => {
+            let object =
+                layout.open_write(x, OpenWrite::Any, WriterId(2)).map_err(|e| format!("cannot be opened: {e}"))?;
+            write_all_at(&*object, 0, b"AGAIN")?;
+            object.close()?;
+            if !matches!(found(layout, x)?, Found::Text(text) if text.starts_with("AGAIN")) {
+                return Err("what was written afterwards is not there".into());
+            }
+        }
+    }
+    let made = match operation {
+        "mkdir" | "rmdir" if is == Found::Nothing => layout.make_one_folder(x, 0o755),
+        "symlink" if is == Found::Nothing => layout.make_link(TARGET, x),
+        _ => Ok(()),
+    };
+    made.map_err(|e| format!("it cannot be made afterwards: {e}"))?;
+    for name in [x].into_iter().map(str::to_string).chain(others) {
+        if let Found::Folder(names) = found(layout, &name)? {
+            for inside in names {
+                layout.remove(&format!("{name}/{inside}"))?;
+            }
+        } else if found(layout, &name)? == Found::Nothing {
+            continue;
+        }
+        layout.remove(&name).map_err(|e| format!("{name} cannot be removed afterwards: {e}"))?;
+    }
+    match found(layout, "/faults/d")? {
+        Found::Folder(names) if names == NAMES[..2] => Ok(()),
+        other => Err(format!("afterwards the folder has {other:?}").into()),
+    }
+}
+
+/// What an operation changes beside the file itself; the names that it gives. `states`: what lay at the name, and what lies there now.
+fn check_others(
+    layout: &dyn Layout,
+    x: &str,
+    operation: &str,
+    states: (&Found, &Found),
+    success: bool,
+) -> Outcome<Vec<String>> {
+    let (before, is) = states;
+    match operation {
+        "rename" | "rename_folder" => {
+            let name = format!("{x}.renamed");
+            let renamed = found(layout, &name)?;
             // One of both names.
-        } else {
-            return Err(format!("old name {found:?}, new name {renamed:?}").into());
+            if (renamed == *before) == (is == before) || (renamed != *before && renamed != Found::Nothing) {
+                return Err(format!("old name {is:?}, new name {renamed:?}").into());
+            }
+            if operation == "rename_folder" {
+                let folder = if renamed == *before { &name } else { x };
+                let inside = found(layout, &format!("{folder}/in"))?;
+                if inside != Found::Text(OLD.into()) {
+                    return Err(format!("the file in the folder has {inside:?}").into());
+                }
+            }
+            Ok(vec![name])
         }
+        "link" => {
+            let name = linked(x);
+            let second = found(layout, &name)?;
+            if second != *before && (success || second != Found::Nothing) {
+                return Err(format!("the hard link has {second:?}").into());
+            }
+            Ok(vec![name])
+        }
+        "chmod" if success && layout.attributes(x)?.mode & 0o777 != 0o600 => Err("the mode is another".into()),
+        "utimes" if success && layout.attributes(x)?.mtime != SystemTime::UNIX_EPOCH + Duration::from_secs(WRITTEN) => {
+            Err("the time is another".into())
+        }
+        "xattr" | "xattr_remove" => {
+            let value = layout.xattr_get(x, KEY)?;
+            let (old, new) = if operation == "xattr" { (None, Some(VALUE)) } else { (Some(VALUE), None) };
+            let value = value.as_deref();
+            if value != new && (success || value != old) {
+                return Err(format!("the extended attribute is {value:?}").into());
+            }
+            layout.xattr_set(x, KEY, VALUE, SetXattr::Any)?;
+            if layout.xattr_list(x)? != [KEY] {
+                return Err("the extended attribute is not listed".into());
+            }
+            Ok(Vec::new())
+        }
+        _ => Ok(Vec::new()),
     }
-    // The name is usable: it can be written, read, and removed.
-    if folder {
-        if found.is_none() {
-            layout.make_one_folder(x, 0o755).map_err(|e| format!("the folder cannot be made afterwards: {e}"))?;
-        }
-    } else {
-        let object = layout.open_write(x, OpenWrite::Any, WriterId(2)).map_err(|e| format!("cannot be opened: {e}"))?;
-        write_all_at(&*object, 0, b"AGAIN")?;
-        object.close()?;
-        if text(layout, x)?.is_none_or(|t| !t.starts_with("AGAIN")) {
-            return Err("what was written afterwards is not there".into());
-        }
-    }
-    layout.remove(x).map_err(|e| format!("the name cannot be removed afterwards: {e}"))?;
-    Ok(())
 }

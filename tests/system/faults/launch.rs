@@ -1,7 +1,7 @@
 //! What runs under `strace`, and what that saw: this program as a worker, a program with the preload door, the process that
 //! serves a mount.
 
-use crate::worker::NEW;
+use crate::worker::{NEW, TARGET, WRITTEN, linked};
 use crate::{MIXED, Outcome, PANIC};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -58,6 +58,11 @@ impl Launch {
 /// Appends to a file, and looks at each outcome.
 const APPENDS: &str = "open(F, '>>', $ARGV[0]) or die $!; print F $ARGV[1] or die $!; close(F) or die $!;";
 
+/// Where the judge keeps what a program of the system prints.
+pub fn printed(log: &Path) -> PathBuf {
+    log.with_extension("out")
+}
+
 /// A program of the system that does an operation on a file.
 pub fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
     let new = new.display();
@@ -69,6 +74,16 @@ pub fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
         "truncate" => &["truncate", "-s", "11", path],
         "chmod" => &["chmod", "600", path],
         "mkdir" => &["mkdir", path],
+        "utimes" => &["touch", "-m", "-d", &format!("@{WRITTEN}"), path],
+        "rmdir" => &["rmdir", path],
+        "rename_folder" => &["mv", "-T", path, &format!("{path}.renamed")],
+        "link" => &["ln", path, &linked(path)],
+        "symlink" => &["ln", "-s", TARGET, path],
+        "read_link" => &["readlink", path],
+        "list" => &["ls", path.rsplit_once('/').map_or(path, |(folder, _)| folder)],
+        "read" => &["cat", path],
+        "xattr" => &["python3", "-c", "import os, sys; os.setxattr(sys.argv[1], 'user.key', b'value')", path],
+        "xattr_remove" => &["python3", "-c", "import os, sys; os.removexattr(sys.argv[1], 'user.key')", path],
         // What a process keeps open between calls ends with it: where it becomes another program, and where it ends without its
         // handlers.
         "exec" => &["perl", "-e", &format!("{APPENDS} exec {{'true'}} 'true' or die $!"), path, NEW],
@@ -85,7 +100,7 @@ fn options(fault: Fault<'_>, log: &Path) -> Vec<String> {
     match fault {
         Some((call, error, k)) => {
             // Which file is closed, and whether it was written to.
-            let with = if call == "close" { format!("{WRITES},close") } else { call.to_string() };
+            let with = if call == "close" { format!("{WRITES},close,unlink,unlinkat") } else { call.to_string() };
             options.extend(["-y".into(), "-e".into(), format!("trace={with}")]);
             options.extend(["-e".into(), format!("inject={call}:error={error}:when={k}")]);
         }
@@ -100,6 +115,7 @@ fn ended(status: std::process::ExitStatus) -> End {
         Some(0) => End::Success,
         // `timeout`, which kills it then.
         Some(124 | 137) => End::TimeOut,
+        Some(PANIC) => End::Other(PANIC),
         Some(_) => End::Failed(ErrorKind::Io),
         None => End::Signal,
     }
@@ -121,24 +137,54 @@ pub fn run_preloaded(
         command.args(["-E", line]);
     }
     let output = command.args(words).output()?;
+    std::fs::write(printed(log), &output.stdout)?;
     Ok((ended(output.status), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
 /// A program under `strace` from its start, so the loader's calls fail too.
-pub fn run_command(words: &[String], out: &Path, fault: Fault<'_>, log: &Path) -> Outcome<(End, String)> {
+pub fn run_command(
+    words: &[String],
+    mounts: Option<&Path>,
+    out: &Path,
+    fault: Fault<'_>,
+    log: &Path,
+) -> Outcome<(End, String)> {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", &PATIENCE.as_secs().to_string(), "strace"]).args(options(fault, log)).args(words);
-    let output = command.env_remove("THALWEG_MOUNTS").output()?;
+    let output = match mounts {
+        Some(mounts) => command.env("THALWEG_MOUNTS", mounts).output()?,
+        None => command.env_remove("THALWEG_MOUNTS").output()?,
+    };
     std::fs::write(out, &output.stdout)?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let all = format!("{said}{}", String::from_utf8_lossy(&output.stdout));
     // Damage is not what a failed call tells of. The loader has words of its own.
-    let named = ["os error 5", "os error 116", "error while loading shared libraries"];
+    let number = fault.map_or("", |(_, error, _)| number_of(error));
+    let mut named = vec![format!("os error {number}"), "error while loading shared libraries".into()];
+    named.extend(match fault {
+        // What has no room is put together in parts: an open for reading, which no kernel fails so, then meets what is gone.
+        Some(("openat", "ENOSPC", _)) => Some("os error 2)".to_string()),
+        // How a store is asked for its locks.
+        Some(("fcntl", ..)) => Some("lacks holds".to_string()),
+        _ => None,
+    });
     Ok(match (ended(output.status), fault) {
-        (End::Failed(_), Some(_)) if !named.iter().any(|words| said.contains(words)) => {
+        (End::Failed(_), Some(_)) if !named.iter().any(|words| all.contains(words.as_str())) => {
             (End::Other(output.status.code().unwrap_or_default()), format!("it fails for another reason: {said}"))
         }
         (end, _) => (end, said),
     })
+}
+
+/// As the system's texts name an error.
+fn number_of(error: &str) -> &'static str {
+    match error {
+        "EIO" => "5)",
+        "ENOSPC" => "28)",
+        "ESTALE" => "116)",
+        "EDQUOT" => "122)",
+        _ => panic!("which number has {error}?"),
+    }
 }
 
 /// A word of a program, `/faults/NAME` or `KEY=/faults/NAME`, with the name of the mount.
@@ -191,13 +237,19 @@ pub fn run_mounted(
     let _ = wait(&mut strace);
     attached?;
     let (worked, unmounted) = (worked?, unmounted?);
+    std::fs::write(printed(log), &worked.stdout)?;
     let mut said = String::from_utf8_lossy(&worked.stderr).into_owned();
     said += &String::from_utf8_lossy(&unmounted.stderr);
     if !unmounted.status.success() {
         // It says so, and the folder is free for the next.
         let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
     }
-    Ok(match (ended(worked.status), gone?) {
+    let worked = match worked.status.code() {
+        // Of an output of ours: its ranks had different outcomes.
+        Some(MIXED) if words.iter().any(|word| word == "bp") => End::Other(MIXED),
+        _ => ended(worked.status),
+    };
+    Ok(match (worked, gone?) {
         // It ended with an error. Who unmounts must hear of it, as a process behind has nobody else to tell.
         (_, End::Other(FAILURE)) if !told => {
             (End::Other(FAILURE), format!("nobody is told why the server ended: {said}"))
@@ -274,9 +326,11 @@ fn wait(child: &mut Child) -> Outcome<End> {
 /// Calls that change a file through its descriptor.
 pub const WRITES: &str = "write,pwrite64,pwritev,pwritev2,ftruncate";
 
-/// The file below `folder` whose close failed after it was written to through this descriptor.
+/// The file below `folder` whose close failed after it was written to through this descriptor; `None` where it was emptied or written anew from its
+/// beginning and closed afterwards, or removed.
 pub fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
     let (mut written, mut closes) = (BTreeMap::new(), BTreeMap::new());
+    let mut lost: Option<String> = None;
     for line in std::fs::read_to_string(log)?.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
@@ -284,6 +338,22 @@ pub fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
             let (number, rest) = rest.split_once('<')?;
             Some((name, number.to_string(), rest.split_once('>')?.0.to_string()))
         });
+        if let Some(path) = &lost {
+            let anew = (call.starts_with("pwrite") || call.starts_with("ftruncate")) && call.contains(", 0) = ");
+            let gone = call.starts_with("unlink") && call.contains(&format!("\"{path}\""));
+            match &file {
+                Some((name, number, of)) if of == path && (anew || *name == "close") => {
+                    if *name != "close" {
+                        written.insert(number.clone(), path.clone());
+                    } else if written.remove(number).is_some_and(|of| of == *path) {
+                        return Ok(None);
+                    }
+                }
+                _ if gone => return Ok(None),
+                _ => {}
+            }
+            continue;
+        }
         match file {
             Some(("close", number, path)) => {
                 let path = written.remove(&number).filter(|known| *known == path);
@@ -293,10 +363,13 @@ pub fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
             _ => {}
         }
         if line.ends_with("(INJECTED)") {
-            return Ok(closes.remove(thread).flatten());
+            lost = closes.remove(thread).flatten();
+            if lost.is_none() {
+                return Ok(None);
+            }
         }
     }
-    Ok(None)
+    Ok(lost)
 }
 
 /// Of each call: how often each thread has made it, at most, and which of them concerned what lies below `folder`.

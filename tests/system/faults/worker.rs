@@ -3,10 +3,11 @@
 use crate::MIXED;
 use std::io::BufRead;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use thalweg_comm::{Communicator, threads};
 use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
-use thalweg_layout::{Change, Layout, OpenWrite, WriterId, write_all_at};
+use thalweg_layout::{Change, Layout, OpenWrite, SetXattr, WriterId, write_all_at};
 use thalweg_schema::xml;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -28,14 +29,15 @@ pub fn leave(outcomes: Vec<Result<()>>) -> ! {
         eprintln!("{e}");
         std::process::exit(100 + 2 + i32::from(e.kind().code()));
     }
-    if let Some(error) = outcomes.iter().find_map(|o| o.as_ref().err()) {
+    let differ = kinds.iter().any(|kind| *kind != kinds[0]);
+    let told: Vec<String> = outcomes.iter().filter_map(|o| o.as_ref().err()).map(Error::to_string).collect();
+    if differ {
+        eprintln!("ranks differ: {kinds:?}: {}", told.join("; "));
+    } else if let Some(error) = told.first() {
         eprintln!("{error}");
     }
     std::process::exit(match kinds[0] {
-        _ if kinds.iter().any(|kind| *kind != kinds[0]) => {
-            eprintln!("ranks differ: {kinds:?}");
-            MIXED
-        }
+        _ if differ => MIXED,
         Some(kind) => 100 + 2 + i32::from(kind.code()),
         None => 0,
     })
@@ -82,22 +84,63 @@ pub fn write_bp(
     })
 }
 
-/// Operations on a file, by name, and whether the file is there before.
-pub const OPERATIONS: &[(&str, bool)] = &[
-    ("create", false),
-    ("append", true),
-    ("replace", true),
-    ("rename", true),
-    ("remove", true),
-    ("truncate", true),
-    ("chmod", true),
-    ("mkdir", false),
+/// What lies at the name of an operation before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    Nothing,
+    File,
+    /// A file with an extended attribute.
+    Marked,
+    /// An empty folder.
+    Folder,
+    /// A folder with a file `in`.
+    Filled,
+    Link,
+}
+
+/// Operations, by name, and what they find.
+pub const OPERATIONS: &[(&str, Before)] = &[
+    ("create", Before::Nothing),
+    ("append", Before::File),
+    ("replace", Before::File),
+    ("rename", Before::File),
+    ("remove", Before::File),
+    ("truncate", Before::File),
+    ("chmod", Before::File),
+    ("utimes", Before::File),
+    ("mkdir", Before::Nothing),
+    ("rmdir", Before::Folder),
+    ("rename_folder", Before::Filled),
+    ("link", Before::File),
+    ("symlink", Before::Nothing),
+    ("read_link", Before::Link),
+    ("xattr", Before::File),
+    ("xattr_remove", Before::Marked),
+    ("list", Before::File),
+    ("read", Before::File),
 ];
 /// Operations that end a process in other ways: of programs alone, which go through a door.
-pub const ENDS: &[(&str, bool)] = &[("exec", true), ("leave", true)];
+pub const ENDS: &[(&str, Before)] = &[("exec", Before::File), ("leave", Before::File)];
 pub const OLD: &str = "the content that was closed before";
 pub const NEW: &str = "what this operation writes";
+/// Where the symbolic link leads.
+pub const TARGET: &str = "somewhere else";
+pub const KEY: &str = "user.key";
+pub const VALUE: &[u8] = b"value";
+/// The time of the last write that `utimes` sets, in seconds.
+pub const WRITTEN: u64 = 1_000_000_000;
+/// The names in the folder while `list` and `read` work.
+pub const NAMES: [&str; 3] = ["kept", "other", "x"];
 
+/// The name that `link` adds. `flat` draws the same one of two stores for both names, without which it has no hard links.
+pub fn linked(path: &str) -> String {
+    format!("{path}.second")
+}
+
+/// - `path`: of the file, folder or link; new names are its name with an ending.
+///
+/// # Panics
+/// `read`, `list` and `read_link` where they succeed with something else than what is there.
 pub fn operate(layout: &dyn Layout, path: &str, operation: &str) -> Result<()> {
     let write = |how, at, text: &str| -> Result<()> {
         let object = layout.open_write(path, how, WriterId(1))?;
@@ -109,12 +152,41 @@ pub fn operate(layout: &dyn Layout, path: &str, operation: &str) -> Result<()> {
         "create" => write(OpenWrite::New, 0, NEW),
         "append" => write(OpenWrite::Existing, OLD.len() as u64, NEW),
         "replace" => write(OpenWrite::Replace, 0, NEW),
-        "rename" => layout.rename(path, &format!("{path}.renamed")),
-        "remove" => layout.remove(path),
+        "rename" | "rename_folder" => layout.rename(path, &format!("{path}.renamed")),
+        "remove" | "rmdir" => layout.remove(path),
         "truncate" => layout.truncate(path, 11),
         "chmod" => layout.set_attributes(path, &Change { mode: Some(0o600), ..Change::default() }),
+        "utimes" => {
+            let mtime = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(WRITTEN));
+            layout.set_attributes(path, &Change { mtime, ..Change::default() })
+        }
         "mkdir" => layout.make_one_folder(path, 0o755),
+        "link" => layout.make_hard_link(path, &linked(path)),
+        "symlink" => layout.make_link(TARGET, path),
+        "read_link" => layout.read_link(path).map(|target| assert_eq!(target, TARGET)),
+        "xattr" => layout.xattr_set(path, KEY, VALUE, SetXattr::Any),
+        "xattr_remove" => layout.xattr_remove(path, KEY),
+        "list" => {
+            let mut names = layout.list(path.rsplit_once('/').map_or("", |(folder, _)| folder))?;
+            names.sort();
+            assert_eq!(names, NAMES);
+            Ok(())
+        }
+        "read" => {
+            let object = layout.open_read(path)?;
+            let mut bytes = vec![0; object.length()? as usize];
+            object.read_exact_at(0, &mut bytes)?;
+            assert_eq!(String::from_utf8_lossy(&bytes), OLD);
+            Ok(())
+        }
         "prepare" => write(OpenWrite::New, 0, OLD),
+        // Written and synced, and never closed: as by a process that dies.
+        "abandon" => {
+            let object = layout.open_write(path, OpenWrite::Existing, WriterId(3))?;
+            write_all_at(&*object, OLD.len() as u64, NEW.as_bytes())?;
+            object.sync()?;
+            std::process::abort()
+        }
         _ => panic!("unknown operation {operation}"),
     }
 }

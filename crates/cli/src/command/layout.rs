@@ -221,6 +221,8 @@ fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result
             Ok(about) if about.kind == thalweg_layout::Kind::Link => {}
             // Gone meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
+            // It may be a folder, whose files would be left out.
+            Err(e) if e.kind() == ErrorKind::Io => return Err(e.into()),
             // What is wrong with a file, its check tells.
             _ => out.push(name),
         }
@@ -231,7 +233,7 @@ fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result
 fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
     match place.layout.stat(&place.name) {
         Ok(about) => Ok(about.is_folder),
-        Err(e) if e.kind() == ErrorKind::NotFound => Err(e.into()),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Io) => Err(e.into()),
         // What is wrong with a file, its check tells.
         Err(_) => Ok(false),
     }

@@ -73,15 +73,19 @@ impl Folder {
     }
 
     pub(super) fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
-        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        match bell.write_at(0, &[IoSlice::new(&rung)]) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => {
-                // Stores that never overwrite in place need room for this. An empty bell makes every process list the folder.
-                bell.truncate(0)?;
-                bell.close()?;
-                Err(e)
-            }
-            written => written.and_then(|()| bell.close()),
+        let name = format!("{}bell", hidden(&inner.path));
+        let bell = self.store.open_write(&name, OpenWrite::Any)?;
+        let written = match bell.write_at(0, &[IoSlice::new(&rung)]) {
+            Ok(()) => bell.close(),
+            Err(e) => Err(e),
+        };
+        if written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace) {
+            // Stores that never overwrite in place need space for this, and some report a lack of space at the close. Other processes
+            // may then still read the old ring. An empty bell makes every process list the folder.
+            let bell = self.store.open_write(&name, OpenWrite::Existing)?;
+            bell.truncate(0)?;
+            bell.close()?;
         }
+        written
     }
 }
