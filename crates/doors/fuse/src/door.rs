@@ -5,6 +5,8 @@
 
 use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
+#[cfg(test)]
+use crate::nodes::ROOT;
 use crate::nodes::{Nodes, Number, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};

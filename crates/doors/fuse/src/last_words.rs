@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mount-PID.at` | the mount point; locked while the server lives. Removed by the server if it ends well, else by the next `unmount` or `mount` at this mount point |
+//! | `mount-PID.at` | the mount point; locked while the server lives. If the server failed, a zero byte and the reason follow. Removed by the server if it ends well, else by the next `unmount` or `mount` at this mount point |
 //! | `mount-PID.unpublished` | bytes that could not be published, or why the server failed; removed by the `unmount` that reports it |
 
 use rustix::fs::{FlockOperation, flock};
@@ -60,17 +60,21 @@ impl Serving {
         Ok(Serving { path, file, log: log.to_path_buf(), told: Cell::new(false) })
     }
 
-    /// Records that the server failed.
+    /// Records that the server failed: in the file with the mount point, which is open already, and in a file of its own.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system, if neither file could be written.
     pub fn say(&self, why: &Error) -> io::Result<()> {
+        let why = why.to_string();
+        let mut known = &self.file;
+        let beside = known.write_all(&[&[0], why.as_bytes()].concat());
         let path = unpublished(&self.log);
         let _ = fs::remove_file(&path);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let own = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let own = own.and_then(|mut file| writeln!(file, "{why}"));
         // `unmount` finds the record by the mount point.
-        self.told.set(true);
-        writeln!(file, "{why}")
+        self.told.set(beside.is_ok() || own.is_ok());
+        beside.or(own)
     }
 }
 
@@ -96,9 +100,8 @@ impl Known {
         let mut known = None;
         for entry in fs::read_dir(folder).ok()?.flatten() {
             let path = entry.path();
-            if path.extension().is_none_or(|e| e != AT)
-                || fs::read(&path).ok().as_deref() != Some(point.as_os_str().as_bytes())
-            {
+            let is_of_point = |bytes: Vec<u8>| bytes.split(|b| *b == 0).next() == Some(point.as_os_str().as_bytes());
+            if path.extension().is_none_or(|e| e != AT) || !fs::read(&path).is_ok_and(is_of_point) {
                 continue;
             }
             let Ok(file) = File::open(&path) else { continue };
@@ -128,16 +131,25 @@ impl Known {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        let told = last_words(&self.path, point);
         let _ = fs::remove_file(&self.path);
-        last_words(&self.path, point)
+        told
     }
 }
 
 /// Publish errors of a server, kept until an `unmount` has reported them.
 pub fn last_words(log: &Path, point: &Path) -> Result<()> {
     let path = unpublished(log);
-    let Ok(what) = fs::read_to_string(&path) else { return Ok(()) };
+    let beside = || {
+        let bytes = fs::read(log.with_extension(AT)).ok()?;
+        let why = bytes.splitn(2, |b| *b == 0).nth(1)?;
+        Some(String::from_utf8_lossy(why).into_owned())
+    };
+    let Some(what) = fs::read_to_string(&path).ok().filter(|what| !what.is_empty()).or_else(beside) else {
+        return Ok(());
+    };
     let _ = fs::remove_file(&path);
+    let _ = fs::remove_file(log.with_extension(AT));
     let what = format!("unmounted, but {}", what.trim_end());
     Err(Error::new(ErrorKind::Io, what).in_object(point.display().to_string()))
 }
