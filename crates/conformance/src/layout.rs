@@ -35,7 +35,7 @@ pub fn check_closed_lengths(layout: &dyn Layout, other: &dyn Layout) {
     for (round, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
         let start = round as u64 * 1000;
         let mut open: Vec<Option<Box<dyn WriteObject>>> = (0..handles.len())
-            .map(|n| layouts[handles[n].0].open_write(NAME, OpenWrite::Existing, WriterId(n as u32 + 1)).ok())
+            .map(|n| Some(layouts[handles[n].0].open_write(NAME, OpenWrite::Existing, WriterId(n as u32 + 1)).unwrap()))
             .collect();
         for (file, (_, end)) in open.iter().zip(handles) {
             thalweg_layout::write_all_at(&**file.as_ref().unwrap(), start + end - 10, &[7; 10]).unwrap();

@@ -267,7 +267,7 @@ fn sweep(store: &dyn Store, folder: &str) -> Result<bool> {
 /// The layout's own names appear absent and cannot be created.
 fn reserved(path: &str) -> Result<()> {
     match path.split('/').find(|part| !part.is_empty() && *part != ".").is_some_and(|first| first == FOLDER) {
-        true => Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path)),
+        true => Err(errno::failure(Errno::NOENT, "use a name reserved for the layout", path)),
         false => Ok(()),
     }
 }

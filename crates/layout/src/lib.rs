@@ -5,11 +5,11 @@
 //! | [`container`] | a logical file is a folder of logs, one for each writer |
 //! | [`direct`] | a logical file is one object of one store |
 //! | [`errno`] | the system's error numbers for our failures |
-//! | [`flat`] | files spread over stores by a hash of their name |
+//! | [`flat`] | files are spread over stores by a hash of their name |
 //! | [`links`] | symbolic links that a layout follows itself |
-//! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
-//! | [`small_file`] | all small files that a process makes in a folder, in one log |
-//! | `wire` | numbers in what layouts store |
+//! | [`mount`] | path prefixes bound to layouts; lookup of the mount of a path |
+//! | [`small_file`] | all small files that a process creates in a folder are in one log |
+//! | `wire` | encoding of numbers in the records of layouts |
 #![forbid(unsafe_code)]
 
 use rustix::io::Errno;
@@ -190,7 +190,7 @@ pub trait Layout: Send + Sync {
     /// `NotFound`; `InvalidArgument` for a directory. The file has its old length or the new one.
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
         let _ = length;
-        Err(lacks(&self.describe(), "cannot cut files", path))
+        Err(lacks(&self.describe(), "cannot truncate files", path))
     }
     /// Creates a symbolic link with the contents `target`, which need not exist.
     ///
@@ -252,7 +252,7 @@ pub trait Layout: Send + Sync {
     /// # Errors
     /// `Unsupported` if the store does not tell.
     fn space(&self, path: &str) -> Result<Space> {
-        Err(lacks(&self.describe(), "does not know the room left", path))
+        Err(lacks(&self.describe(), "does not report free space", path))
     }
     /// The file of this machine that holds exactly the logical file's bytes, if there is one: a door may open it directly.
     fn plain_file(&self, path: &str) -> Option<PathBuf> {

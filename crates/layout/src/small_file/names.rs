@@ -21,7 +21,7 @@ impl SmallFile {
     pub(super) fn at<T>(&self, path: &str, mut call: impl FnMut(&Arc<Folder>, &str) -> Result<T>) -> Result<T> {
         let plain = name::relative(path)?;
         if plain.split('/').any(|part| part == HIDDEN) {
-            return Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path));
+            return Err(errno::failure(Errno::NOENT, "use a name reserved for the layout", path));
         }
         let (above, last) = (name::folder_of(&plain), name::last_part(&plain));
         if last.is_empty() {
