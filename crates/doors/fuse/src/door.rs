@@ -5,7 +5,7 @@
 
 use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
-use crate::nodes::{Nodes, Number, ROOT, Seen};
+use crate::nodes::{Nodes, Number, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};
 use fuser::{Errno, FileAttr};
