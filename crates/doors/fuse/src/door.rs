@@ -5,8 +5,6 @@
 
 use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
-#[cfg(test)]
-use crate::nodes::ROOT;
 use crate::nodes::{Nodes, Number, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};

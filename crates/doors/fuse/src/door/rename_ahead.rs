@@ -1,6 +1,7 @@
 //! What a rename that copies bytes leaves to others meanwhile.
 
 use super::*;
+use crate::nodes::ROOT;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use thalweg_layout::{Flat, flat::pick};
 use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};

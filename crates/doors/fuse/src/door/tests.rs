@@ -2,6 +2,7 @@
 
 use super::attributes::without_privilege;
 use super::*;
+use crate::nodes::ROOT;
 use std::ffi::OsString;
 use std::time::UNIX_EPOCH;
 use thalweg_layout::{Direct, SmallFile};
