@@ -90,7 +90,7 @@ impl SubfileOutput {
         let (first, mut outcome) = apart(first.map_err(|e: Error| e.at_rank(rank).in_object(request.path)));
         let mut object = None;
         if when == When::Together && outcome.is_ok() {
-            (object, outcome) = apart(caught("open a subfile", &open_subfile));
+            (object, outcome) = apart(caught("open a subfile", open_subfile));
         }
         let early: Vec<Early<'_>> = match (number, &own_path, &object) {
             (Some(number), Some(path), Some((object, made))) => {
@@ -103,7 +103,7 @@ impl SubfileOutput {
         let mut unopened = None;
         if when == When::Apart {
             let outcome;
-            (object, outcome) = apart(caught("open a subfile", &open_subfile));
+            (object, outcome) = apart(caught("open a subfile", open_subfile));
             unopened = outcome.err();
         }
         let own = match (number, own_path, object) {
