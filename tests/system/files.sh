@@ -36,6 +36,10 @@ try "config check refuses a mount that cannot work" refused
 for layout in direct flat container small_file; do
     many "$layout" alone "$work/files" calls "/mnt/of $layout"
 done
+elsewhere() { # a table named by a relative path stays that table wherever a program goes
+    (cd "$work" && THALWEG_MOUNTS=mounts.toml ./files elsewhere "/mnt/of direct/elsewhere") && [[ -s $work/direct.0/elsewhere ]]
+}
+try "a mount table named by a relative path" elsewhere
 mkdir -p "$work/plain"
 many "no mount" alone "$work/files" calls "$work/plain"
 

@@ -14,6 +14,18 @@
 //! Any thread may call; calls on one file take turns. What MPI's thread level does not allow is refused.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+/// Runs when the library is loaded: a relative `THALWEG_MOUNTS` holds wherever the program goes.
+// SAFETY: the loader calls the functions of this section with the program's arguments, which a function without parameters ignores;
+// the standard library is usable then.
+#[used]
+#[allow(unsafe_code)]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    let _ = std::panic::catch_unwind(thalweg_io::mounts::remember_working_directory);
+}
+
 pub mod adios1;
 mod collective;
 pub mod leaving;

@@ -20,9 +20,11 @@ pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
     Ok(py.detach(thalweg_io::mounts::finish).inspect_err(|_| record_loss())?)
 }
 
-/// From now on a process that would exit with 0 exits with 1 where files or mounts that it left open could not be ended.
+/// From now on a process that would exit with 0 exits with 1 if files or mounts that it left open could not be closed. A relative
+/// `THALWEG_MOUNTS` holds from here on wherever the program goes.
 #[pyfunction]
 pub fn watch_exit() {
+    thalweg_io::mounts::remember_working_directory();
     thalweg_exit_status::watch();
 }
 

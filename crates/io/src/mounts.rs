@@ -6,7 +6,7 @@ use thalweg_layout::{Layout, Mounts};
 use thalweg_mounts::table;
 use thalweg_types::Result;
 
-pub use thalweg_mounts::table::{Checked, Entry, VARIABLE, files, finish, parse};
+pub use thalweg_mounts::table::{Checked, Entry, VARIABLE, files, finish, parse, remember_working_directory};
 pub use thalweg_mounts::{draining, layouts, wrappers};
 
 /// Gives this process the code of stores of other machines. Every function of this module that may open a store calls it.

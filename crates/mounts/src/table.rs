@@ -19,8 +19,9 @@
 use crate::wrappers::{self, Wrappers};
 use crate::{layouts, stores};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
 use thalweg_params::{Parameter, Parameters};
 use thalweg_schema::Report;
@@ -309,6 +310,20 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
     }
 }
 
+/// The working directory at the start of the process, if [`VARIABLE`] has a relative path.
+static STARTED_IN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Remembers the working directory if [`VARIABLE`] has a relative path, which then holds wherever the program goes. Libraries call
+/// this when they are loaded; only the first call has an effect.
+pub fn remember_working_directory() {
+    let is_relative = |named: OsString| !named.is_empty() && Path::new(&named).is_relative();
+    if std::env::var_os(VARIABLE).is_some_and(is_relative)
+        && let Ok(current) = std::env::current_dir()
+    {
+        let _ = STARTED_IN.set(current);
+    }
+}
+
 /// The files that describe the mounts of this process, in order of precedence, the highest last.
 ///
 /// # Errors
@@ -318,7 +333,10 @@ pub fn files() -> Result<Vec<PathBuf>> {
         if named.is_empty() {
             return Ok(Vec::new());
         }
-        let path = PathBuf::from(named);
+        let mut path = PathBuf::from(named);
+        if let (true, Some(started)) = (path.is_relative(), STARTED_IN.get()) {
+            path = started.join(path);
+        }
         if !path.is_file() {
             let what = format!("{VARIABLE} names a mount table that is not there");
             return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));

@@ -415,7 +415,8 @@ impl Open {
 
     fn alive(&self) -> Result<Life> {
         let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        Ok(Life { held: lock::is_leased(&self.file), modified: about.modified().ok() })
+        let held = lock::is_leased(&self.file).map_err(|e| failed("find out who writes", &self.path, e))?;
+        Ok(Life { held, modified: about.modified().ok() })
     }
 
     fn bytes(&self) -> Result<u64> {

@@ -166,12 +166,22 @@ static int unheard(const char *path, int status, const char *bell)
     return status;
 }
 
+/* The first path of the process is used after it has changed its working directory. */
+static void elsewhere(const char *path)
+{
+    thalweg_file *file = NULL;
+    check(!chdir("/"), "the working directory changes");
+    check(!thalweg_file_open(&file, path, THALWEG_FILE_WRITE | THALWEG_FILE_CREATE, 0), "a file of a mount is opened");
+    check(!thalweg_file_write(file, "here", 4, 0) && !thalweg_file_close(file), "it is written");
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 2 ? argv[1] : "";
     unsigned long long n[4] = {0, 0, 0, 0};
     for (int i = 3; i < argc && i < 7; i++) n[i - 3] = strtoull(argv[i], NULL, 10);
     if (!strcmp(command, "calls")) calls(argv[2]);
+    else if (!strcmp(command, "elsewhere")) elsewhere(argv[2]);
     else if (!strcmp(command, "strided")) strided(argv[2], (uint32_t)n[0], (uint32_t)n[1], n[2], n[3]);
     else if (!strcmp(command, "shifted")) shifted(argv[2], (uint32_t)n[0], (uint32_t)n[1], n[2], n[3]);
     else if (!strcmp(command, "small") && argc == 6) small(argv[2], argv[3], n[1], (size_t)n[2]);

@@ -140,15 +140,22 @@ mod system {
     }
 
     /// Whether another open file description has a lease; `None` where locks of other machines are not seen here.
-    pub fn is_leased(file: &File) -> Option<bool> {
+    ///
+    /// # Errors
+    /// Those of the system, which do not mean that the filesystem has no locks.
+    pub fn is_leased(file: &File) -> io::Result<Option<bool>> {
         // Asks which lock an exclusive one would meet; takes none.
         let mut met = range(F_WRLCK);
-        fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)).ok()?;
-        if i32::from(met.l_type) != F_UNLCK {
-            return Some(true);
+        match fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)) {
+            Ok(_) => {}
+            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => return Ok(None),
+            Err(e) => return Err(e.into()),
         }
-        let kind = statfs::fstatfs(file).ok()?.filesystem_type();
-        LOCAL.contains(&kind).then_some(false)
+        if i32::from(met.l_type) != F_UNLCK {
+            return Ok(Some(true));
+        }
+        let kind = statfs::fstatfs(file)?.filesystem_type();
+        Ok(LOCAL.contains(&kind).then_some(false))
     }
 }
 
@@ -169,8 +176,8 @@ mod system {
 
     pub fn end_share(_file: &File) {}
 
-    pub fn is_leased(_file: &File) -> Option<bool> {
-        None
+    pub fn is_leased(_file: &File) -> io::Result<Option<bool>> {
+        Ok(None)
     }
 }
 
