@@ -104,7 +104,7 @@ fn the_flag_recovers_without_asking() {
     let file = support::river();
     let object = mounts.open_write(path, OpenWrite::New, WriterId(0)).unwrap();
     object.write_at(0, &[IoSlice::new(&file.bytes), IoSlice::new(&[0; 100])]).unwrap();
-    let lease = object.lease().unwrap();
+    let lease = object.lease().unwrap().unwrap();
     is_refused(&room.run(&["recover", path]), "leased");
     let ran = room.run(&["recover", "--even-if-written", path]);
     assert_eq!((ran.code, &*ran.err), (0, ""), "{}", ran.out);

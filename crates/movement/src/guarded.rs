@@ -107,7 +107,7 @@ impl WriteObject for GuardedWrite {
         caught("close", || self.0.close())
     }
 
-    fn lease(&self) -> Option<Lease> {
+    fn lease(&self) -> Result<Option<Lease>> {
         self.0.lease()
     }
 

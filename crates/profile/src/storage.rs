@@ -182,7 +182,7 @@ impl WriteObject for RecordedObject {
         self.inner.sync()
     }
 
-    fn lease(&self) -> Option<Lease> {
+    fn lease(&self) -> Result<Option<Lease>> {
         self.inner.lease()
     }
 

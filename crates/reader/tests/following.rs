@@ -166,7 +166,7 @@ fn a_follower_takes_step_after_step_or_goes_to_the_last() {
     file.step(&groups(0, 2), Ending::Full);
     file.step(&groups(1, 2), Ending::Record);
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
-    let held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap();
+    let held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap().unwrap();
     let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
     assert_eq!((follower.step(), follower.last()), (0, 1));
     assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::Step(1));
@@ -193,7 +193,7 @@ fn a_writer_that_is_gone_ends_an_endless_wait_and_one_that_is_there_does_not() {
     let mut file = File::default();
     file.step(&groups(0, 2), Ending::Full);
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
-    let held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap();
+    let held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap().unwrap();
     let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
     let wait = Wait { timeout: Some(Duration::from_millis(300)), poll: Duration::from_millis(5) };
     let start = Instant::now();
@@ -204,7 +204,7 @@ fn a_writer_that_is_gone_ends_an_endless_wait_and_one_that_is_there_does_not() {
     check_steps(follower.reader(), 1, 2);
     // Somebody else goes on with it.
     file.step(&groups(1, 2), Ending::Record);
-    let _held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap();
+    let _held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap().unwrap();
     assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::Step(1));
     assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::NotYet);
 }
@@ -248,7 +248,7 @@ fn a_file_begun_anew_or_replaced_is_told() {
         assert_eq!(reader.catch_up().unwrap_err().kind(), ErrorKind::NotFound);
     }
     let (memory, layout) = holding(&[("a.bp", &file.bytes)]);
-    let _held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap();
+    let _held = grow_to(&layout, "a.bp", &file.bytes, file.bytes.len()).lease().unwrap().unwrap();
     let mut follower = Follower::open(layout, "a.bp", &AT_ONCE).unwrap();
     follower.advance(true, &AT_ONCE).unwrap();
     memory.write_all("b.bp", &other.bytes).unwrap();

@@ -536,8 +536,11 @@ pub trait WriteObject: Send + Sync {
     /// Takes a lease: [`ReadObject::life`] tells others that this process still extends the object, until the lease is dropped or the
     /// process ends, however it ends. An object may have any number of leases; they exclude nobody. `None` where the
     /// store cannot.
-    fn lease(&self) -> Option<Lease> {
-        None
+    ///
+    /// # Errors
+    /// Those of the store: others would take this process for dead, so nothing should be written without the lease.
+    fn lease(&self) -> Result<Option<Lease>> {
+        Ok(None)
     }
     /// As [`ReadObject::life`]. Leases of this handle do not count: ask a handle that was opened anew.
     ///

@@ -532,7 +532,7 @@ impl WriteObject for Open {
         Ok(())
     }
 
-    fn lease(&self) -> Option<Lease> {
-        Some(Lease::new(self.object.leases.clone()))
+    fn lease(&self) -> Result<Option<Lease>> {
+        Ok(Some(Lease::new(self.object.leases.clone())))
     }
 }

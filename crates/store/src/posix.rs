@@ -559,8 +559,8 @@ impl WriteObject for Open {
         Some(&self.file)
     }
 
-    fn lease(&self) -> Option<Lease> {
-        self.leases.take(&self.file)
+    fn lease(&self) -> Result<Option<Lease>> {
+        self.leases.take(&self.file).map_err(|e| failed("take a lease", &self.path, e))
     }
 
     fn life(&self) -> Result<Life> {

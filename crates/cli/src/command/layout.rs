@@ -462,7 +462,7 @@ mod tests {
                     Meanwhile::Grows => open().write_at(9 << 20, &[IoSlice::new(b"more")]).unwrap(),
                     Meanwhile::IsOpened => {
                         let object = open();
-                        let lease = object.lease().unwrap();
+                        let lease = object.lease().unwrap().unwrap();
                         self.0.open.lock().push((object, lease));
                     }
                     Meanwhile::ReadsFail => return Err(Error::new(ErrorKind::Io, "the read failed")),

@@ -6,16 +6,16 @@ use thalweg_store::OpenWrite;
 use thalweg_types::ErrorKind;
 
 pub(super) fn leases(room: &Room<'_>) {
-    if room.open("asked", OpenWrite::New).lease().is_none() {
+    if room.open("asked", OpenWrite::New).lease().unwrap().is_none() {
         return;
     }
     let name = room.name("held");
     let writer = room.store.open_write(&name, OpenWrite::Replace).unwrap();
     let life = || room.store.open_read(&name).unwrap().life().unwrap();
     assert_ne!(life().held, Some(true), "nobody holds it yet");
-    let first = writer.lease().unwrap();
+    let first = writer.lease().unwrap().unwrap();
     assert_eq!(life().held, Some(true));
-    let second = writer.lease().unwrap();
+    let second = writer.lease().unwrap().unwrap();
     drop((first, writer));
     assert_eq!(life().held, Some(true), "another hold is there, though the object is closed");
     drop(second);
@@ -64,7 +64,7 @@ pub(super) fn reopening(room: &Room<'_>) {
         assert_eq!(again.read_at(0, &mut bytes).unwrap(), 5);
         assert_eq!(&bytes, b"bytes");
         assert_eq!(again.attributes().unwrap().links, 1);
-        let lease = writer.lease().unwrap();
+        let lease = writer.lease().unwrap().unwrap();
         assert_eq!((again.life().unwrap().held, reader.life().unwrap().held), (Some(true), Some(true)));
         let lock = again.lock(false).unwrap().expect("nobody else has it");
         let other = reader.reopen().unwrap();

@@ -176,12 +176,13 @@ impl WriteObject for Writer {
         })
     }
 
-    fn lease(&self) -> Option<Lease> {
+    fn lease(&self) -> Result<Option<Lease>> {
         let store = self.file.place.first();
-        if !store.tells_holders() || self.file.place.make_home().is_err() {
-            return None;
+        if !store.tells_holders() {
+            return Ok(None);
         }
-        store.open_write(&self.file.place.held(), OpenWrite::Any).ok()?.lease()
+        self.file.place.make_home()?;
+        store.open_write(&self.file.place.held(), OpenWrite::Any)?.lease()
     }
 }
 

@@ -357,7 +357,7 @@ impl Locked<'_> {
     /// Holds the object for a session that begins. `None` where the store cannot.
     pub fn lease(&self) -> Option<(Arc<dyn WriteObject>, Lease)> {
         let object: Arc<dyn WriteObject> = self.object.reopen().ok()?.into();
-        let lease = object.lease()?;
+        let lease = object.lease().ok().flatten()?;
         Some((object, lease))
     }
 }

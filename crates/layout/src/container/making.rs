@@ -70,7 +70,7 @@ impl Container {
             // first is closed after its write.
             let held: Option<LeasedObject> =
                 object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
-                    let lease = again.lease()?;
+                    let lease = again.lease().ok().flatten()?;
                     Some((again, lease))
                 });
             let Some((again, lease)) = held else {

@@ -100,7 +100,7 @@ impl Place {
         let mut holding = self.holding.lock();
         if holding.is_none() {
             let object = self.first().open_write(&self.unlinked(), OpenWrite::Any);
-            *holding = object.ok().and_then(|object| object.lease());
+            *holding = object.ok().and_then(|object| object.lease().ok().flatten());
         }
     }
 

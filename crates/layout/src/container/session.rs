@@ -304,7 +304,7 @@ impl Session {
         let made = (|| {
             let object = self.make_object(&**store, &at, guard, |mode| store.make_for_all(&at, mode))?;
             // Held first: a name in use is not tidied up.
-            let lease = object.lease();
+            let lease = object.lease()?;
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
             let held = match lease {
                 Some(lease) => Some((object.into(), lease)),

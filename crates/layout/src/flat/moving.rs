@@ -60,9 +60,12 @@ impl Flat {
                 }
                 Err(e) => return Err(e),
             };
-            let lease = object.lease();
-            let noted = object
-                .write_at(0, &[IoSlice::new(&note.encode())])
+            let (lease, leased) = match object.lease() {
+                Ok(lease) => (lease, Ok(())),
+                Err(e) => (None, Err(e)),
+            };
+            let noted = leased
+                .and_then(|()| object.write_at(0, &[IoSlice::new(&note.encode())]))
                 .and_then(|()| object.sync())
                 .and_then(|()| first.sync_folder(FOLDER))
                 .and_then(|()| first.exists(NOTE));
@@ -216,7 +219,7 @@ impl Flat {
         let source = old.open_read(from)?;
         let target = new.open_write(to, OpenWrite::New)?;
         // Never appends to a copy that a dead process has left.
-        let lease = target.lease();
+        let lease = target.lease()?;
         if new.capability().modes {
             // No user can read the copy before it has the file's mode.
             new.set_attributes(to, &Change { mode: Some(0o600), ..Change::default() })?;

@@ -94,7 +94,7 @@ impl Writer {
         data: Box<dyn WriteObject>,
         of_spare: bool,
     ) -> Result<Writer> {
-        let lease = data.lease();
+        let lease = data.lease()?;
         data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
         let mode = match store.capability().modes {
             true => store.attributes(&format!("{folder}/{}", data_name(number))).ok().map(|about| about.mode),

@@ -140,14 +140,18 @@ impl Cache {
     }
 
     /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.
-    pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) {
+    ///
+    /// # Errors
+    /// Those of the lease, without which other processes would take this one for dead.
+    pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
         let mut holds = self.holds.lock();
         let name = name_of(layout, path);
         if !holds.contains_key(&name)
-            && let Some(lease) = object.lease()
+            && let Some(lease) = object.lease()?
         {
             holds.insert(name, lease);
         }
+        Ok(())
     }
 
     /// A group begins a new file. Returns whether it makes one for each output: it began another one last, and added nothing

@@ -98,8 +98,8 @@ impl WriteObject for Handle {
         self.end(false)
     }
 
-    fn lease(&self) -> Option<Lease> {
-        self.ask(|object| Ok(object.lease())).ok().flatten()
+    fn lease(&self) -> Result<Option<Lease>> {
+        self.ask(|object| object.lease())
     }
 }
 

@@ -59,7 +59,7 @@ impl Spill {
                 let plain = self.layout.plain_file(&self.path);
                 self.named = plain.is_none_or(|file| std::fs::remove_file(file).is_err());
                 if self.named {
-                    self.lease = object.lease();
+                    self.lease = object.lease().inspect_err(|_| drop(self.layout.remove(&self.path)))?;
                 }
                 Handle::from(object)
             }

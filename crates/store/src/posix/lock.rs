@@ -31,19 +31,22 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Takes a lease; `None` where the filesystem refuses the lock.
-    pub fn take(&self, file: &File) -> Option<Lease> {
+    /// Takes a lease; `None` where the filesystem has no locks.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn take(&self, file: &File) -> io::Result<Option<Lease>> {
         // Another descriptor of the same open file: no name is looked up again.
-        let again = file.try_clone().ok()?;
+        let again = file.try_clone()?;
         self.unshared.get_or_init(|| Unshared::note(file));
         let unshared = Unshared::note(&again);
         let mut count = self.count.lock();
-        if !system::share(&again) {
-            return None;
+        if !system::share(&again)? {
+            return Ok(None);
         }
         *count += 1;
         let process = std::process::id();
-        Some(Lease::new(Leased { _unshared: unshared, file: again, count: self.count.clone(), process }))
+        Ok(Some(Lease::new(Leased { _unshared: unshared, file: again, count: self.count.clone(), process })))
     }
 }
 
@@ -129,9 +132,13 @@ mod system {
         let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&flock { l_start: LEASED - 1, ..range(F_UNLCK) }));
     }
 
-    /// Whether the filesystem took the lock of a lease.
-    pub fn share(file: &File) -> bool {
-        fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))).is_ok()
+    /// Takes the lock of a lease; `false` where the filesystem has no locks.
+    pub fn share(file: &File) -> io::Result<bool> {
+        match fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Gives up the lock of [`share`]. It ends with the description at the latest.
@@ -170,8 +177,8 @@ mod system {
 
     pub fn end_exclusive(_file: &File) {}
 
-    pub fn share(_file: &File) -> bool {
-        false
+    pub fn share(_file: &File) -> io::Result<bool> {
+        Ok(false)
     }
 
     pub fn end_share(_file: &File) {}

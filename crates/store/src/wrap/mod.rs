@@ -438,7 +438,7 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     }
 
     /// Not watched, as [`ReadObject::life`].
-    fn lease(&self) -> Option<Lease> {
+    fn lease(&self) -> Result<Option<Lease>> {
         self.inner.lease()
     }
 

@@ -335,8 +335,8 @@ impl WriteObject for Writing {
         self.inner.close()
     }
 
-    fn lease(&self) -> Option<Lease> {
-        self.inner.lease()
+    fn lease(&self) -> Result<Option<Lease>> {
+        self.again.run(|| self.inner.lease())
     }
 
     fn life(&self) -> Result<Life> {

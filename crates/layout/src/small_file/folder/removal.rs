@@ -31,7 +31,7 @@ impl Folder {
         // From here on other processes wait before they rely on their own records; earlier records are visible now. The lease
         // keeps them from waiting for a dead process.
         let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        let lease = bell.lease();
+        let lease = bell.lease()?;
         // If the folder stays after all, the bell is rung.
         inner.unrung = true;
         let removed = (|| {

@@ -104,7 +104,7 @@ impl Tiered {
             Err(e) => return Err(e),
         };
         let probe = shadow.open_write(&group_object(0), OpenWrite::Existing)?;
-        if probe.lease().is_none() {
+        if probe.lease()?.is_none() {
             return refuse(&*shadow, "shadow", "leases, which tell who writes");
         }
         let (pointers, new) = Pointers::new(&*shadow, canonical.clone(), &alone)?;
@@ -233,7 +233,7 @@ impl Shared {
         self.unclaim(name)?;
         let inner = self.shadow.open_write_as(name, how, mode)?;
         // Under the lock: an object without a lease may be drained.
-        let lease = inner.lease();
+        let lease = inner.lease()?;
         if lease.is_none() {
             return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store refuses a lease", name));
         }
