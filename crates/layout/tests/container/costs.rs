@@ -144,7 +144,7 @@ const STEPS: &[Step] = &[
     ("replace", [40, 25], replace),
     ("rename there and back", [6, 6], rename),
     ("remove", [16, 4], remove),
-    ("make, attributes, write, publish, close", [35, 16], make_and_publish),
+    ("make, attributes, write, publish, close", [36, 16], make_and_publish),
     ("chmod", [38, 13], make_stricter),
     ("open and read what has attributes", [8, 2], read_all),
     ("remove what has attributes", [13, 4], remove),
