@@ -181,7 +181,9 @@ ignored_closes() { # ignored_closes LAYOUT
             fi
             # Told by the program or by preload, each once.
             refused=$((refused + 1))
-            grep -q 'No space left' "$work/told" && [[ $(grep -c '^thalweg: ' "$work/told") -le 1 ]] || { echo "with $room KiB $program:" && cat "$work/told" && return 1; }
+            if ! grep -q 'No space left' "$work/told" || [[ $(grep -c '^thalweg: ' "$work/told") -gt 1 ]]; then
+                echo "with $room KiB $program:" && cat "$work/told" && return 1
+            fi
             [[ $program != dd ]] || grep -q '^dd: .*No space left' "$work/told" || { echo "dd hears nothing: $(cat "$work/told")" && return 1; }
             [[ $(content "$name" | head -c ${#OLD}) == "$OLD" ]] || { echo "what was in $name is lost" && return 1; }
         done

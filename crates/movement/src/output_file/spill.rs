@@ -2,7 +2,7 @@
 //!
 //! The file lies beside the output as `<name>.spill.<rank>`, made when it is first needed. On a plain filesystem its name is
 //! removed at once: the system frees the file with its last handle, however the process ends. Elsewhere the file is removed
-//! when [`Spill`] is dropped. A file that a killed process left is removed when the output is opened again ([`remove_stale`]),
+//! when [`Spill`] is dropped. A file that a killed process left is removed when the output is opened again (`remove_stale`),
 //! and by `thalweg recover`.
 
 use crate::buffer::{BufferPool, LEAST_PIECE, Reservation};
