@@ -474,7 +474,7 @@ impl Layout for Container {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
-        // A second name for the stamp is one for the file.
+        // A hard link of the stamp is a hard link of the file.
         self.first().make_hard_link(&self.inside(from, "link")?, &self.inside(to, "link to")?)
     }
 

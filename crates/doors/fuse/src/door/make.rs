@@ -53,7 +53,8 @@ impl Door {
             }
         }
         let about = self.about_made(path, open)?;
-        // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
+        // On this machine the system itself lets files inherit the folder's group if required: a file with the user's group
+        // needs no change.
         let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
         let (inherits, gid) = match has_group {
             true => (false, about.gid),
