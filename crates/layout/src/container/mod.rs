@@ -27,7 +27,7 @@
 //! | `guard` | permission bits and owner of a container's objects |
 //! | `objects` | small objects that others see whole |
 //! | [`tail`] | objects of a small file that lie behind its stamp |
-//! | `inline_object` | the object of a name as one process has it open: stamp, and small sessions behind it |
+//! | `inline_object` | the inline object as one process has it open: the stamp and small sessions after it |
 //! | [`marks`] | objects whose names list the sessions and how far each is published |
 //! | [`clock`] | the order of writes, the length of a file |
 //! | [`record`] | data logs |

@@ -26,7 +26,7 @@ impl Going {
         self.0.lock()
     }
 
-    /// One that lost its name. Ends with [`Going::end`].
+    /// A container that lost its name. Ends with [`Going::end`].
     pub fn add(&self, container: u128) {
         *self.numbers().entry(container).or_default() += 1;
     }
@@ -66,7 +66,7 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     let told = mark.published.map_or(0, |p| p.segments);
     for k in 0.. {
         let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
-        // Behind those that the mark tells of only a look tells whether there are more.
+        // Further segments than those in the mark are found only by checking the store.
         if k >= told && !store.exists(&data)? && !store.exists(&index)? {
             break;
         }
@@ -99,7 +99,7 @@ pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
 /// whole. A kill leaves its folder at least, until all of it is gone.
 pub fn remove_container(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
-    // Others may have made its folder since this process looked.
+    // Others may have created its folder since this process's last refresh.
     if !place.has_folder() && !first.exists(&place.folder())? {
         return Ok(());
     }
@@ -108,7 +108,7 @@ pub fn remove_container(place: &Place) -> Result<()> {
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
         names => names?,
     };
-    // A damaged name tells of no log: the lists of the folders do.
+    // A damaged name identifies no log: the lists of the folders do.
     let told = marks::read(&names).unwrap_or_default();
     for name in &names {
         remove_if_there(&**first, &format!("{folder}/{name}"))?;
@@ -119,11 +119,11 @@ pub fn remove_container(place: &Place) -> Result<()> {
             remove_logs(place, &**store, told.iter().filter(|mark| mark.home.store == k))?;
         }
     }
-    // Last: as long as there are logs, their container's folder tells of them.
+    // Last, because the container's folder leads to remaining logs.
     remove_folder(&**first, &place.folder())
 }
 
-/// Removes the logs that lie on one store, and their folders.
+/// Removes the logs on one store, and their folders.
 ///
 /// - `told`: sessions that are known to have logs there.
 fn remove_logs<'a>(place: &Place, store: &dyn Store, told: impl Iterator<Item = &'a Mark>) -> Result<()> {

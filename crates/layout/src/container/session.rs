@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | begins   | with the first write: an open mark is created before any byte is accepted, so that other processes notice the writer's death. The mark is leased before it gets its name. On stores without leases, each sync removes the open mark and the next write creates it again |
-//! | a small one | is stored behind the stamp (`inline`), if the store can and no other open session is there: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
+//! | a small one | is stored in the inline object, if the store can and no other open inline session exists: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
 //! | a write  | is copied to a buffer (`buffer`, bytes); a write that does not fit is written to the data log immediately, together with the buffer. Contiguous writes become one record |
 //! | a full store | space for buffered bytes and for the end of the log is reserved when a buffer begins to fill: the write itself returns `NoSpace`. Without space for the index log, a session closes without it, and readers scan the data log |
 //! | segments | a segment is one data log and one index log. The next begins when the object would grow too long, or when bytes must become visible on a store that shows only closed objects. A closed segment is never opened again |
@@ -13,8 +13,8 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `inline` | a session behind the stamp |
-//! | `space` | space that is reserved before bytes are buffered |
+//! | `inline` | inline sessions |
+//! | `space` | reservation of space before bytes are buffered |
 
 use super::Options;
 use super::clock::Summary;

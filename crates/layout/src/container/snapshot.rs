@@ -9,7 +9,7 @@
 //! | 8 | 4 | version, 1 |
 //! | 12 | 16 | the container's number |
 //! | 28 | ... | number of marks, varint; their names, counted |
-//! | ... | ... | what their index logs say, counted: `TWFRAGMT`; number of data logs; of each: writer, session, segment (varints), store, folder (bytes), number of blocks, the blocks ([`index::block`](super::index::block)) counted, end of what they cover; CRC-32C |
+//! | ... | ... | content of their index logs, counted: `TWFRAGMT`; number of data logs; of each: writer, session, segment (varints), store, folder (bytes), number of blocks, the blocks ([`index::block`](super::index::block)) counted, end of what they cover; CRC-32C |
 //! | -4 | 4 | CRC-32C of all before |
 
 use super::marks::{self, Mark};
