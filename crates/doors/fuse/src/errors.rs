@@ -82,7 +82,7 @@ pub fn so_far() -> Errors {
     kept().as_ref().map(|kept| kept.errors.clone()).unwrap_or_default()
 }
 
-/// Counts and writes an error of which a program gets only an insufficient number.
+/// Counts and writes an error of which a program gets only a number.
 pub fn note(error: &Error) {
     let known = matches!(
         error.kind(),

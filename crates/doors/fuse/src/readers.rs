@@ -216,7 +216,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// What a request does: tells who has it, then waits for leave to end.
+    /// A test request: sends its thread's number, then waits for permission to end.
     struct Request {
         began: Sender<ThreadId>,
         may_end: Receiver<()>,
@@ -229,7 +229,7 @@ mod tests {
         more: Condvar,
     }
 
-    /// Threads that take requests as the kernel gives them out: who has waited longest has the next.
+    /// Threads that take requests in the kernel's order: the thread that has waited longest gets the next one.
     struct Served {
         kernel: Arc<Kernel>,
         threads: Vec<JoinHandle<()>>,
@@ -271,7 +271,8 @@ mod tests {
             self.readers.state().resting
         }
 
-        /// Sends a request as soon as a thread waits for one; returns what tells who has it, and what lets it end when dropped.
+        /// Sends a request as soon as a thread waits for one; returns the receiver of its thread's number, and a sender
+        /// whose drop ends the request.
         fn send(&self) -> (Receiver<ThreadId>, Sender<()>) {
             let ((began, who), (end, may_end)) = (channel(), channel());
             let none = |waiting: &mut Option<VecDeque<_>>| waiting.as_ref().is_some_and(VecDeque::is_empty);
@@ -283,7 +284,7 @@ mod tests {
             (who, end)
         }
 
-        /// One that ends at once; who had it.
+        /// Sends a request that ends immediately; returns the number of its thread.
         fn one(&self) -> ThreadId {
             let (who, end) = self.send();
             drop(end);

@@ -342,7 +342,8 @@ impl World {
         Ok(place.layout(self)?.plain_file(&place.name))
     }
 
-    /// The path behind the first symbolic link in `place`, which may lie in another mount or in none. `None`: no link.
+    /// The path with the first symbolic link in `place` resolved; it may be in another mount or outside all mounts. `None`:
+    /// no link.
     pub fn through_links(&self, place: &Place) -> Outcome<Option<Located>> {
         let layout = place.layout(self)?;
         let prefix = self.mounts[place.mount].mount.prefix();
@@ -367,8 +368,8 @@ impl World {
         Ok(None)
     }
 
-    /// Calls `call` for a path. Where it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the call is
-    /// repeated for the link's target: layouts follow links within one mount only.
+    /// Calls `call` for a path. If it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the
+    /// call is repeated for the link's target: layouts follow links within one mount only.
     ///
     /// # Errors
     /// The failure of the last `call`; `ELOOP` after [`MOST_LINKS`] links.

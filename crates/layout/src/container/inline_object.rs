@@ -3,11 +3,11 @@
 //! | question | answer |
 //! |----------|--------|
 //! | which object | the opened one: renames, removals and replacements of the name have no effect |
-//! | readers  | take no lock. A look asks for the length and reads the new bytes |
-//! | adding   | locks the object ([`WriteObject::lock`]), looks, truncates incomplete bytes of a dead writer behind the last whole record, and writes all records in one operation |
+//! | readers  | take no lock. A refresh requests the length and reads the new bytes |
+//! | adding   | locks the object ([`WriteObject::lock`]), refreshes, truncates incomplete bytes of a dead writer after the last complete record, and writes all records in one operation |
 //! | sessions | at most one open session is here: the one that leases the object ([`WriteObject::lease`]) |
-//! | failed writes | are truncated. Where that fails, incomplete records are ignored; complete ones were requested |
-//! | a fork   | child and parent share open objects and their locks: the object is opened anew for a lock or a question about leases |
+//! | failed writes | are truncated. If that fails, incomplete records are ignored and complete ones count |
+//! | a fork   | child and parent share open objects and their locks: the object is opened again for a lock or a query of leases |
 //! | a close  | may report a failed write: each addition opens the object and closes it |
 //! | memory   | all records, for each open file |
 
@@ -79,7 +79,7 @@ impl Opened {
         }
         let tail = Mutex::new(Tail::new(stamp.container, length as u64));
         let inline = InlineObject { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
-        // A tail that does not check is read once more.
+        // Records with a wrong checksum are read once more.
         if inline.tail().extend(&bytes[length..]).is_err() {
             inline.look()?;
         }
@@ -345,7 +345,7 @@ impl Locked<'_> {
         };
         let written = cut.and_then(|()| {
             let written = self.object.write_at(at, &[IoSlice::new(&bytes)]);
-            // A failed write is truncated; where that fails, the next addition truncates it.
+            // A failed write is truncated; if that fails, the next addition truncates it.
             written.inspect_err(|_| drop(self.object.truncate(at)))
         });
         self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });

@@ -445,7 +445,7 @@ fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     Ok(())
 }
 
-/// Opens a log; `None` where it is missing.
+/// Opens a log; `None` if it is missing.
 pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<dyn ReadObject>>> {
     if which == Which::Data {
         return place.open_data(&source.home(), source.segment);

@@ -86,7 +86,7 @@ impl Opening {
     /// the whole index.
     ///
     /// # Errors
-    /// `Corrupt` where the name of a mark is damaged.
+    /// `Corrupt` if the name of a mark is damaged.
     pub fn is_settled(&self) -> Result<bool> {
         let marks = self.marks()?;
         let placed = self.module() != Module::Distributed
@@ -101,7 +101,7 @@ impl Opening {
     /// Numbers, from 0, of the sessions that each rank reads: every session once, index bytes distributed evenly.
     ///
     /// # Errors
-    /// `Corrupt` where the name of a mark is damaged.
+    /// `Corrupt` if the name of a mark is damaged.
     pub fn shares(&self, ranks: usize) -> Result<Vec<Vec<usize>>> {
         let lengths: Vec<u64> = self.marks()?.iter().map(|m| m.published.map_or(0, |p| p.index)).collect();
         Ok(share(&lengths, ranks))
@@ -225,7 +225,7 @@ impl Fragment {
     /// Decodes the result of [`Fragment::encode`]. Compares the checksum; entries are checked by [`each`](Fragment::each).
     ///
     /// # Errors
-    /// `Torn` where bytes are missing, `Corrupt` where the checksum does not match.
+    /// `Torn` if bytes are missing, `Corrupt` if the checksum does not match.
     pub fn decode(bytes: &[u8]) -> Result<Fragment> {
         let what = "fragment of an index";
         let inside = sealed(bytes, what)?;
@@ -404,7 +404,7 @@ impl Container {
     /// Begins to open a file with a part of its index, whose entries are added to the [`PartBuilder`].
     ///
     /// # Errors
-    /// `Corrupt` where `opening` is damaged; `Io` where the container is gone.
+    /// `Corrupt` if `opening` is damaged; `Io` if the container was removed.
     pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
         let path = self.inside(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);

@@ -59,7 +59,7 @@ impl Snapshot {
     /// Decodes a snapshot.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for another version.
+    /// `Corrupt` for a wrong checksum or an invalid field, `Torn` if bytes are missing at the end, `Unsupported` for another version.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot> {
         let mut c = Cursor::new(sealed(bytes, "snapshot")?);
         if c.take(8, "snapshot")? != b"TWSNAPSH" {

@@ -95,7 +95,7 @@ impl Stamp {
     /// Decodes a stamp; also returns its length: all bytes, except of version 3, which records may follow.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for a version, kind or
+    /// `Corrupt` for a wrong checksum or an invalid field, `Torn` if bytes are missing at the end, `Unsupported` for a version, kind or
     /// index module of a later release.
     pub fn decode_first(bytes: &[u8]) -> Result<(Stamp, usize)> {
         if !bytes.starts_with(b"TWCONTNR") {
