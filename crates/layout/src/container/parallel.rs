@@ -7,9 +7,9 @@
 //!    their way to one
 //!    rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
 //! 4. Index module `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the
-//!    ranges it meets,
-//!    and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole index. The offsets
-//!    of appended records are computed after all ranks have sent the length of each clock of each log ([`Reach`], [`Bases`]).
+//!    ranges it meets, and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole
+//!    index. The offsets of appended records are computed after all ranks have sent the length of each clock of each log
+//!    ([`Reach`], [`Bases`]).
 //!
 //! Each index log is read once, and one rank lists the marks. With independent opens every rank would read every index log:
 //! 10,000 ranks times 10,000 logs.
