@@ -21,7 +21,7 @@ pub fn all() -> impl Iterator<Item = RawFd> {
     OURS.all()
 }
 
-/// Lowest private number: three quarters of the process's limit.
+/// Lowest private number: three quarters of the process's limit, of which at most 65,536 count.
 pub fn base() -> RawFd {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 16);
     (most.min(MOST as u64) / 4 * 3) as RawFd

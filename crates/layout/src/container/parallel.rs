@@ -4,8 +4,7 @@
 //! 1. One rank calls [`Container::opening`] and sends its bytes to all: the file's stamp and sessions at one moment.
 //! 2. Each rank reads its share of the index logs, [`Opening::shares`].
 //! 3. Index modules `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on
-//!    their way to one
-//!    rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
+//!    their way to one rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
 //! 4. Index module `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the
 //!    ranges it meets, and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole
 //!    index. The offsets of appended records are computed after all ranks have sent the length of each clock of each log
