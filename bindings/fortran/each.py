@@ -3,7 +3,7 @@
 
 Lines from `#each` to `#end` are repeated for every kind of `kinds`, those from `#each number` for all but logicals; @kind@,
 @type@ and @adios@ then stand for its name, its declaration, and the type that has it in a file. Lines from `#if WORD` to `#end` stay where WORD was given.
-@KEY@ stands for the value given, mpi=openmpi for @mpi@.
+@KEY@ is replaced by the given value: with mpi=openmpi, @mpi@ becomes openmpi.
 """
 
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The demonstration, run by `./dev demo`: a simulation writes, everybody reads. Leaves its files in build/demo.
+# The demonstration of `./dev demo`: a simulation writes, several programs read. Leaves its files in build/demo.
 #
 # From the environment: PREFIX (where Thalweg is installed), MPICC, MPIEXEC, PYTHON (with numpy and adios2).
 set -euo pipefail

@@ -10,8 +10,8 @@ void output_check(const Solver *s, int status, const char *doing, const char *pa
     MPI_Abort(s->comm, 1);
 }
 
-/* What is written, and from where in the program, gray-scott.xml says: `make calls` makes the includes of it. A store that
- * fails is reported by adios_close, to all ranks. */
+/* gray-scott.xml describes the written variables and their memory; `make calls` creates the include files from it.
+ * adios_close reports a store's failure to all ranks. */
 
 void output_fields(const Solver *s, int step, double *packed, const char *path, OutputMode mode)
 {

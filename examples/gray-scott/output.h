@@ -1,5 +1,5 @@
-/* What the simulation writes: group "fields" to look at, group "restart" to carry on from. Neither function knows how the
- * bytes travel or into how many files: gray-scott.xml says it. */
+/* Output of the simulation: group "fields" for analysis, group "restart" for restarts. gray-scott.xml selects the method
+ * and the number of files. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
@@ -7,16 +7,16 @@
 
 typedef enum { OUTPUT_NEW, OUTPUT_APPEND } OutputMode;
 
-/* Each adds one step to `path`, or starts the file anew. Collective; ends the program where writing fails. `packed` has room for
+/* Each adds one step to `path`, or creates a new file. Collective; ends the program if writing fails. `packed` has room for
  * the cells of this rank. */
 void output_fields(const Solver *s, int step, double *packed, const char *path, OutputMode mode);
 void output_restart(const Solver *s, int step, double *packed, const char *path, OutputMode mode);
 
 /* Fills u and v from the last step of `path`, written by any number of ranks, and returns its step. Collective; ends the
- * program where there is nothing to read or the cube has another size. In restart.c. */
+ * program if the file cannot be read or the cube has another size. In restart.c. */
 int restart_read(Solver *s, double *packed, const char *path);
 
-/* Ends the program, telling what the I/O library says, where `status` is not 0. */
+/* Ends the program with the I/O library's message if `status` is not 0. */
 void output_check(const Solver *s, int status, const char *doing, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Carrying on from a restart file, on any number of ranks.
+/* Restarts from a file, on any number of ranks.
  *
  * Reading mirrors writing: opened with "r", the scalars that describe the box are given with adios_write, and adios_read
  * fills the variables from the last step of the file. */
@@ -15,7 +15,7 @@ int restart_read(Solver *s, double *packed, const char *path)
     int step = -1, written_size = -1;
     double *packed_v = packed + solver_cells(s);
 
-    /* First how large the cube was: a box of another cube would be read without complaint. */
+    /* First the size of the cube: a box of another cube would be read without an error. */
     output_check(s, adios_open(&adios_handle, "restart", path, "r", s->comm), "opening", path);
     output_check(s, adios_read(adios_handle, "L", &written_size, sizeof written_size), "reading L of", path);
     output_check(s, adios_close(adios_handle), "reading", path);

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where cell (i, j, k) lies; 0 and count + 1 are ghost cells. */
+/* Index of cell (i, j, k); 0 and count + 1 are ghost cells. */
 static size_t at(const Solver *s, int i, int j, int k)
 {
     return ((size_t)i * (size_t)(s->count[1] + 2) + (size_t)j) * (size_t)(s->count[2] + 2) + (size_t)k;
 }
 
-/* The number of a cell in the whole cube: what noise and fingerprint go by, so that they don't depend on the ranks. */
+/* The number of a cell in the whole cube, from which noise and fingerprint are computed, so that they do not depend on the
+ * ranks. */
 static uint64_t cell_number(const Solver *s, int i, int j, int k)
 {
     uint64_t size = (uint64_t)s->set.size;
@@ -49,7 +50,7 @@ void solver_create(Solver *s, Settings set, MPI_Comm comm)
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Cart_coords(s->comm, s->rank, 3, place);
     for (int d = 0; d < 3; d++) {
-        /* The first ranks take one cell more where the edge doesn't divide evenly. */
+        /* The first ranks get one more cell if the edge does not divide evenly. */
         int even = set.size / dims[d], more = set.size % dims[d];
         s->count[d] = even + (place[d] < more);
         s->offset[d] = place[d] * even + (place[d] < more ? place[d] : more);
@@ -89,7 +90,7 @@ void solver_start(Solver *s)
             }
 }
 
-/* Fills the ghost layers of a field. Corners stay untouched: the stencil never looks there. */
+/* Fills the ghost layers of a field, except corners, which the stencil does not use. */
 static void exchange(const Solver *s, double *field)
 {
     for (int d = 0; d < 3; d++) {
@@ -152,7 +153,7 @@ uint64_t solver_cells(const Solver *s)
 
 uint64_t solver_fingerprint(const Solver *s)
 {
-    /* A sum of mixed terms, so the order in which cells and ranks add theirs doesn't matter. */
+    /* A sum of mixed terms, so that the order of cells and ranks does not matter. */
     uint64_t mine = 0, all = 0;
     for (int i = 1; i <= s->count[0]; i++)
         for (int j = 1; j <= s->count[1]; j++)

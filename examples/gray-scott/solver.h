@@ -4,8 +4,8 @@
  *   dv/dt = Dv lap(v) + u v^2 - (F + k) v
  *
  * Source of the model: J. E. Pearson, Complex patterns in a simple system, Science 261 (1993).
- * Every cell is computed by the same expression from the same neighbours whatever the number of ranks, so results are
- * equal bit by bit on any number of them. */
+ * Every cell is computed by the same expression from the same neighbours, so results are bit-identical on any number of
+ * ranks. */
 #ifndef SOLVER_H
 #define SOLVER_H
 
@@ -32,10 +32,10 @@ typedef struct {
     double *next_u, *next_v;
 } Solver;
 
-/* Shares the cube among the ranks of `comm` and allocates it. Ends the program where there are more ranks along an edge than cells. */
+/* Distributes the cube over the ranks of `comm` and allocates it. Ends the program if an edge has more ranks than cells. */
 void solver_create(Solver *s, Settings set, MPI_Comm comm);
 
-/* The state at step 0: u = 1 and v = 0 with a cube of the opposite in the middle, and a little noise. */
+/* The state at step 0: u = 1 and v = 0, a cube with opposite values in the middle, and a little noise. */
 void solver_start(Solver *s);
 
 /* One time step. */
@@ -48,7 +48,7 @@ void solver_unpack(const Solver *s, double *field, const double *packed);
 /* Number of cells of this rank. */
 uint64_t solver_cells(const Solver *s);
 
-/* One number for the bits of u and v over all ranks: the same on any number of ranks, on all of them. Collective. */
+/* A fingerprint of the bits of u and v over all ranks: the same on all ranks and for any number of ranks. Collective. */
 uint64_t solver_fingerprint(const Solver *s);
 
 void solver_destroy(Solver *s);

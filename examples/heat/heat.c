@@ -1,4 +1,4 @@
-/* heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md says what the file holds.
+/* heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md describes the file.
  *
  *   mpicc heat.c $(pkg-config --cflags --libs thalweg) -o heat && mpiexec -n 3 ./heat heat.xml heat.bp */
 #include <adios.h>
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
 
-    /* Rows of this rank; the first ranks take one more where they don't divide evenly. Row 0 and row rows + 1 are ghosts. */
+    /* Rows of this rank; the first ranks get one more if the rows do not divide evenly. Row 0 and row rows + 1 are ghosts.
+     * */
     int rows = NY / ranks + (rank < NY % ranks);
     int first = rank * (NY / ranks) + (rank < NY % ranks ? rank : NY % ranks);
     int above = rank > 0 ? rank - 1 : MPI_PROC_NULL, below = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;

@@ -1,4 +1,4 @@
-// heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md says what the file holds.
+// heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md describes the file.
 //
 //   mpicxx -std=c++17 heat.cpp $(pkg-config --cflags --libs thalweg-cpp) -o heat && mpiexec -n 3 ./heat heat.xml heat.bp
 #include <mpi.h>
@@ -17,7 +17,7 @@ static void simulate(const std::string& config, const std::string& path)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
 
-    // Rows of this rank; the first ranks take one more where they don't divide evenly. Row 0 and row rows + 1 are ghosts.
+    // Rows of this rank; the first ranks get one more if the rows do not divide evenly. Row 0 and row rows + 1 are ghosts.
     const int rows = NY / ranks + (rank < NY % ranks), first = rank * (NY / ranks) + std::min(rank, NY % ranks);
     const int above = rank > 0 ? rank - 1 : MPI_PROC_NULL, below = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
     std::vector<double> t(static_cast<std::size_t>((rows + 2) * NX)), next;

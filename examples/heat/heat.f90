@@ -1,8 +1,8 @@
-! heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md says what the file holds.
+! heat: a plate that is hot along one edge, shared among MPI ranks by rows. README.md describes the file.
 !
 !   mpif90 heat.f90 $(pkg-config --cflags --libs thalweg-fortran) -o heat-fortran && mpiexec -n 3 ./heat-fortran heat.xml heat.bp
 !
-! t(x, y) in Fortran lies in memory as t[y][x] in C, so heat.xml, which gives dimensions in C's order, serves both.
+! t(x, y) in Fortran has the memory layout of t[y][x] in C, so both use heat.xml, with dimensions in C's order.
 program heat
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
   use mpi_f08
@@ -21,7 +21,7 @@ program heat
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
 
-  ! Rows of this rank; the first ranks take one more where they don't divide evenly. Rows 0 and rows + 1 are ghosts.
+  ! Rows of this rank; the first ranks get one more if the rows do not divide evenly. Rows 0 and rows + 1 are ghosts.
   rows = ny / ranks + merge(1, 0, rank < mod(ny, ranks))
   first = rank * (ny / ranks) + min(rank, mod(ny, ranks))
   above = merge(rank - 1, MPI_PROC_NULL, rank > 0)

@@ -16,7 +16,7 @@ path = sys.argv[2] if len(sys.argv) > 2 else "heat.bp"
 comm = MPI.COMM_WORLD
 rank, ranks = comm.rank, comm.size
 
-# Rows of this rank; the first ranks take one more where they don't divide evenly. Row 0 and the last one are ghosts.
+# Rows of this rank; the first ranks get one more if the rows do not divide evenly. Row 0 and the last row are ghosts.
 rows = NY // ranks + (rank < NY % ranks)
 first = rank * (NY // ranks) + min(rank, NY % ranks)
 above = rank - 1 if rank > 0 else MPI.PROC_NULL
@@ -26,7 +26,7 @@ t = np.zeros((rows + 2, NX))
 if rank == 0:
     t[1] = 100.0
 after = t.copy()
-# Edges keep their temperature.
+# The edges keep their temperature.
 low, high = 1 + (first == 0), rows + 1 - (first + rows == NY)
 
 with thalweg.Writer(path, config, comm=comm) as writer:

@@ -1,4 +1,4 @@
-// read: what heat.bp holds, step by step. Alone, without MPI.
+// read: prints the content of heat.bp, step by step. One process, without MPI.
 //
 //   c++ -std=c++17 read.cpp $(pkg-config --cflags --libs thalweg-nompi) -o read && ./read heat.bp
 #include <cstdio>

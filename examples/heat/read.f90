@@ -1,4 +1,4 @@
-! read: what heat.bp holds, step by step. Alone, without MPI.
+! read: prints the content of heat.bp, step by step. One process, without MPI.
 !
 !   gfortran read.f90 $(pkg-config --cflags --libs thalweg-fortran-nompi) -o read-fortran && ./read-fortran heat.bp
 program read
@@ -51,7 +51,7 @@ contains
     error stop 1
   end subroutine must
 
-  !> With so many decimals, and a zero before the point.
+  !> Formats a number with this many decimals and a zero before the point.
   function decimal(x, decimals)
     real(real64), intent(in) :: x
     integer, intent(in) :: decimals

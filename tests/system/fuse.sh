@@ -224,7 +224,7 @@ compares() { # compares NAME LAYOUT
     grep -v '^ok' "$work/names" || true
     return "$status"
 }
-# Second names of `flat` lie on one store: compared on one alone.
+# `flat` makes hard links only within one store: compared on a single store.
 for name in direct flat container; do
     try "$name names, modes, owners, links, times and errors" compares "$name" "$name"
     grep -hs '^[0-9]* calls' "$work/names" || true

@@ -1,10 +1,10 @@
 /* The write half of the ADIOS 1.13 interface, by Thalweg. (The other half: adios_read.h.)
  *
  * Names, argument order and constants are those of ADIOS 1.13, so programs written for it compile unchanged.
- * docs/guide/coming-from-adios1.md tells where the two differ.
+ * Differences: docs/guide/coming-from-adios1.md.
  *
- * Functions return 0, or the number that is also in adios_errno (adios_error.h); adios_get_last_errmsg() then says what
- * happened. Functions that return a handle or a size return 0 where they fail.
+ * Functions return 0, or the number that is also in adios_errno (adios_error.h); adios_get_last_errmsg() then returns the
+ * message. Functions that return a handle or a size return 0 on failure.
  *
  * "Collective": every rank of the communicator makes the call; all get the same outcome.
  */

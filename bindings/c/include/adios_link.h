@@ -1,4 +1,4 @@
-/* Links: variables or images that lie in another place. */
+/* Links: references to variables or images elsewhere. */
 #ifndef THALWEG_ADIOS_LINK_H
 #define THALWEG_ADIOS_LINK_H
 
@@ -8,9 +8,9 @@ typedef struct {
     int id;
     char *name;
     int nrefs;
-    enum ADIOS_LINK_TYPE *type; /* of each reference, as the two below */
+    enum ADIOS_LINK_TYPE *type; /* of each reference, as are the two fields below */
     char **ref_names;
-    char **ref_files; /* null: in the same file */
+    char **ref_files; /* null: the same file */
 } ADIOS_LINK;
 
 #endif

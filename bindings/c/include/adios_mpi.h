@@ -1,4 +1,4 @@
-/* The program's MPI; or, with -D_NOMPI, enough of its names for one process without MPI. */
+/* The program's MPI; with -D_NOMPI, replacements of the MPI names for one process without MPI. */
 #ifndef THALWEG_ADIOS_MPI_H
 #define THALWEG_ADIOS_MPI_H
 

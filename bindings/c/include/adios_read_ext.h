@@ -1,4 +1,4 @@
-/* More about how variables are stored. */
+/* Extensions of version 2: transforms and the storage of variables. */
 #ifndef THALWEG_ADIOS_READ_EXT_H
 #define THALWEG_ADIOS_READ_EXT_H
 
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* How variables with a transform are shown: as what was written, or as the bytes that are stored. */
+/* View of variables with a transform: the written values, or the stored bytes. */
 typedef const void *data_view_t;
 extern const data_view_t LOGICAL_DATA_VIEW;
 extern const data_view_t PHYSICAL_DATA_VIEW;
@@ -33,10 +33,10 @@ typedef struct {
     int sum_nblocks;
     adios_transform_type_t transform_type;
     int should_free_transform_metadata;
-    ADIOS_TRANSFORM_METADATA *transform_metadatas; /* of each block; null where there is no transform */
+    ADIOS_TRANSFORM_METADATA *transform_metadatas; /* of each block; null without a transform */
 } ADIOS_VARTRANSFORM;
 
-/* Where a block and a selection meet: both are boxes of the global array. */
+/* The intersection of a block and a selection; both are boxes of the global array. */
 typedef struct {
     int timestep;
     int blockidx; /* over all steps */
@@ -52,23 +52,23 @@ typedef struct {
 
 #ifndef __INCLUDED_FROM_FORTRAN_API__
 
-/* Returns the view before. */
+/* Sets the view; returns the previous one. */
 data_view_t adios_read_set_data_view(ADIOS_FILE *fp, data_view_t vt);
 
 ADIOS_VARTRANSFORM *adios_inq_var_transform(const ADIOS_FILE *fp, const ADIOS_VARINFO *varinfo);
 void adios_free_var_transform(ADIOS_VARTRANSFORM *vartransform);
-/* The number of a transform by the name that files hold. */
+/* The number of a transform, by its name in files. */
 adios_transform_type_t adios_get_transform_type_by_uid(const char *transform_uid);
 
 /* A part of a block, in elements. */
 ADIOS_SELECTION *adios_selection_writeblock_bounded(int index, uint64_t start_elem, uint64_t num_elems,
                                                     int is_timestep_relative);
 
-/* The blocks that a box meets. */
+/* The blocks that a box overlaps. */
 ADIOS_PG_INTERSECTIONS *adios_find_intersecting_pgs(const ADIOS_FILE *fp, int varid, const ADIOS_SELECTION *sel,
                                                     const int from_step, const int nsteps);
 void adios_free_pg_intersections(ADIOS_PG_INTERSECTIONS **intersections);
-/* From a block's number in its step to that over all steps; -1 where there is none. */
+/* Converts a block's number in its step to its number over all steps; -1 if there is no such block. */
 int adios_get_absolute_writeblock_index(const ADIOS_VARINFO *varinfo, int timestep_relative_idx, int timestep);
 
 /* Order of dimensions in the file: 0 slowest first, 1 fastest first (Fortran). */

@@ -1,9 +1,9 @@
 /* Version 1 of the read interface of ADIOS 1.x, by Thalweg: over the same reader as version 2. Programs include adios_read.h
- * behind `#define ADIOS_USE_READ_API_1`.
+ * after `#define ADIOS_USE_READ_API_1`.
  *
- * A file is opened (collective), then a group of it, then variables are asked about and read. A variable that was written in several
- * steps has one dimension more, the first: time. Functions return 0 or a number of bytes, or a negative number that is also in adios_errno;
- * those that return a pointer return null where they fail.
+ * A program opens a file (collective), then a group, then inquires and reads variables. A variable written in several steps
+ * has an additional first dimension: time. Functions return 0 or a number of bytes, or a negative number that is also in
+ * adios_errno; functions that return a pointer return null on failure.
  */
 #ifndef THALWEG_ADIOS_READ_V1_H
 #define THALWEG_ADIOS_READ_V1_H
@@ -27,7 +27,7 @@ typedef struct {
     int tidx_start; /* the first step: 1 */
     int ntimesteps;
     int version;        /* of the BP format */
-    uint64_t file_size; /* bytes, without subfiles */
+    uint64_t file_size; /* in bytes, without subfiles */
     int endianness;     /* of the bytes in the file: 0 little, 1 big */
     char **group_namelist;
     void *internal_data;
@@ -49,9 +49,9 @@ typedef struct {
     int grpid;
     int varid; /* in var_namelist of the group */
     enum ADIOS_DATATYPES type;
-    int ndim; /* time included */
+    int ndim; /* including time */
     uint64_t *dims;
-    int timedim; /* which of them is time; -1: it was written in one step */
+    int timedim; /* number of the time dimension; -1: written in one step */
     int characteristics_count;
     void *value; /* of a scalar, in its first step */
     void *gmin;  /* over all steps; null: not recorded */
@@ -93,9 +93,9 @@ enum ADIOS_READ_METHOD {
 extern int adios_errno;
 const char *adios_errmsg(void);
 
-/* Those of BP are one; others fail. */
+/* All methods that read BP are the same; others fail. */
 int adios_set_read_method(enum ADIOS_READ_METHOD method);
-/* Taken note of by nobody. */
+/* Accepted, without effect. */
 int adios_set_application_id(int id);
 /* Optional. */
 int adios_read_init(MPI_Comm comm);
@@ -123,11 +123,11 @@ double adios_stat_cov(ADIOS_VARINFO *vix, ADIOS_VARINFO *viy, char *characterist
 /* A box; `start` and `count` of `ndim` elements each. Returns the bytes read. */
 int64_t adios_read_var(ADIOS_GROUP *gp, const char *varname, const uint64_t *start, const uint64_t *count, void *data);
 int64_t adios_read_var_byid(ADIOS_GROUP *gp, int varid, const uint64_t *start, const uint64_t *count, void *data);
-/* What one rank wrote: block `idx` of each step, or a box of that. */
+/* Reads block `idx` of each step, or a box of that block. */
 int64_t adios_read_local_var(ADIOS_GROUP *gp, const char *varname, int idx, const uint64_t *start, const uint64_t *count,
                              void *data);
 
-/* `*data` is freed by the program. */
+/* The program frees `*data`. */
 int adios_get_attr(ADIOS_GROUP *gp, const char *attrname, enum ADIOS_DATATYPES *type, int *size, void **data);
 int adios_get_attr_byid(ADIOS_GROUP *gp, int attrid, enum ADIOS_DATATYPES *type, int *size, void **data);
 

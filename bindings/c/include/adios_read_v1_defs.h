@@ -1,4 +1,5 @@
-/* Version 1 of the read interface has names of version 2 for other things: programs see these, the library has others. */
+/* Version 1 of the read interface uses some names of version 2 with other meanings: these macros map them to the library's
+ * own names. */
 #ifndef THALWEG_ADIOS_READ_V1_DEFS_H
 #define THALWEG_ADIOS_READ_V1_DEFS_H
 

@@ -1,4 +1,4 @@
-/* Names of the structures of adios_read.h, for headers that pass them on without looking inside. */
+/* Forward declarations of the structures of adios_read.h. */
 #ifndef THALWEG_ADIOS_READ_V2_FWD_H
 #define THALWEG_ADIOS_READ_V2_FWD_H
 

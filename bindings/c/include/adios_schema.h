@@ -26,8 +26,8 @@ enum ADIOS_CELL_TYPE {
     ADIOS_CELL_PYR = 8
 };
 
-/* In these four, arrays have as many entries as the number in front of them says; parts that the file does not have are
- * null. Texts name variables. */
+/* In these four structures, the length of an array is the number before it; parts that the file does not have are null.
+ * Texts are names of variables. */
 
 typedef struct {
     int num_dimensions;
@@ -55,9 +55,9 @@ typedef struct {
 typedef struct {
     int nspaces;
     uint64_t npoints;
-    int nvar_points; /* variables in `points` */
+    int nvar_points; /* number of variables in `points` */
     char **points;
-    int ncsets; /* sets of cells, as the three below */
+    int ncsets; /* number of cell sets, described by the three arrays below */
     uint64_t *ccounts;
     char **cdata;
     enum ADIOS_CELL_TYPE *ctypes;
@@ -69,7 +69,7 @@ typedef struct {
     char *file_name; /* null: the mesh is in the file itself */
     int time_varying;
     enum ADIOS_MESH_TYPE type;
-    union { /* as `type` says */
+    union { /* selected by `type` */
         MESH_UNIFORM *uniform;
         MESH_RECTILINEAR *rectilinear;
         MESH_STRUCTURED *structured;

@@ -1,4 +1,4 @@
-/* The transforms of this library: names for adios_set_transform and for the XML. */
+/* The transforms of this library, by the names for adios_set_transform and the XML. */
 #ifndef THALWEG_ADIOS_TRANSFORM_METHODS_H
 #define THALWEG_ADIOS_TRANSFORM_METHODS_H
 

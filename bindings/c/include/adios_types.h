@@ -1,4 +1,4 @@
-/* Types of values and choices of groups; the numbers are those of ADIOS 1.13 and of BP files. */
+/* Types of values and settings of groups; the numbers are those of ADIOS 1.13 and of BP files. */
 #ifndef THALWEG_ADIOS_TYPES_H
 #define THALWEG_ADIOS_TYPES_H
 
@@ -8,7 +8,7 @@ extern "C" {
 
 enum ADIOS_DATATYPES {
     adios_unknown = -1,
-    /* whole numbers of 1, 2, 4, 8 bytes */
+    /* integers of 1, 2, 4, 8 bytes */
     adios_byte = 0,
     adios_short = 1,
     adios_integer = 2,
@@ -21,10 +21,10 @@ enum ADIOS_DATATYPES {
     adios_real = 5,
     adios_double = 6,
     adios_long_double = 7,
-    /* two floats, two doubles: real part first */
+    /* two floats or two doubles: real part first */
     adios_complex = 10,
     adios_double_complex = 11,
-    /* text ending with a zero; several of them, for attributes only */
+    /* a text ended by a zero byte; several texts, for attributes only */
     adios_string = 9,
     adios_string_array = 12
 };
@@ -36,7 +36,7 @@ enum ADIOS_STATISTICS_FLAG {
     adios_stat_minmax = 0,
     adios_stat_full = 1, /* also count, sum, sum of squares */
     adios_stat_default = adios_stat_minmax,
-    adios_stat_no_do_not_use_this = 2 /* what programs meant who passed adios_flag_no */
+    adios_stat_no_do_not_use_this = 2 /* the value of adios_flag_no, which some programs pass */
 };
 
 enum ADIOS_BUFFER_ALLOC_WHEN { ADIOS_BUFFER_ALLOC_UNKNOWN, ADIOS_BUFFER_ALLOC_NOW, ADIOS_BUFFER_ALLOC_LATER };

@@ -1,4 +1,4 @@
-/* The version of the interface kept, for programs that compare it. */
+/* The version of the implemented interface, for programs that compare it. */
 #ifndef THALWEG_ADIOS_VERSION_H
 #define THALWEG_ADIOS_VERSION_H
 
@@ -18,7 +18,7 @@
 /* Version of the BP format that is written. */
 #define ADIOS_VERSION_BP_FORMAT 3
 
-/* Of this library. */
+/* Version of this library. */
 #define THALWEG_VERSION "0.1.0"
 
 #endif

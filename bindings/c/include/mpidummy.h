@@ -1,5 +1,5 @@
-/* One process without MPI: the names of MPI that programs written for it use around their output. Communicators are
- * numbers, there is one rank. What would need a second one fails with MPI_ERR_COMM. */
+/* One process without MPI: replacements of the MPI names that programs use around their output. Communicators are numbers
+ * and have one rank. Calls that need a second rank fail with MPI_ERR_COMM. */
 #ifndef THALWEG_MPIDUMMY_H
 #define THALWEG_MPIDUMMY_H
 
@@ -55,7 +55,7 @@ typedef enum mpi_operation MPI_Op;
 #define MPI_BYTE (MPI_CHAR)
 #define MPI_REAL (MPI_FLOAT)
 
-/* The functions have names of their own in libthalweg-nompi: where a program has a real MPI as well, that one's stay in force. */
+/* The functions have their own names in libthalweg-nompi, so that a real MPI in the same program keeps its names. */
 #define MPI_Init thalweg_nompi_Init
 #define MPI_Finalize thalweg_nompi_Finalize
 #define MPI_Initialized thalweg_nompi_Initialized
@@ -117,7 +117,7 @@ int MPI_File_close(MPI_File *fh);
 int MPI_File_get_size(MPI_File fh, MPI_Offset *size);
 int MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
-/* How many elements the read of that status gave. */
+/* Number of elements that the read of this status returned. */
 int MPI_Get_count(MPI_Status *status, MPI_Datatype datatype, int *count);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// thalweg.hpp: Thalweg from C++17, one header over thalweg.h. No macro but the guard and what asks the compiler for features.
+// thalweg.hpp: Thalweg from C++17, one header over thalweg.h. Defines no macro except the include guard.
 //
 //   thalweg::Session session("heat.xml", MPI_COMM_WORLD);
 //   auto output = session.open("heat", "heat.bp", thalweg::Mode::write);
@@ -9,8 +9,9 @@
 //   thalweg::Reader file("heat.bp");
 //   auto T = file.read<double>("T", thalweg::last, thalweg::box({0, 0}, {24, 32}));
 //
-// Every failure is a thalweg::Error with kind, rank, place and what is still safe. Destructors never throw and never wait for another
-// rank: an Output that was not closed is dropped, which one line on standard error says. docs/guide/cpp.md tells the rest.
+// Every failure throws thalweg::Error with kind, rank, place and the data that are still safe. Destructors never throw and
+// never wait for another rank: an Output that was not closed is dropped, with one line on standard error. Guide:
+// docs/guide/cpp.md.
 #ifndef THALWEG_HPP
 #define THALWEG_HPP
 
@@ -43,13 +44,13 @@
 
 namespace thalweg {
 
-/// A step, from 0; where a file is read, below 0 it counts from the end of a variable's steps.
+/// A step, from 0; for readers a negative step counts from the end of a variable's steps.
 using Step = std::int64_t;
 inline constexpr Step last = -1;
 
 // ---- Errors ----
 
-/// What sort of failure it was.
+/// Kind of a failure.
 enum class Kind {
     io = THALWEG_IO,
     not_found = THALWEG_NOT_FOUND,
@@ -69,7 +70,7 @@ enum class Kind {
     end_of_stream = THALWEG_END_OF_STREAM
 };
 
-/// Where it happened; what is not known is empty.
+/// Place of a failure; unknown fields are empty.
 struct Place {
     std::optional<int> rank;
     std::optional<std::string> group;
@@ -79,7 +80,7 @@ struct Place {
     std::optional<std::uint64_t> byte; ///< in that object
 };
 
-/// A failure. what() is everything in one text; the rest are the same facts as fields.
+/// A failure. what() returns the full message; the other functions return its parts.
 class Error : public std::exception {
 public:
     /// The last failure of this thread.
@@ -92,11 +93,11 @@ public:
     const char* what() const noexcept override { return facts_->text.c_str(); }
     Kind kind() const noexcept { return facts_->kind; }
     const Place& place() const noexcept { return facts_->place; }
-    /// What failed, and why, without the place.
+    /// Operation and cause, without the place.
     const std::string& reason() const noexcept { return facts_->what; }
-    /// What is still safe, where that is known.
+    /// Data that are still intact, if known.
     const std::optional<std::string>& still_safe() const noexcept { return facts_->safe; }
-    /// The rank that failed, where this one only heard of it.
+    /// The rank that failed, if not this one.
     std::optional<int> reported_by() const noexcept { return facts_->reported_by; }
 
 private:
@@ -192,7 +193,7 @@ struct element<std::string> {
 template <class T>
 inline constexpr thalweg_type element_v = element<std::remove_cv_t<T>>::value;
 
-/// Whether arrays of it can be in files.
+/// Whether files can contain arrays of this type.
 template <class T, class = void>
 struct is_number : std::false_type {};
 template <class T>
@@ -201,8 +202,8 @@ struct is_number<T, std::void_t<decltype(element<std::remove_cv_t<T>>::value)>>
 
 // ---- Views ----
 
-/// Elements one behind the other that somebody else owns: from whatever has data() and size(), from arrays, from pointer and size. A
-/// range, so that std::span is made of it.
+/// Contiguous elements that another object owns: from any type with data() and size(), from arrays, from pointer and size.
+/// A range, so that it converts to std::span.
 template <class T>
 class View {
 public:
@@ -233,16 +234,16 @@ private:
 /// Extents, one number per dimension, slowest first.
 using Dims = std::vector<std::uint64_t>;
 
-/// Where a block lies in a global array. Where `shape` is empty, the group says it; where `offset` is, it is zeros.
+/// Place of a block in a global array. Empty `shape`: that of the group's dimensions; empty `offset`: zeros.
 struct Box {
     Dims shape, offset, count;
 };
 
-/// Where a block's elements lie in a larger array in memory, such as one with ghost cells.
+/// Place of a block's elements in a larger array in memory, such as one with ghost cells.
 struct Memory {
     Dims shape, offset;
 
-    /// The inside of an array that has `width` ghost cells on all sides of a block of `count`.
+    /// The interior of an array with `width` ghost cells on all sides of a block of `count`.
     static Memory ghosts(const Dims& count, std::uint64_t width)
     {
         Memory memory{count, Dims(count.size(), width)};
@@ -251,7 +252,7 @@ struct Memory {
     }
 };
 
-/// The box that the group's dimensions say.
+/// The box given by the group's dimensions.
 inline const Box declared{};
 
 namespace detail {
@@ -272,13 +273,13 @@ inline thalweg_box c_box(const Box& box, const std::string& name)
     return {ndim, pointer(box.shape), pointer(box.offset), box.count.data()};
 }
 
-/// A block's elements, whatever holds them.
+/// A block's elements, from any supported type.
 struct Elements {
     const void* data;
     std::size_t count;
-    std::size_t size; // bytes of one
+    std::size_t size; // bytes per element
     thalweg_type type;
-    Dims extents; // where what holds them has some
+    Dims extents; // if the type has extents
 };
 
 template <class T>
@@ -346,23 +347,23 @@ public:
     Output(const Output&) = delete;
     Output& operator=(const Output&) = delete;
 
-    /// An output that was not closed is dropped: nothing of it is written, and one line on standard error says so. Nobody is waited
-    /// for, as the other ranks may be elsewhere. Where the program goes on, call abandon() before, which tells them.
+    /// Drops an output that was not closed: its step is not written, and one line on standard error reports that. Not
+    /// collective. If the program continues, call abandon() before, which informs the other ranks.
     ~Output() { drop_loudly(); }
 
     /// The step that is being written.
     Step step() const { return static_cast<Step>(thalweg_output_step(need_open())); }
     bool is_open() const noexcept { return handle_ != nullptr; }
 
-    /// How many bytes this rank is about to write; optional, memory is then taken in one piece.
+    /// Optional: announces the bytes that this rank will write, so that their buffer is allocated in one piece.
     Output& reserve(std::uint64_t bytes)
     {
         detail::check(thalweg_output_reserve(need_open(), bytes));
         return *this;
     }
 
-    /// Writes a number, a text, or a block whose dimensions the group says: from a vector, array, span, View, mdspan. The memory is free
-    /// again when this returns.
+    /// Writes a number, a text, or a block with the group's dimensions: from a vector, array, span, View, mdspan. The
+    /// memory may be reused when this returns.
     template <class V>
     Output& write(const std::string& name, const V& value)
     {
@@ -376,21 +377,21 @@ public:
         }
     }
 
-    /// Writes a block and says where it lies: {{ny, nx}, {first, 0}, {rows, nx}}. An mdspan brings the count itself.
+    /// Writes a block at a place: {{ny, nx}, {first, 0}, {rows, nx}}. The count of an mdspan follows from its extents.
     template <class V>
     Output& write(const std::string& name, const V& values, const Box& box)
     {
         return put(name, detail::elements_of(values), box, nullptr, false);
     }
 
-    /// Writes a block out of a larger array.
+    /// Writes a block from a part of a larger array.
     template <class V>
     Output& write(const std::string& name, const V& values, const Box& box, const Memory& memory)
     {
         return put(name, detail::elements_of(values), box, &memory, false);
     }
 
-    /// As write, from memory that stays as it is until close: nothing is copied.
+    /// Like write, without a copy: the memory must not change until close.
     template <class V>
     Output& write_deferred(const std::string& name, V&& values, const Box& box = declared)
     {
@@ -402,21 +403,21 @@ public:
         return put(name, lasting(std::forward<V>(values)), box, &memory, true);
     }
 
-    /// Collective: commits the step, which is then readable. The output is not open any more, also where that fails.
+    /// Collective: commits the step, which is then readable. The output is closed even after a failure.
     void close()
     {
         need_open();
         detail::check(thalweg_output_close(std::exchange(handle_, nullptr)));
     }
 
-    /// Collective, instead of close, on a rank that can't go on: the close of the others fails, naming this rank and `why`; what they
-    /// wrote is kept.
+    /// Collective, instead of close, on a rank that cannot continue: close fails on the other ranks and names this rank and
+    /// `why`; the data of the other ranks are kept.
     void abandon(const std::string& why) noexcept
     {
         if (handle_) thalweg_output_abandon(std::exchange(handle_, nullptr), why.c_str());
     }
 
-    /// Drops it and says nothing: for who handles an exception and knows that the step is lost.
+    /// Drops the output without a message, for handlers of exceptions after which the step is known to be lost.
     void drop() noexcept { thalweg_output_drop(std::exchange(handle_, nullptr)); }
 
     thalweg_output* handle() const noexcept { return handle_; }
@@ -440,7 +441,7 @@ private:
         return detail::elements_of(std::as_const(values));
     }
 
-    /// Every write: one request to thalweg_put.
+    /// Common part of all writes: one call of thalweg_put.
     Output& put(const std::string& name, const detail::Elements& elements, const Box& box, const Memory* memory, bool deferred)
     {
         thalweg_block_data block{};
@@ -488,19 +489,19 @@ enum class Statistics {
     off = THALWEG_STATISTICS_OFF,
     minmax = THALWEG_STATISTICS_MINMAX,
     full = THALWEG_STATISTICS_FULL,
-    by_default = THALWEG_STATISTICS_DEFAULT, // everything; other libraries see minimum and maximum alone
+    by_default = THALWEG_STATISTICS_DEFAULT, // all statistics; other libraries see minimum and maximum only
 };
 
-/// A group, declared in code or in XML; lives as long as its session. Every rank declares the same.
+/// A group, declared in code or in XML; valid as long as its session. All ranks must declare the same group.
 class Group {
 public:
-    /// Chooses a method, one more each time; `parameters` as "key=value;key=value".
+    /// Adds a method; each method writes the whole group. `parameters`: "key=value;key=value".
     Group& method(const std::string& name, const std::string& parameters = {}, const std::string& base_path = {})
     {
         detail::check(thalweg_group_method(handle_, name.c_str(), parameters.c_str(), base_path.c_str()));
         return *this;
     }
-    /// What is recorded of values.
+    /// Sets the statistics to record.
     Group& statistics(Statistics level)
     {
         detail::check(thalweg_group_statistics(handle_, static_cast<thalweg_statistics>(level)));
@@ -513,29 +514,29 @@ public:
         detail::check(thalweg_define_scalar(handle_, name.c_str(), element_v<T>));
         return *this;
     }
-    /// An array whose dimensions are texts over the group's scalars: ("T", "rows,nx", "ny,nx", "first,0"); without the last two local to
-    /// a rank.
+    /// An array with dimensions given as expressions of the group's scalars: ("T", "rows,nx", "ny,nx", "first,0"); without
+    /// the last two, a local array.
     template <class T>
     Group& array(const std::string& name, const std::string& dimensions, const std::string& global = {}, const std::string& offset = {})
     {
         detail::check(thalweg_define_array(handle_, name.c_str(), element_v<T>, dimensions.c_str(), global.c_str(), offset.c_str()));
         return *this;
     }
-    /// A global array of this shape, written with boxes, or whole without one.
+    /// A global array of this shape; a write without a box writes the whole array.
     template <class T>
     Group& global(const std::string& name, const Dims& shape)
     {
         detail::check(thalweg_define_global(handle_, name.c_str(), element_v<T>, shape.size(), shape.data()));
         return *this;
     }
-    /// A global array of so many dimensions; each box says the shape too.
+    /// A global array of `ndim` dimensions; each box gives the shape too.
     template <class T>
     Group& global(const std::string& name, std::size_t ndim)
     {
         detail::check(thalweg_define_global(handle_, name.c_str(), element_v<T>, ndim, nullptr));
         return *this;
     }
-    /// An array local to a rank, of so many dimensions; each box says how large it is.
+    /// A local array of `ndim` dimensions; each box gives its extents.
     template <class T>
     Group& local(const std::string& name, std::size_t ndim)
     {
@@ -565,7 +566,7 @@ public:
         detail::check(thalweg_define_attribute(handle_, name.c_str(), THALWEG_STRINGS, pointers.size(), pointers.data()));
         return *this;
     }
-    /// An attribute with the value that a scalar has when the step is closed.
+    /// An attribute with the scalar's value at the close of the step.
     Group& attribute_of(const std::string& name, const std::string& variable)
     {
         detail::check(thalweg_define_attribute_of(handle_, name.c_str(), variable.c_str()));
@@ -586,14 +587,14 @@ private:
     thalweg_group* handle_;
 };
 
-/// From start to end of a program's output: groups, methods, the buffer.
+/// The configuration of a program's output: groups, methods, the buffer.
 class Session {
 public:
-    /// For this process alone, without XML: groups are declared in code.
+    /// For one process, without XML: groups are declared in code.
     Session() { detail::check(thalweg_session_open(&handle_, nullptr)); }
-    /// For this process alone, of the groups and methods in an XML file.
+    /// For one process, with the groups and methods of an XML file.
     explicit Session(const std::string& config) { detail::check(thalweg_session_open(&handle_, config.c_str())); }
-    /// For this process alone; `name` is for messages.
+    /// For one process, with the XML as text; `name` appears in messages.
     static Session from_text(const std::string& xml, const std::string& name = "configuration")
     {
         Session session(nullptr, 0);
@@ -601,7 +602,7 @@ public:
         return session;
     }
 #if defined(THALWEG_H_MPI)
-    /// Collective, as without a communicator; it is duplicated.
+    /// Collective: like the constructors for one process. `comm` is duplicated.
     explicit Session(MPI_Comm comm) { detail::check(thalweg_session_open_mpi(&handle_, nullptr, comm)); }
     Session(const std::string& config, MPI_Comm comm) { detail::check(thalweg_session_open_mpi(&handle_, config.c_str(), comm)); }
     static Session from_text(const std::string& xml, const std::string& name, MPI_Comm comm)
@@ -625,9 +626,9 @@ public:
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
-    /// What close() was not called for: closes this rank's files for good without waiting for others; a failure is one line on standard
-    /// error. While an exception unwinds, files are left as their last step made them, so that who follows them learns that the writer
-    /// failed.
+    /// Without a call of close(): closes this rank's files for good, not collectively; a failure is one line on standard
+    /// error. During the unwinding of an exception, files are not marked as finished, so that followers learn that the
+    /// writer failed.
     ~Session() { finish(); }
 
     /// Collective: closes all files for good.
@@ -639,7 +640,7 @@ public:
         detail::check(thalweg_group_declare(&group, handle_, name.c_str()));
         return Group(group);
     }
-    /// A group that is declared already, in XML for example.
+    /// A group that was declared before, for example in XML.
     Group group(const std::string& name)
     {
         thalweg_group* group = nullptr;
@@ -647,14 +648,14 @@ public:
         return Group(group);
     }
 
-    /// The most memory that outputs may use in this process; 0 writes everything through.
+    /// Sets the buffer limit: memory for outputs in this process. 0: no buffering.
     void set_buffer(std::uint64_t bytes) { detail::check(thalweg_session_set_buffer(handle_, bytes)); }
 
-    /// The program begins to compute: methods that go on working hear of it, and profiles show it. Not collective.
+    /// Marks the start of a calculation phase, for methods that work in the background and for profiles. Not collective.
     void begin_calculation() { detail::check(thalweg_session_begin_calculation(handle_)); }
-    /// The program has ended computing.
+    /// Marks the end of a calculation phase. Not collective.
     void end_calculation() { detail::check(thalweg_session_end_calculation(handle_)); }
-    /// The program has ended an iteration.
+    /// Marks the end of an iteration. Not collective.
     void end_iteration() { detail::check(thalweg_session_end_iteration(handle_)); }
 
     /// Collective over the session's ranks: opens an output.
@@ -664,7 +665,7 @@ public:
         detail::check(thalweg_output_open(&output, handle_, group.c_str(), path.c_str(), static_cast<thalweg_mode>(mode)));
         return Output(output, path);
     }
-    /// Collective: opens an output behind a step; all later ones are dropped, as a restart from a checkpoint needs it.
+    /// Collective: opens an output after the given step and drops all later steps, for a restart from a checkpoint.
     Output open_after(const std::string& group, const std::string& path, Step step)
     {
         thalweg_output* output = nullptr;
@@ -691,7 +692,7 @@ public:
 private:
     Session(std::nullptr_t, int) noexcept {}
 
-    // No file has that many steps: a step below 0 is refused where it is looked for, on all ranks.
+    // A negative step becomes a step beyond every file, so that the open fails on all ranks.
     static std::uint64_t from_start(Step step) noexcept { return step < 0 ? UINT64_MAX : static_cast<std::uint64_t>(step); }
 
     void finish() noexcept
@@ -713,10 +714,10 @@ private:
 
 inline constexpr std::uint64_t all_steps = UINT64_MAX;
 
-/// What of a variable is wanted.
+/// The part of a variable to read.
 class Selection {
 public:
-    /// The whole global array; block 0 of a local one; the scalar.
+    /// The whole global array, block 0 of a local array, or the scalar.
     Selection() = default;
     static Selection box(Dims offset, Dims count)
     {
@@ -740,7 +741,7 @@ public:
         }
         return s;
     }
-    /// One block as it was written, by its number within the step.
+    /// One written block, by its number in the step.
     static Selection block(std::uint64_t number)
     {
         Selection s;
@@ -772,12 +773,12 @@ inline Selection box(Dims offset, Dims count) { return Selection::box(std::move(
 inline Selection points(const std::vector<Dims>& list) { return Selection::points(list); }
 inline Selection block(std::uint64_t number) { return Selection::block(number); }
 
-/// What a variable is at each step.
+/// Kind of a variable.
 enum class Sort {
     scalar = THALWEG_SCALAR,           ///< one value or text
     local_value = THALWEG_LOCAL_VALUE, ///< one value per writer; reads as an array of one dimension
     global = THALWEG_GLOBAL,           ///< blocks of one array
-    local = THALWEG_LOCAL              ///< arrays that have nothing to do with each other
+    local = THALWEG_LOCAL              ///< unrelated arrays
 };
 
 struct Variable {
@@ -785,16 +786,16 @@ struct Variable {
     thalweg_type type;
     Sort sort;
     Dims shape;                       ///< in the first step; of block 0 for local arrays
-    bool shape_changes;               ///< other steps or blocks have other shapes
-    std::vector<Step> steps;          ///< in which it was written, rising
+    bool shape_changes;               ///< whether other steps or blocks have other shapes
+    std::vector<Step> steps;          ///< in which it was written, ascending
     std::uint64_t blocks;             ///< over all steps
     std::string transform;            ///< empty for none
 };
 
-/// What is recorded of values; not finite numbers are left out.
+/// Recorded statistics of values; NaN and infinities are excluded.
 struct Summary {
     std::uint64_t blocks, elements;
-    std::optional<double> min, max; ///< of complex numbers: of their magnitudes
+    std::optional<double> min, max; ///< for complex numbers, of their magnitudes
     std::optional<double> mean, deviation;
 
     /// Minimum and maximum in the variable's own type.
@@ -823,19 +824,19 @@ struct Block {
     Summary summary;
 };
 
-/// Waiting times; below 0 for ever.
+/// Timeouts; negative: no limit.
 using Seconds = std::chrono::duration<double>;
 inline constexpr Seconds forever{-1.0};
 
-/// What came while a file was followed.
+/// Result of advancing in a followed file.
 enum class Next { step, not_yet, end, writer_died };
 
-/// A file that is read.
+/// A file open for reading.
 class Reader {
 public:
     /// Not collective.
     explicit Reader(const std::string& path) { detail::check(thalweg_reader_open(&handle_, path.c_str())); }
-    /// Waits for a file that a running writer makes, and for its first step, at which the reader then is.
+    /// Waits for the file of a running writer and for its first step, which becomes the current step.
     static Reader follow(const std::string& path, Seconds timeout = forever)
     {
         Reader reader;
@@ -843,9 +844,9 @@ public:
         return reader;
     }
 #if defined(THALWEG_H_MPI)
-    /// Collective: all ranks open it, or none.
+    /// Collective: all ranks open the file, or none.
     Reader(const std::string& path, MPI_Comm comm) { detail::check(thalweg_reader_open_mpi(&handle_, path.c_str(), comm)); }
-    /// Collective, as is advance() then: all ranks are at the same step.
+    /// Collective, as are later calls of advance(): all ranks are at the same step.
     static Reader follow(const std::string& path, Seconds timeout, MPI_Comm comm)
     {
         Reader reader;
@@ -867,16 +868,16 @@ public:
     Reader& operator=(const Reader&) = delete;
     ~Reader() { thalweg_reader_close(handle_); }
 
-    /// The step that a following reader is at.
+    /// The current step of a following reader.
     Step step() const { return static_cast<Step>(thalweg_reader_step(handle_)); }
-    /// Goes to the next step.
+    /// Advances to the next step.
     Next advance(Seconds timeout = forever) { return go(0, timeout); }
-    /// Goes to the newest step.
+    /// Advances to the newest step.
     Next advance_to_last(Seconds timeout = forever) { return go(1, timeout); }
 
-    /// What is compared before values are handed over, from the next read on: "compared", "checked" (with checksums) or "unchecked".
+    /// Sets the checks of later reads: "compared", "checked" (with checksums) or "unchecked".
     void set_reads(const std::string& reads) { detail::check(thalweg_reader_set_reads(handle_, reads.c_str())); }
-    /// Blocks that were read without a checksum although "checked" asks for it.
+    /// Number of blocks that "checked" reads could not check because they have no checksum.
     std::uint64_t blocks_without_checksum() const
     {
         std::uint64_t blocks = 0;
@@ -884,7 +885,7 @@ public:
         return blocks;
     }
 
-    /// Number of steps: one more than the last one.
+    /// Number of steps of the file.
     Step steps() const { return static_cast<Step>(info().steps); }
     thalweg_file_info info() const
     {
@@ -918,7 +919,7 @@ public:
         shape.resize(ndim);
         return shape;
     }
-    /// Characteristics of `count` steps from `step` on. No value is read.
+    /// Recorded statistics of `count` steps from `step` on. Reads no values.
     Summary summary(const std::string& name, Step step = 0, std::uint64_t count = all_steps) const
     {
         thalweg_summary summary{};
@@ -939,7 +940,8 @@ public:
         return blocks;
     }
 
-    /// An attribute as it was written last: attribute<double>, <std::string>, <std::vector<double>>, <std::vector<std::string>>.
+    /// The last written value of an attribute: attribute<double>, <std::string>, <std::vector<double>>,
+    /// <std::vector<std::string>>.
     template <class T>
     T attribute(const std::string& name) const
     {
@@ -954,7 +956,7 @@ public:
     {
         return read_steps<T>(name, step, 1, selection);
     }
-    /// Reads the same of several steps, one behind the other.
+    /// Reads the same selection of several steps, one after the other in the result.
     template <class T>
     std::vector<T> read_steps(const std::string& name, Step step, std::uint64_t count, const Selection& selection = {}) const
     {
@@ -991,7 +993,8 @@ public:
             return value;
         }
     }
-    /// Reads into memory that is there: a vector, array, span, View or mdspan of the right size. Elements that no block covers stay.
+    /// Reads into existing memory: a vector, array, span, View or mdspan of the right size. Elements that no block covers
+    /// keep their values.
     template <class V>
     void read_into(const std::string& name, V&& out, Step step = last, const Selection& selection = {}) const
     {
@@ -1003,7 +1006,7 @@ public:
     {
         get(name, out, step, selection, &memory, thalweg_get);
     }
-    /// Notes a read; perform() fills the memory, which lives until then.
+    /// Schedules a read; perform() fills the memory, which must be valid until then.
     template <class V>
     void read_deferred(const std::string& name, V&& out, Step step = last, const Selection& selection = {})
     {
@@ -1011,7 +1014,7 @@ public:
                       "a temporary is gone before perform()");
         get(name, out, step, selection, nullptr, thalweg_get_deferred);
     }
-    /// Reads all that was noted, together.
+    /// Carries out all scheduled reads together.
     void perform() { detail::check(thalweg_perform(handle_)); }
 
     thalweg_reader* handle() const noexcept { return handle_; }
@@ -1034,7 +1037,7 @@ private:
         case THALWEG_NOT_READY: return Next::not_yet;
         case THALWEG_END_OF_STREAM: return Next::end;
         case THALWEG_PEER_LOST:
-            // Another rank that was lost is a failure, a writer that died is an answer.
+            // The loss of another rank is an error; a dead writer is a result.
             if (thalweg_last_error()->object) return Next::writer_died;
             [[fallthrough]];
         default: detail::check(status); return Next::step;
@@ -1080,7 +1083,7 @@ private:
     static void* mutable_data(V& out)
     {
         if constexpr (detail::is_mdspan<std::remove_cv_t<V>>::value) {
-            return out.data_handle(); // of const elements: does not compile, as it should
+            return out.data_handle(); // const elements do not compile, as intended
         } else if constexpr (std::is_array_v<V>) {
             return &out;
         } else {

@@ -26,7 +26,8 @@ static int is_in_one_piece(const CFI_cdesc_t *a)
     return 1;
 }
 
-/* One run along the fastest dimension. The sizes of all kinds are constants here, so that copying an element is one move. */
+/* Copies one run along the fastest dimension. The sizes of all kinds are constants, so that an element is copied by one
+ * instruction. */
 static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count, size_t size)
 {
 #define RUN(n)                                                                              \
@@ -45,7 +46,7 @@ static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from
 #undef RUN
 }
 
-/* Copies between an argument with gaps and one piece of memory. */
+/* Copies between an argument with gaps and contiguous memory. */
 static void copy(const CFI_cdesc_t *a, char *piece, int gather)
 {
     int64_t at[CFI_MAX_RANK] = {0}, size = (int64_t)a->elem_len, count = a->rank ? a->dim[0].extent : 1;

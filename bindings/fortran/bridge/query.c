@@ -4,7 +4,7 @@
 
 #include "adios_query.h"
 
-/* A query is its address in a number, in type(ADIOS_QUERY); so are the results of one evaluation. */
+/* type(ADIOS_QUERY) contains the query's address as a number; results of an evaluation likewise. */
 static ADIOS_QUERY *query_of(const int64_t *q) { return (ADIOS_QUERY *)(intptr_t)*q; }
 static ADIOS_SELECTION *selection_of(int64_t sel) { return (ADIOS_SELECTION *)(intptr_t)sel; }
 static ADIOS_QUERY_RESULT *result_of(int64_t result) { return (ADIOS_QUERY_RESULT *)(intptr_t)result; }
@@ -35,8 +35,8 @@ void adios_query_set_method_(const int64_t *q, const int *method)
 
 int64_t adios_query_estimate_(const int64_t *q, const int *timestep) { return adios_query_estimate(query_of(q), *timestep); }
 
-/* Its results, in the order of the library, until adios_query_result_free. `err`: 1 where there are more, 0 where there are
- * not, negative where it failed. */
+/* Results in the library's order, valid until adios_query_result_free. `err`: 1: more results, 0: no further results,
+ * negative: failure. */
 void adios_query_evaluate_(const int64_t *q, const int64_t *boundary, const int *timestep, const int64_t *batchsize,
                            int64_t *result, int *err)
 {
@@ -53,7 +53,7 @@ void adios_query_result_count_(const int64_t *result, int *nselections, int64_t 
     *npoints = r ? (int64_t)r->npoints : 0;
 }
 
-/* A selection of its own: a block, or points of the array. */
+/* Creates a separate selection: a block, or points of the array. */
 void adios_query_result_selection_(const int64_t *result, const int *index, int64_t *sel)
 {
     const ADIOS_QUERY_RESULT *r = result_of(*result);
@@ -89,7 +89,7 @@ void adios_query_result_free_(const int64_t *result)
     free(r);
 }
 
-/* adios_query_read_boundingbox of the module. */
+/* Implements adios_query_read_boundingbox of the module. */
 int thalweg_bridge_query_read(int64_t fp, int64_t query, const char *name, size_t length, int timestep, int64_t result,
                               int64_t box, const CFI_cdesc_t *data)
 {

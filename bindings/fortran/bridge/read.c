@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Dimensions come slowest first from the library, fastest first to Fortran. */
+/* Dimensions are slowest first in the library, fastest first in Fortran. */
 static void turn_round(const uint64_t *from, int ndim, int64_t *to)
 {
     for (int d = 0; d < ndim; d++) to[d] = (int64_t)from[ndim - 1 - d];
@@ -25,20 +25,20 @@ static int fail(int number, const char *name, const char *what)
 
 static int no_file(void) { return fail(err_invalid_file_pointer, "the file's handle", "0, no file is open"); }
 
-/* Reads that end with a copy: into an array with gaps, or of texts, which get blanks behind them. */
+/* Reads that end with a copy: into an array with gaps, or of texts, which are padded with blanks. */
 
 struct pending {
     struct pending *next;
     const ADIOS_FILE *fp;
-    char *piece;       /* what the library reads into */
-    int texts;         /* 0: numbers, else so many texts, each with its zero */
-    CFI_cdesc_t *into; /* a copy of the argument's description */
+    char *piece;       /* the memory into which the library reads */
+    int texts;         /* 0: numbers, else the number of texts, each with its zero byte */
+    CFI_cdesc_t *into; /* a copy of the argument's descriptor */
 };
 
 static struct pending *pending;
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL, told, where there is no memory. It owns `piece` from here on. */
+/* NULL with a message if there is no memory. The result owns `piece`. */
 static struct pending *postponed(const ADIOS_FILE *fp, char *piece, int texts, const CFI_cdesc_t *into)
 {
     size_t size = sizeof *into + (size_t)into->rank * sizeof into->dim[0];
@@ -71,7 +71,7 @@ static void enlist(struct pending *p)
     pthread_mutex_unlock(&pending_lock);
 }
 
-/* One text after the other, into the elements of the argument in their order. 0: all fit. */
+/* Copies texts into the elements of the argument, in order. 0: all fit. */
 static int place_texts(const char *piece, int texts, const CFI_cdesc_t *into)
 {
     size_t length = into->elem_len;
@@ -88,7 +88,7 @@ static int place_texts(const char *piece, int texts, const CFI_cdesc_t *into)
     else {
         char *all = calloc((size_t)elements, length + 1);
         if (all) {
-            /* Elements beyond the texts stay as they were. */
+            /* Further elements keep their values. */
             struct array array;
             if (thalweg_bridge_array(into, &array) == 0) {
                 memcpy(all, array.start, (size_t)elements * length);
@@ -103,7 +103,7 @@ static int place_texts(const char *piece, int texts, const CFI_cdesc_t *into)
     return cut ? fail(err_out_of_bound, "a text", "longer than the character variable; what fits is there") : 0;
 }
 
-/* Ends the reads of a file: `read` not 0, by what was read. */
+/* Ends the reads of a file; `read` not 0: copies the read values to the arguments. */
 static int settle(const ADIOS_FILE *fp, int read)
 {
     struct pending *mine = NULL;
@@ -274,9 +274,9 @@ void adios_inq_attr_(const int64_t *fp, const char *name, int *type, int *size, 
     free(data);
 }
 
-/* Values that are in memory already */
+/* Values that are already in memory */
 
-/* `values`, `count` of them, one behind the other, into an argument of a kind. */
+/* Copies `count` contiguous values into an argument of a kind. */
 static int give(const void *values, int count, enum ADIOS_DATATYPES type, const CFI_cdesc_t *into,
                 enum ADIOS_DATATYPES kind, const char *name)
 {
@@ -301,7 +301,7 @@ static int give_text(const char *text, char *into, size_t length, const char *na
                : 0;
 }
 
-/* adios_get_scalar: a number into a variable of any kind that can hold it. */
+/* adios_get_scalar: a number into a variable of any kind that can represent it. */
 int thalweg_bridge_scalar(int64_t fp, const char *name, size_t length, int kind, const CFI_cdesc_t *into)
 {
     TEXT(c_name, name, length);
@@ -325,7 +325,7 @@ int thalweg_bridge_scalar_text(int64_t fp, const char *name, size_t length, char
     return err;
 }
 
-/* Without the module, the value as it is in the file, of the type in the file. */
+/* Without the module: the unchanged value, of the type in the file. */
 void adios_get_scalar_(const int64_t *fp, const char *name, void *data, int *err, size_t length, size_t data_length)
 {
     TEXT(c_name, name, length);
@@ -338,7 +338,7 @@ void adios_get_scalar_(const int64_t *fp, const char *name, void *data, int *err
     adios_free_varinfo(v);
 }
 
-/* adios_get_attr: all its values. */
+/* adios_get_attr: all values of the attribute. */
 int thalweg_bridge_get_attr(int64_t fp, const char *name, size_t length, int kind, const CFI_cdesc_t *into)
 {
     TEXT(c_name, name, length);
@@ -353,7 +353,7 @@ int thalweg_bridge_get_attr(int64_t fp, const char *name, size_t length, int kin
     return err;
 }
 
-/* A text, or several where the argument is an array. */
+/* One text, or several if the argument is an array. */
 int thalweg_bridge_get_attr_text(int64_t fp, const char *name, size_t length, char *into, size_t into_length, int elements)
 {
     TEXT(c_name, name, length);
@@ -396,7 +396,7 @@ void adios_get_attr_(const int64_t *fp, const char *name, void *into, int *err, 
     free(data);
 }
 
-/* adios_get_statistics. What the file does not have: minimum and maximum make it fail, the others are no number. */
+/* adios_get_statistics. Not recorded: a missing minimum or maximum is an error, the others are NaN. */
 
 static double known(const double *value) { return value ? *value : NAN; }
 
@@ -432,7 +432,7 @@ int thalweg_bridge_statistics(int64_t fp, const char *name, size_t length, int k
     return err;
 }
 
-/* Selections: the library's, with dimensions turned round. */
+/* Selections of the library, with reversed dimensions. */
 
 static uint64_t *turned(const int64_t *from, int ndim, int64_t points)
 {
@@ -459,7 +459,7 @@ void adios_selection_points_(int64_t *sel, const int *ndim, const int64_t *npoin
     ADIOS_SELECTION *made = NULL;
     if (coordinates) made = adios_selection_points(*ndim, (uint64_t)*npoints, coordinates);
     if (made)
-        made->u.points._free_points_on_delete = 1; /* the copy is the selection's */
+        made->u.points._free_points_on_delete = 1; /* the selection owns the copy */
     else
         free(coordinates);
     *sel = (int64_t)(intptr_t)made;
@@ -472,7 +472,7 @@ void adios_selection_writeblock_(int64_t *sel, const int *index)
 
 void adios_selection_auto_(int64_t *sel, const char *hints, size_t length)
 {
-    char *kept = thalweg_bridge_text(hints, length); /* the library's selection only points to it */
+    char *kept = thalweg_bridge_text(hints, length); /* the library's selection refers to this memory */
     *sel = (int64_t)(intptr_t)adios_selection_auto(kept);
     if (!*sel) free(kept);
 }
@@ -543,7 +543,7 @@ static uint64_t product(const uint64_t *count, int ndim)
     return n;
 }
 
-/* Bytes that a read takes, 0 where that is not known before. */
+/* Bytes of a read; 0 if unknown before the read. */
 static uint64_t needed(ADIOS_FILE *f, const ADIOS_SELECTION *sel, ADIOS_VARINFO *v, int from, int nsteps)
 {
     uint64_t one = (uint64_t)adios_type_size(v->type, NULL), total = 0;
@@ -591,7 +591,7 @@ int thalweg_bridge_schedule(int64_t fp, int64_t sel, const char *name, size_t le
     } else {
         uint64_t bytes = needed(f, selection, v, f->is_streaming ? 0 : from, steps);
         int too_small = elements >= 0 && data->rank > 0 && bytes > (uint64_t)elements * data->elem_len;
-        /* A scalar may be an array's first element, but not where a single value is read. */
+        /* A scalar may be an array's first element, except for the read of a single value. */
         too_small |= data->rank == 0 && v->ndim == 0 && steps == 1 && !is_character && bytes > data->elem_len;
         if (too_small) {
             char text[96];
@@ -637,7 +637,7 @@ void adios_perform_reads_(const int64_t *fp, int *err)
     if (*err == 0) *err = placed;
 }
 
-/* The names behind the generic ones, as bare calls: the value turned into the kind that the name says. */
+/* The specific names of the generic procedures, without a module: the value is converted to the kind in the name. */
 
 static void scalar_of_kind(const int64_t *fp, const char *name, void *data, int *err, size_t length, enum ADIOS_DATATYPES kind)
 {
@@ -711,7 +711,7 @@ void adios_get_attr_char_(const int64_t *fp, const char *name, char *attr, int *
     *err = thalweg_bridge_get_attr_text(*fp, name, length, attr, attr_length, 1);
 }
 
-/* A text has no minimum and maximum, and characters hold none of a number: nothing but `err` is set. */
+/* A text has no minimum and maximum, and characters cannot represent those of a number: only `err` is set. */
 void adios_get_statistics_char_(const int64_t *fp, const char *name, char *value, char *gmin, char *gmax, double *gavg,
                                 double *gstd_dev, char *mins, char *maxs, double *avgs, double *std_devs, int *err, size_t length)
 {
@@ -720,7 +720,7 @@ void adios_get_statistics_char_(const int64_t *fp, const char *name, char *value
     *err = fail(err_operation_not_supported, c_name, "characters hold no minimum and maximum");
 }
 
-/* Programs of version 1 of the read interface say so at their start; nobody asks for it. */
+/* Programs of version 1 of the read interface call this at their start; it has no effect. */
 void adios_set_application_id_(const int *id, int *err)
 {
     (void)id;

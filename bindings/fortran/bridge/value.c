@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number as wide as any: `whole` where it is one, with its sign apart; else two doubles. */
+/* A number that can represent all types: if `whole`, an integer with a separate sign; else two doubles. */
 struct number {
     int is_whole, is_negative;
-    uint64_t size; /* of a whole number, without its sign */
+    uint64_t size; /* of an integer, without its sign */
     double real, imaginary;
 };
 
@@ -49,7 +49,8 @@ static int read_number(const void *from, enum ADIOS_DATATYPES type, struct numbe
     }
 }
 
-/* Bytes of a whole number; 0 of anything else. An unsigned one has the bits of the signed one that Fortran has for it. */
+/* Size of an integer in bytes; 0 for other types. Unsigned integers are stored as the signed integers of Fortran with the
+ * same bits. */
 static int width(enum ADIOS_DATATYPES type)
 {
     switch (type) {

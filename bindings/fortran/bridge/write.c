@@ -52,8 +52,8 @@ void adios_group_size_(const int64_t *fd, const int64_t *data_size, int64_t *tot
     *total_size = (int64_t)total;
 }
 
-/* The address alone is known: of a number as much is read as the variable takes, of a text its length, as gfortran passes
- * that behind the name's. */
+/* Only the address is known: for a number the variable's size is read, for a text its length, which gfortran passes after
+ * the name's length. */
 void adios_write_(const int64_t *fd, const char *name, const void *data, int *err, size_t name_length, size_t data_length)
 {
     TEXT(c_name, name, name_length);
@@ -67,7 +67,7 @@ void adios_write_byid_(const int64_t *fd, const int64_t *id, const void *data, i
     *err = thalweg_core_fortran_write(*fd, NULL, *id, &memory);
 }
 
-/* adios_write of the module; `name` NULL: adios_write_byid. */
+/* Implements adios_write of the module; `name` NULL: adios_write_byid. */
 int thalweg_bridge_write(int64_t fd, const char *name, size_t name_length, int64_t id, const CFI_cdesc_t *data)
 {
     struct array array;
@@ -88,7 +88,7 @@ int thalweg_bridge_write_byid(int64_t fd, int64_t id, const CFI_cdesc_t *data)
     return thalweg_bridge_write(fd, NULL, 0, id, data);
 }
 
-/* The memory of the library, as an address: for c_f_pointer. */
+/* The address of the library's memory, for c_f_pointer. */
 void adios_get_write_buffer_(const int64_t *fd, const char *name, int64_t *size, void **buffer, int *err,
                              size_t name_length)
 {
@@ -106,7 +106,7 @@ void adios_read_(const int64_t *fd, const char *name, void *buffer, const int64_
     *err = thalweg_core_fortran_read(*fd, c_name, buffer, room, room);
 }
 
-/* adios_read of the module. */
+/* Implements adios_read of the module. */
 int thalweg_bridge_read(int64_t fd, const char *name, size_t name_length, const CFI_cdesc_t *buffer, int64_t buffer_size)
 {
     TEXT(c_name, name, name_length);
@@ -203,7 +203,7 @@ void adios_define_attribute_(const int64_t *group, const char *name, const char 
     *err = adios_define_attribute(*group, c_name, c_path, (enum ADIOS_DATATYPES)*type, c_value, c_var);
 }
 
-/* adios_define_attribute_byvalue of the module, but of characters. */
+/* Implements adios_define_attribute_byvalue of the module, except for characters. */
 int thalweg_bridge_attribute(int64_t group, const char *name, size_t name_length, const char *path, size_t path_length,
                              int type, int count, const CFI_cdesc_t *values)
 {
@@ -222,7 +222,7 @@ int thalweg_bridge_attribute(int64_t group, const char *name, size_t name_length
     return err;
 }
 
-/* Of characters: one text, or of an array as many texts. */
+/* For characters: one text, or an array of texts. */
 int thalweg_bridge_attribute_text(int64_t group, const char *name, size_t name_length, const char *path,
                                   size_t path_length, int count, const char *values, size_t value_length, int is_array)
 {
@@ -242,7 +242,7 @@ int thalweg_bridge_attribute_text(int64_t group, const char *name, size_t name_l
 
 void adios_delete_attrdefs_(const int64_t *group, int *err) { *err = adios_delete_attrdefs(*group); }
 
-/* Meshes. These procedures have no `err`, as in ADIOS 1.x; the modules offer them with one too. */
+/* Meshes. These procedures have no `err`, as in ADIOS 1.x; the modules also provide them with `err`. */
 
 void adios_define_schema_version_(const int64_t *group, const char *version, size_t length)
 {
@@ -331,7 +331,7 @@ void adios_define_mesh_unstructured_(const char *points, const char *data, const
     adios_define_mesh_unstructured(c_points, c_data, c_count, c_type, c_npoints, c_nspace, *group, c_name);
 }
 
-/* What the last call's outcome was, for the procedures above. */
+/* The result of the last call, for the procedures above. */
 int thalweg_bridge_errno(void) { return adios_errno; }
 
 void adios_errmsg_(char *message, size_t length)

@@ -1,10 +1,10 @@
-!> Numbers of the interface: types, statistics, errors, ways to read. The same as in adios_types.h, adios_error.h and
-!> adios_read.h. And what an error means.
+!> Constants of the interface: types, statistics, errors, read methods, as in adios_types.h, adios_error.h and
+!> adios_read.h; and the message of an error.
 module adios_defs_mod
   implicit none
   public
 
-  ! Types: whole numbers of 1, 2, 4, 8 bytes; floating point; complex; texts
+  ! Types: integers of 1, 2, 4, 8 bytes; floating point; complex; texts
   integer, parameter :: adios_unknown = -1
   integer, parameter :: adios_byte = 0, adios_short = 1, adios_integer = 2, adios_long = 4
   integer, parameter :: adios_unsigned_byte = 50, adios_unsigned_short = 51
@@ -17,11 +17,11 @@ module adios_defs_mod
   integer, parameter :: adios_stat_no = -1, adios_stat_minmax = 0, adios_stat_full = 1
   integer, parameter :: adios_stat_default = adios_stat_minmax
 
-  ! Reading: the first three mean the same here, the others are not offered
+  ! Read methods: the first three are the same here, the others are not supported
   integer, parameter :: adios_read_method_bp = 0, adios_read_method_bp_aggregate = 1, adios_read_method_bp_staged = 1
   integer, parameter :: adios_read_method_dataspaces = 3, adios_read_method_dimes = 4
   integer, parameter :: adios_read_method_flexpath = 5, adios_read_method_icee = 6
-  ! All three mean the same here: steps of a file stay
+  ! All three are the same here: steps of a file are never removed
   integer, parameter :: adios_lockmode_none = 0, adios_lockmode_current = 1, adios_lockmode_all = 2
   integer, parameter :: adios_selection_type_boundingbox = 0, adios_selection_type_points = 1
   integer, parameter :: adios_selection_type_writeblock = 2, adios_selection_type_auto = 3
@@ -147,7 +147,7 @@ module adios_defs_mod
   integer, parameter :: err_unspecified = -1000
 
   interface
-    !> What the last call that failed says: rank, variable, file, cause, and what is still safe.
+    !> The message of the last failed call: rank, variable, file, cause, and the data that are still intact.
     subroutine adios_errmsg(msg)
       character(*), intent(out) :: msg
     end subroutine adios_errmsg

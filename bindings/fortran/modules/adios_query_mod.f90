@@ -1,4 +1,4 @@
-!> Queries: where values of variables match; the procedures of adios_query.h. See docs/guide/query.md.
+!> Queries: find blocks or points whose values match; the procedures of adios_query.h. See docs/guide/query.md.
 module adios_query_mod
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use, intrinsic :: iso_c_binding, only: c_int64_t, c_size_t
@@ -15,7 +15,7 @@ module adios_query_mod
   integer, parameter :: adios_lt = 0, adios_lteq = 1, adios_gt = 2, adios_gteq = 3, adios_eq = 4, adios_ne = 5
   integer, parameter :: adios_query_op_and = 0, adios_query_op_or = 1
 
-  !> A query; nothing before adios_query_create or adios_query_combine, or where these failed.
+  !> A query; empty before adios_query_create or adios_query_combine, or after a failure of these.
   type, bind(c) :: ADIOS_QUERY
     private
     integer(c_int64_t) :: q = 0
@@ -26,7 +26,7 @@ module adios_query_mod
       integer, intent(in) :: method
     end function adios_query_is_method_available
 
-    !> A comparison of a variable with a number, as text, inside a selection; 0: everywhere.
+    !> Compares a variable with a number, given as text, inside a selection; 0: everywhere.
     subroutine adios_query_create(f, sel, varname, pred, value, q)
       import :: int64, ADIOS_QUERY
       integer(int64), intent(in) :: f, sel
@@ -36,7 +36,7 @@ module adios_query_mod
       type(ADIOS_QUERY), intent(out) :: q
     end subroutine adios_query_create
 
-    !> Both, or one of both. Each query is freed by itself.
+    !> Combines two queries by AND or OR. Free each query separately.
     subroutine adios_query_combine(q1, op, q2, q)
       import :: ADIOS_QUERY
       type(ADIOS_QUERY), intent(in) :: q1
@@ -51,15 +51,16 @@ module adios_query_mod
       integer, intent(in) :: method
     end subroutine adios_query_set_method
 
-    !> From what is recorded, without reading values: how many blocks match, or about how many points. -1 on failure.
+    !> Estimates the number of matching blocks or points from recorded statistics, without reading values. -1 on
+    !> failure.
     integer(int64) function adios_query_estimate(q, timestep)
       import :: int64, ADIOS_QUERY
       type(ADIOS_QUERY), intent(in) :: q
       integer, intent(in) :: timestep
     end function adios_query_estimate
 
-    !> The next results, no more than `batchsize`. `err`: 1, there are more, call again; 0, these were all; negative: it
-    !> failed. `sel_result` is for the adios_query_result_* below.
+    !> The next results, at most `batchsize`. `err`: 1: more results, call again; 0: no further results; negative:
+    !> failure. `sel_result` is for the procedures adios_query_result_* below.
     subroutine adios_query_evaluate(q, sel_outboundary, timestep, batchsize, sel_result, err)
       import :: int64, ADIOS_QUERY
       type(ADIOS_QUERY), intent(in) :: q
@@ -70,7 +71,7 @@ module adios_query_mod
       integer, intent(out) :: err
     end subroutine adios_query_evaluate
 
-    !> How many selections there are, and points in them; 0 points where the selections are blocks.
+    !> Number of selections, and of points in them; 0 points if the selections are blocks.
     subroutine adios_query_result_count(result, nselections, npoints)
       import :: int64
       integer(int64), intent(in) :: result
@@ -78,8 +79,8 @@ module adios_query_mod
       integer(int64), intent(out) :: npoints
     end subroutine adios_query_result_count
 
-    !> One of the selections, counted from 0, for adios_schedule_read and adios_selection_get_*: a block, or points of the
-    !> array. To be deleted with adios_selection_delete.
+    !> One of the selections, counted from 0, for adios_schedule_read and adios_selection_get_*: a block, or points of
+    !> the array. Delete it with adios_selection_delete.
     subroutine adios_query_result_selection(result, index, sel)
       import :: int64
       integer(int64), intent(in) :: result
@@ -98,8 +99,8 @@ module adios_query_mod
     end subroutine adios_query_free
   end interface
 
-  !> Values of a variable at results of a query, as far as they lie in the box `bb`, into `data`, which is that box; the rest
-  !> of it stays as it is.
+  !> Reads the values of a variable at results of a query inside the box `bb` into `data`, which contains that box;
+  !> other elements keep their values.
   interface adios_query_read_boundingbox ! (fp, q, varname, timestep, result, bb, data, err)
 #each
     module procedure read_@kind@

@@ -1,8 +1,8 @@
-!> Reading: the procedures of adios_read.h and adios_selection.h. `err` is 0, or one of the numbers err_* of adios_defs_mod;
-!> adios_errmsg then says what happened.
+!> Reading: the procedures of adios_read.h and adios_selection.h. `err` is 0 or one of the constants err_* of
+!> adios_defs_mod; adios_errmsg then returns the message.
 !>
-!> Dimensions, boxes and points have the fastest dimension first and count from 0, whatever language wrote the file. Blanks
-!> at the end of a character argument do not count; texts that are read get blanks behind them.
+!> Dimensions, boxes and points have the fastest dimension first and count from 0, whatever language wrote the file.
+!> Trailing blanks of a character argument are ignored; texts that are read are padded with blanks.
 module adios_read_mod
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use, intrinsic :: iso_c_binding, only: c_size_t
@@ -30,7 +30,7 @@ module adios_read_mod
   private :: thalweg_needs_@mpi@_adios_read_init_method, thalweg_needs_@mpi@_adios_read_open
   private :: thalweg_needs_@mpi@_adios_read_open_stream, thalweg_needs_@mpi@_adios_read_open_file
 
-  ! Procedures that take a communicator have the MPI in the names that the linker sees: see bridge/bridge.h.
+  ! The linker names of procedures that take a communicator contain the MPI: see bridge/bridge.h.
 
   ! Open. `comm` is an integer (`use mpi`, mpif.h) or a type(MPI_Comm) (`use mpi_f08`).
 
@@ -47,8 +47,8 @@ module adios_read_mod
   end interface adios_read_init_method
 
   interface adios_read_open
-    !> Collective: opens a stream at its first step, and waits for it up to `timeout_sec`; a negative number waits as long as
-    !> nothing shows that it will never come.
+    !> Collective: opens a stream at its first step, waiting up to `timeout_sec` seconds for it; negative: for ever,
+    !> unless the writer dies.
     subroutine thalweg_needs_@mpi@_adios_read_open(fp, fname, method, comm, lockmode, timeout_sec, err)
       import :: int64, real32
       integer(int64), intent(out) :: fp
@@ -77,7 +77,7 @@ module adios_read_mod
   end interface adios_read_open_stream
 
   interface adios_read_open_file
-    !> Collective: opens a file, with all steps it has now.
+    !> Collective: opens a file with all of its current steps.
     subroutine thalweg_needs_@mpi@_adios_read_open_file(fp, fname, method, comm, err)
       import :: int64
       integer(int64), intent(out) :: fp
@@ -96,15 +96,15 @@ module adios_read_mod
       integer, intent(out) :: err
     end subroutine adios_read_finalize_method
 
-    !> Collective. Reads that were not performed are forgotten.
+    !> Collective. Discards scheduled reads.
     subroutine adios_read_close(fp, err)
       import :: int64
       integer(int64), intent(in) :: fp
       integer, intent(out) :: err
     end subroutine adios_read_close
 
-    !> Collective: goes on to the next step of a stream, or to the newest (`last` not 0), and waits for it up to
-    !> `timeout_sec`. err_end_of_stream: there will be none; err_step_notready: not yet there.
+    !> Collective: advances to the next step of a stream, or to the newest (`last` not 0), waiting up to `timeout_sec`
+    !> seconds. err_end_of_stream: no further step; err_step_notready: no new step yet.
     subroutine adios_advance_step(fp, last, timeout_sec, err)
       import :: int64, real32
       integer(int64), intent(in) :: fp
@@ -119,14 +119,14 @@ module adios_read_mod
       integer, intent(out) :: err
     end subroutine adios_release_step
 
-    !> Says in which order the writer's program had dimensions, whatever the file says: 1 as Fortran, 0 as C.
+    !> Overrides the file's order of dimensions: 1 as in Fortran, 0 as in C.
     subroutine adios_reset_dimension_order(fp, flag)
       import :: int64
       integer(int64), intent(in) :: fp
       integer, intent(in) :: flag
     end subroutine adios_reset_dimension_order
 
-    ! What there is
+    ! Inquiries
 
     subroutine adios_inq_file(fp, vars_count, attrs_count, current_step, last_step, err)
       import :: int64
@@ -161,7 +161,7 @@ module adios_read_mod
       integer, intent(out) :: err
     end subroutine adios_inq_groupnames
 
-    !> Shows the variables and attributes of one group alone, counted from 0; -1: all again.
+    !> Restricts the file to the variables and attributes of one group, counted from 0; -1: all groups.
     subroutine adios_group_view(fp, groupid, err)
       import :: int64
       integer(int64), intent(in) :: fp
@@ -169,7 +169,7 @@ module adios_read_mod
       integer, intent(out) :: err
     end subroutine adios_group_view
 
-    !> `dims` has room for `ndim` numbers; 16 are always enough.
+    !> `dims` needs room for `ndim` numbers; 16 are always enough.
     subroutine adios_inq_var(fp, varname, vartype, nsteps, ndim, dims, err)
       import :: int64
       integer(int64), intent(in) :: fp
@@ -187,7 +187,7 @@ module adios_read_mod
       integer, intent(out) :: attrtype, attrsize, err
     end subroutine adios_inq_attr
 
-    ! Selections: 0 is none, which means all
+    ! Selections: 0 means the whole variable
 
     subroutine adios_selection_boundingbox(sel, ndim, start, count)
       import :: int64
@@ -196,7 +196,7 @@ module adios_read_mod
       integer(int64), intent(in) :: start(*), count(*)
     end subroutine adios_selection_boundingbox
 
-    !> `points`: coordinate after coordinate; copied.
+    !> `points`: the coordinates of each point, one point after the other; copied.
     subroutine adios_selection_points(sel, ndim, npoints, points)
       import :: int64
       integer(int64), intent(out) :: sel
@@ -267,7 +267,7 @@ module adios_read_mod
 
     ! Reading
 
-    !> Reads all that was scheduled.
+    !> Carries out all scheduled reads.
     subroutine adios_perform_reads(fp, err)
       import :: int64
       integer(int64), intent(in) :: fp
@@ -275,9 +275,9 @@ module adios_read_mod
     end subroutine adios_perform_reads
   end interface
 
-  !> Notes down what to read: `nsteps` of the variable's own steps from `from_step` (counted from 0), of each the part in
-  !> `sel`, into `data`, one behind the other. `data` may be a section with gaps; give it the attribute `asynchronous` or
-  !> `target` where it is not in another procedure than adios_perform_reads. It must not be a temporary value.
+  !> Schedules a read of `nsteps` of the variable's own steps from `from_step` (counted from 0) on: of each step the
+  !> part `sel`, contiguous in `data`. `data` may be a section with gaps; it needs the attribute `asynchronous` or
+  !> `target` if adios_perform_reads is called in the same procedure. It must not be a temporary value.
   interface adios_schedule_read ! (fp, sel, varname, from_step, nsteps, data, err)
 #each
     module procedure schedule_@kind@
@@ -285,7 +285,7 @@ module adios_read_mod
     module procedure schedule_character
   end interface adios_schedule_read
 
-  !> A single value, turned into the kind of `data` where that can hold it.
+  !> A single value, converted to the kind of `data` if the kind can represent it.
   interface adios_get_scalar ! (fp, varname, data, err)
 #each
     module procedure scalar_@kind@
@@ -293,7 +293,7 @@ module adios_read_mod
     module procedure scalar_character
   end interface adios_get_scalar
 
-  !> All values of an attribute, turned into the kind of `attr`.
+  !> All values of an attribute, converted to the kind of `attr`.
   interface adios_get_attr ! (fp, attrname, attr, err)
 #each
     module procedure attr_@kind@
@@ -301,8 +301,8 @@ module adios_read_mod
     module procedure attr_character, attr_characters
   end interface adios_get_attr
 
-  !> The value of a scalar; over all steps and for each: minimum, maximum, average, standard deviation (NaN where the file
-  !> does not have it).
+  !> The value of a scalar; minimum, maximum, average and standard deviation over all steps and of each step (NaN if
+  !> not recorded).
   interface adios_get_statistics ! (fp, varname, value, gmin, gmax, gavg, gstd_dev, mins, maxs, avgs, std_devs, err)
 #each number
     module procedure statistics_@kind@

@@ -1,8 +1,8 @@
-!> Writing, and reading back in mode "r": the procedures of adios.h. `err` is 0, or one of the numbers err_* of
-!> adios_defs_mod; adios_errmsg then says what happened.
+!> Writing, and reading back in mode "r": the procedures of adios.h. `err` is 0 or one of the constants err_* of
+!> adios_defs_mod; adios_errmsg then returns the message.
 !>
-!> Blanks at the end of a character argument do not count. Data may be of any kind listed in each.py, or of characters; a
-!> scalar, an array of up to 15 dimensions, or a section of one.
+!> Trailing blanks of a character argument are ignored. Data may be of any kind listed in each.py, or characters: a
+!> scalar, an array of up to 15 dimensions, or an array section.
 module adios_write_mod
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use, intrinsic :: iso_c_binding, only: c_int64_t, c_ptr, c_size_t
@@ -33,12 +33,12 @@ module adios_write_mod
 
   private :: thalweg_needs_@mpi@_adios_init, thalweg_needs_@mpi@_adios_init_noxml, thalweg_needs_@mpi@_adios_open
 
-  ! Procedures that take a communicator have the MPI in the names that the linker sees: see bridge/bridge.h.
+  ! The linker names of procedures that take a communicator contain the MPI: see bridge/bridge.h.
 
   ! Life cycle. `comm` is an integer (`use mpi`, mpif.h) or a type(MPI_Comm) (`use mpi_f08`).
 
   interface adios_init
-    !> Collective: begins with the groups, methods and buffer that the file describes.
+    !> Collective: starts with the groups, methods and buffer limit of an XML file.
     subroutine thalweg_needs_@mpi@_adios_init(config, comm, err)
       character(*), intent(in) :: config
       integer, intent(in) :: comm
@@ -50,7 +50,7 @@ module adios_write_mod
   end interface adios_init
 
   interface adios_init_noxml
-    !> Collective: begins without any group. Dimensions of the groups declared then come fastest first, as in Fortran.
+    !> Collective: starts without groups. Dimensions of groups declared afterwards are fastest first, as in Fortran.
     subroutine thalweg_needs_@mpi@_adios_init_noxml(comm, err)
       integer, intent(in) :: comm
       integer, intent(out) :: err
@@ -78,7 +78,7 @@ module adios_write_mod
     logical function adios_is_initialized()
     end function adios_is_initialized
 
-    !> Collective: closes all files for good. Before MPI_Finalize.
+    !> Collective: closes all files for good. Call before MPI_Finalize.
     subroutine adios_finalize(mype, err)
       integer, intent(in) :: mype
       integer, intent(out) :: err
@@ -89,12 +89,12 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_allocate_buffer
 
-    !> The most memory (MiB) that outputs of this process use, all groups together; 0 writes everything through.
+    !> Sets the buffer limit in MiB: memory for outputs of all groups in this process. 0: no buffering.
     subroutine adios_set_max_buffer_size(sizeMB)
       integer, intent(in) :: sizeMB
     end subroutine adios_set_max_buffer_size
 
-    ! Hints: when the program computes.
+    ! Mark the program's calculation phases.
 
     subroutine adios_end_iteration(err)
       integer, intent(out) :: err
@@ -118,7 +118,7 @@ module adios_write_mod
 
     ! Output
 
-    !> Optional: the bytes this rank will write, so that memory is taken in one piece.
+    !> Optional: announces the bytes that this rank will write, so that their buffer is allocated in one piece.
     subroutine adios_group_size(fd, data_size, total_size, err)
       import :: int64
       integer(int64), intent(in) :: fd, data_size
@@ -126,14 +126,14 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_group_size
 
-    !> Collective: commits. When `err` is 0, the step is readable.
+    !> Collective: commits the step. When `err` is 0, the step is readable.
     subroutine adios_close(fd, err)
       import :: int64
       integer(int64), intent(in) :: fd
       integer, intent(out) :: err
     end subroutine adios_close
 
-    !> Until close, variables are written under another path than declared.
+    !> Replaces the declared path of variables until close.
     subroutine adios_set_path(fd, path, err)
       import :: int64
       integer(int64), intent(in) :: fd
@@ -148,7 +148,7 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_set_path_var
 
-    !> Memory for a variable, all zero, to be filled before adios_close, which writes it. For c_f_pointer.
+    !> Allocates zeroed memory for a variable, for c_f_pointer. The program fills the memory, adios_close writes it.
     subroutine adios_get_write_buffer(fd, varname, size, buffer, err)
       import :: int64, c_ptr
       integer(int64), intent(in) :: fd
@@ -158,7 +158,7 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_get_write_buffer
 
-    !> Not offered.
+    !> Not supported.
     subroutine adios_timing_write_xml(fd, filename, err)
       import :: int64
       integer(int64), intent(in) :: fd
@@ -189,7 +189,7 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_select_method
 
-    !> Dimensions are lists as "nx,2*ny", the fastest first. `id` is 0 where it fails.
+    !> Dimensions are lists such as "nx,2*ny", fastest first. `id` is 0 on failure.
     subroutine adios_define_var(group_id, varname, path, vartype, dimensions, global_dimensions, local_offsets, id)
       import :: int64
       integer(int64), intent(in) :: group_id
@@ -205,7 +205,7 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_delete_vardefs
 
-    !> Bytes of a block, as the scalars of the group's newest open output are now.
+    !> Bytes of a block with the current scalars of the group's newest open output.
     subroutine adios_expected_var_size(var_id, size)
       import :: int64
       integer(int64), intent(in) :: var_id
@@ -225,7 +225,7 @@ module adios_write_mod
       integer, intent(out) :: err
     end subroutine adios_set_time_aggregation
 
-    !> `varname` not blank: the value of that scalar; else `value`, as text.
+    !> `varname` not blank: the value is that of the scalar; else `value`, as text.
     subroutine adios_define_attribute(group_id, attrname, path, attrtype, value, varname, err)
       import :: int64
       integer(int64), intent(in) :: group_id
@@ -242,9 +242,9 @@ module adios_write_mod
     end subroutine adios_delete_attrdefs
   end interface
 
-  !> Writes one block of a variable, as its dimensions say now; of characters into a text variable, what is before the blanks
-  !> at the end. When it returns, `data` is free again, unless the group says copy-on-write="no". In mode "r": gives a scalar
-  !> the value by which dimensions and offsets are resolved.
+  !> Writes one block of a variable: its size follows from the current values of its dimensions; characters in a text
+  !> variable are written without trailing blanks. `data` may be reused when this returns, unless the group has
+  !> copy-on-write="no". In mode "r": sets a scalar that dimensions and offsets refer to.
   interface adios_write ! (fd, varname, data, err)
 #each
     module procedure write_@kind@
@@ -252,7 +252,7 @@ module adios_write_mod
     module procedure write_character
   end interface adios_write
 
-  !> The same by the number from adios_define_var.
+  !> Like adios_write, by the number of adios_define_var.
   interface adios_write_byid ! (fd, varid, data, err)
 #each
     module procedure write_byid_@kind@
@@ -260,7 +260,7 @@ module adios_write_mod
     module procedure write_byid_character
   end interface adios_write_byid
 
-  !> Mode "r": reads a variable, at once; `buffer_size` in bytes. A text gets blanks behind it.
+  !> Mode "r": reads a variable immediately; `buffer_size` in bytes. A text is padded with blanks.
   interface adios_read ! (fd, varname, buffer, buffer_size, err)
 #each
     module procedure read_@kind@
@@ -268,7 +268,7 @@ module adios_write_mod
     module procedure read_character
   end interface adios_read
 
-  !> An attribute with one value or several (`nelems`); of characters, a text or several.
+  !> Defines an attribute with one or several values (`nelems`): numbers, or one or several texts.
   interface adios_define_attribute_byvalue ! (group_id, attrname, path, nelems, values, err)
 #each number
     module procedure attribute_@kind@
@@ -276,7 +276,7 @@ module adios_write_mod
     module procedure attribute_character, attribute_characters
   end interface adios_define_attribute_byvalue
 
-  ! Meshes: what viewers need to draw variables. A blank text leaves an optional part out. `err` may be left out.
+  ! Meshes: metadata for viewers. A blank text leaves an optional part out. `err` is optional.
 
   interface adios_define_schema_version
     subroutine adios_define_schema_version(group_id, schema_version)

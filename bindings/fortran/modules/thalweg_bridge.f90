@@ -1,5 +1,5 @@
-!> The functions of bridge/*.c behind the generic names of the modules. An argument `type(*), dimension(..)` takes any array,
-!> without a copy: C gets its descriptor.
+!> Interfaces of the functions in bridge/*.c that implement the generic names of the modules. An argument `type(*),
+!> dimension(..)` accepts any array without a copy: C receives its descriptor.
 module thalweg_bridge
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_size_t
   implicit none

@@ -1,12 +1,13 @@
-/* Version 1 of the read interface, for Fortran: bare calls, a library of its own, as some names of version 2 mean something else here.
- * It is linked in front of the other. Dimensions come fastest first, time behind them; steps and elements count from 0. */
+/* Version 1 of the read interface, for Fortran: calls without a module, in a separate library, because some names of
+ * version 2 have another meaning here. This library is linked before the other. Dimensions are fastest first, then time;
+ * steps and elements count from 0. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bridge.h"
 #include "thalweg_core.h"
 
-/* Of the thin library. */
+/* Functions of the thin library. */
 void *thalweg_fortran_fopen_v1(const char *name, MPI_Fint comm);
 
 #include "adios_read_v1.h"
@@ -107,7 +108,7 @@ void adios_inq_var_(const int64_t *gp, const char *varname, int *vartype, int *n
     adios_free_varinfo(v);
 }
 
-/* Reads what rank `idx` wrote, or where that is negative a box, into numbers, or into a text of `room` characters. */
+/* Reads block `idx`, or a box if `idx` is negative, into numbers or into a text of `room` characters. */
 static int64_t read(const int64_t *gp, const char *name, int idx, const uint64_t *start, const uint64_t *count, void *data, size_t room)
 {
     ADIOS_GROUP *g = group_of(gp);
@@ -150,7 +151,7 @@ void adios_read_local_var_(const int64_t *gp, const char *varname, const int *id
     *read_bytes = *idx < 0 ? fail(err_out_of_bound, "a block below 0") : read(gp, c_name, *idx, start, count, data, data_length);
 }
 
-/* The names of kinds read values as they are in the file, as those of ADIOS 1.x do. */
+/* The procedures named after kinds read the unchanged values of the file, as in ADIOS 1.x. */
 #define READ_VAR(name)                                                                                                       \
     void adios_read_var_##name##_(const int64_t *gp, const char *varname, const uint64_t *start, const uint64_t *count,     \
                                   void *data, int64_t *read_bytes, size_t length, size_t data_length)                       \
@@ -210,7 +211,7 @@ static int attribute_of_kind(const int64_t *gp, const char *attrname, size_t len
     return err;
 }
 
-/* What the file records of a variable, as values of a kind; of none: of the variable's own type. */
+/* Recorded statistics of a variable, as values of a kind; without a kind: of the variable's own type. */
 static int statistics(const int64_t *gp, const char *varname, size_t length, enum ADIOS_DATATYPES kind, void *value, void *gmin,
                       void *gmax, double *gavg, double *gstd_dev, void *mins, void *maxs, double *avgs, double *std_devs)
 {
@@ -220,7 +221,7 @@ static int statistics(const int64_t *gp, const char *varname, size_t length, enu
     if (kind == adios_unknown) kind = v->type;
     adios_free_varinfo(v);
     const ADIOS_GROUP *g = group_of(gp);
-    /* Of version 2. */
+    /* Functions of version 2. */
     struct _ADIOS_FILE *file = g->fp->internal_data;
     int err = adios_group_view(file, g->grpid);
     if (!err)
@@ -257,7 +258,7 @@ ATTRIBUTE_OF_KIND(logical2_, adios_short)
 ATTRIBUTE_OF_KIND(logical4_, adios_integer)
 ATTRIBUTE_OF_KIND(logical8_, adios_long)
 
-/* Dimensions are Fortran's already. */
+/* Dimensions are already in Fortran's order. */
 void adios_reset_dimension_order_(const int64_t *fp, const int *flag)
 {
     (void)fp;

@@ -21,7 +21,7 @@ _Static_assert(sizeof(MPI_Message) <= sizeof(ThalwegMpiToken), "a message fits a
 _Static_assert(MPI_SUCCESS == 0, "the table's promise");
 _Static_assert(THALWEG_MPI_LARGE_BYTES <= INT_MAX, "one block is counted in int");
 
-/* A duplicate of a program's communicator, in use or waiting for the next one who asks. */
+/* A duplicate of a program's communicator, in use or available for the next request. */
 typedef struct Duplicate {
     MPI_Comm comm;
     uint64_t number; /* from 1, the same on all ranks */

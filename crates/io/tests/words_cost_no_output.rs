@@ -80,7 +80,7 @@ fn an_unknown_parameter_or_a_value_without_sense_is_left_out_and_told() {
         let document = document(method, parameters, "none");
         assert_eq!(writes(&document).len(), 100);
         assert!(lint(&document).errors() > 0, "{document}");
-        // Who asks for it is refused.
+        // With `strict=yes` the parameter is an error.
         let strict = choice(method, &format!("{parameters};strict=yes"));
         assert!(registry::check(&strict).is_err(), "{method} {parameters}");
         let document = document.replace(parameters, &format!("strict=yes;{parameters}"));

@@ -1,4 +1,4 @@
-//! Messages through a connection of any transport.
+//! Messages over a connection of any transport.
 
 use crate::message::{self, LONGEST_BODY};
 use crate::transport::{Connection, broken};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, IoSlice};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Memory is taken in steps of so many bytes, as bytes arrive.
+/// Memory for a body is allocated in steps of this many bytes while bytes arrive.
 const STEP: usize = 1 << 20;
 
 /// One end of a connection.
@@ -16,7 +16,7 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Errors
-    /// `PeerLost` where nobody takes it.
+    /// `PeerLost` if the connection ended.
     pub fn send(&self, head: &impl Serialize, body: &[IoSlice<'_>]) -> Result<()> {
         let head = message::encode(head)?;
         let length = body.iter().map(|piece| piece.len()).sum();
@@ -26,7 +26,7 @@ impl Channel {
         self.0.send(&mut pieces)
     }
 
-    /// Fills `out`; `false` where the other end had ended before the first byte.
+    /// Fills `out`; `false` if the other end closed the connection before the first byte.
     fn fill(&self, out: &mut [u8]) -> Result<bool> {
         let mut done = 0;
         while done < out.len() {
@@ -46,10 +46,10 @@ impl Channel {
         }
     }
 
-    /// The next message's head, and the length of its body; `None` where the other end ended.
+    /// Receives the next message's head and the length of its body; `None` if the other end closed the connection.
     ///
     /// # Errors
-    /// `Corrupt` for what is no message, `PeerLost`.
+    /// `Corrupt` for an invalid message, `PeerLost`.
     pub fn head<T: for<'a> Deserialize<'a>>(&self) -> Result<Option<(T, usize)>> {
         let mut header = [0; 8];
         if !self.fill(&mut header)? {
@@ -61,7 +61,7 @@ impl Channel {
         Ok(Some((message::decode(&bytes)?, body)))
     }
 
-    /// The body that a head announced.
+    /// Receives the body that the head announced.
     ///
     /// # Errors
     /// As [`Channel::head`].
@@ -76,10 +76,10 @@ impl Channel {
         Ok(out)
     }
 
-    /// The body, into memory of the caller.
+    /// Receives the body into the caller's memory.
     ///
     /// # Errors
-    /// `Corrupt` where it is longer.
+    /// `Corrupt` if the body is longer; `PeerLost`.
     pub fn body_into(&self, length: usize, out: &mut [u8]) -> Result<usize> {
         if length > out.len() {
             let what = format!("{length} bytes came where {} were asked for", out.len());

@@ -1,14 +1,14 @@
-//! What is said, over whatever transport.
+//! The messages of the protocol, for any transport.
 //!
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | bytes of the head, little endian, at most [`LONGEST_HEAD`] |
 //! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`] |
-//! | 8 | ... | head: a [`Request`] or a [`Reply`], as postcard writes it |
+//! | 8 | ... | head: a [`Request`] or a [`Reply`] in postcard encoding |
 //! | ... | ... | body: bytes of a file, a value, names |
 //!
-//! A connection begins with [`Request::Hello`]. Then each request has one reply, in turn. Nothing that is read is trusted: lengths are
-//! checked before memory is taken, and memory grows with what arrives.
+//! A connection begins with [`Request::Hello`]. Then each request gets one reply, in order. Received bytes are not trusted:
+//! lengths are checked before memory is allocated, and memory grows only as bytes arrive.
 
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,13 +16,13 @@ use thalweg_layout::errno::{self, Errno};
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What both sides must speak.
+/// Version of the protocol, the same on both sides.
 pub const VERSION: u32 = 2;
-/// Bytes of the longest head.
+/// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
-/// Bytes of the longest body.
+/// Largest body in bytes.
 pub const LONGEST_BODY: usize = 256 << 20;
-/// Bytes of the longest piece that is read or written at once.
+/// Largest read or write per message, in bytes.
 pub const LONGEST_PIECE: usize = 8 << 20;
 
 /// How a file is opened for writing.
@@ -38,18 +38,18 @@ pub enum How {
     Any,
 }
 
-/// A moment: seconds since 1970, and nanoseconds after.
+/// A time: seconds since 1970, and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Time(i64, u32);
 
-/// What a program asks.
+/// A request of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first of a connection.
+    /// The first request of a connection.
     Hello {
         /// [`VERSION`].
         version: u32,
-        /// Prefix of the mount that is meant.
+        /// Prefix of the mount.
         prefix: String,
         /// The session that this connection belongs to; `None` for a new one.
         session: Option<u128>,
@@ -58,9 +58,9 @@ pub enum Request {
     OpenWrite {
         /// The file.
         path: String,
-        /// How.
+        /// Mode of the open.
         how: How,
-        /// Who writes.
+        /// Writer number.
         writer: u32,
     },
     /// [`thalweg_layout::Layout::open_read`]
@@ -106,7 +106,8 @@ pub enum Request {
     MakeHardLink(String, String),
     /// [`thalweg_layout::Layout::xattr_get`]
     XattrGet(String, String),
-    /// [`thalweg_layout::Layout::xattr_set`], the value is the body: 0 any, 1 new, 2 existing
+    /// [`thalweg_layout::Layout::xattr_set`]; the value is the body, the number 0 for any, 1 for new, 2 for existing
+    /// attributes
     XattrSet(String, String, u8),
     /// [`thalweg_layout::Layout::xattr_list`]
     XattrList(String),
@@ -116,45 +117,45 @@ pub enum Request {
     Space(String),
     /// [`thalweg_layout::Layout::plain_file`]
     PlainFile(String),
-    /// Of a handle: offset and bytes wanted.
+    /// Read from a handle: offset and number of bytes.
     Read(u64, u64, u32),
-    /// Of a handle: offset; the bytes are the body.
+    /// Write to a handle: offset; the bytes are the body.
     Write(u64, u64),
-    /// Of a handle.
+    /// Length of a handle's file.
     Length(u64),
-    /// Of a handle.
+    /// Truncation through a handle: new length.
     Cut(u64, u64),
-    /// Of a handle: offset and length.
+    /// Reservation through a handle: offset and length.
     Reserve(u64, u64, u64),
-    /// Of a handle: offset and length.
+    /// Hole through a handle: offset and length.
     Punch(u64, u64, u64),
-    /// Of a handle.
+    /// Sync of a handle.
     Sync(u64),
-    /// Of a handle.
+    /// Publish of a handle.
     Publish(u64),
-    /// Ends a handle, what was written is there for others.
+    /// Closes a handle and publishes its writes.
     Close(u64),
-    /// Ends a handle, as if its process had died.
+    /// Closes a handle as if its process had died.
     Drop(u64),
-    /// Of a handle: the bytes are the body; the answer is the new end.
+    /// Append on a handle: the bytes are the body; the reply is the new end.
     Append(u64),
 }
 
-/// What is answered.
+/// A reply of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Done, nothing to tell; a body where one was asked for.
+    /// Success; with a body if the request returns bytes.
     Done,
     /// To [`Request::Hello`].
     Welcome {
-        /// The session, to be named by further connections of the same process.
+        /// The session, which further connections of the same process name.
         session: u128,
-        /// The layout, for messages.
+        /// Description of the layout, for messages.
         about: String,
     },
     /// A handle, or a length.
     Number(u64),
-    /// To [`Request::Stat`]: length, whether a folder, identity.
+    /// To [`Request::Stat`]: length, whether it is a folder, identity.
     Stat(u64, bool, u64),
     /// To [`Request::Attributes`].
     Attributes {
@@ -179,23 +180,23 @@ pub enum Reply {
     Space([u64; 5]),
     /// A link's target, a file's path.
     Text(String),
-    /// There is none.
+    /// The requested item does not exist.
     None,
-    /// It failed.
+    /// The request failed.
     Failed {
         /// The error's kind.
         kind: u8,
-        /// The system's number.
+        /// The system's error number.
         number: i32,
-        /// What failed.
+        /// The failed operation.
         what: String,
-        /// Where.
+        /// The object.
         object: Option<String>,
-        /// At which byte.
+        /// The byte in the object.
         byte: Option<u64>,
-        /// What is safe.
+        /// What is still safe.
         safe: Option<String>,
-        /// Why.
+        /// The cause.
         cause: Option<String>,
     },
 }
@@ -311,19 +312,19 @@ impl From<Time> for SystemTime {
     }
 }
 
-/// What a request that names a file asks of bytes that were written through handles of this process and not sent yet.
+/// What a request by name requires for bytes that this process has written but not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsent {
-    /// Nothing: it tells and changes nothing that a write changes.
+    /// Nothing: the request does not depend on writes.
     Apart,
-    /// They are sent first.
+    /// The bytes are sent first.
     Sent,
-    /// They are sent first, and where files end is not known any more.
+    /// The bytes are sent first, and the known ends of files become invalid.
     Settled,
 }
 
 impl Request {
-    /// What it asks of bytes that this process has written and not sent.
+    /// What the request requires for unsent bytes of this process.
     pub fn of_unsent(&self) -> Unsent {
         use Request as R;
         match self {
@@ -340,13 +341,13 @@ impl Request {
         }
     }
 
-    /// Whether it changes which file a name leads to.
+    /// Whether the request changes which file a name refers to.
     pub fn changes_names(&self) -> bool {
         use Request as R;
         matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..))
     }
 
-    /// Whether it changes nothing, so that it may be asked again.
+    /// Whether the request changes nothing and may be repeated.
     pub fn only_looks(&self) -> bool {
         use Request as R;
         matches!(
@@ -362,7 +363,7 @@ impl Request {
         )
     }
 
-    /// A change of attributes.
+    /// The request for a change of attributes.
     pub fn change(path: &str, change: &Change) -> Request {
         Request::SetAttributes {
             path: path.into(),
@@ -375,7 +376,7 @@ impl Request {
     }
 }
 
-/// How an attribute is set, as a number.
+/// Encodes [`SetXattr`] as a number.
 pub fn how_out(how: SetXattr) -> u8 {
     match how {
         SetXattr::Any => 0,
@@ -430,7 +431,7 @@ impl From<Space> for Reply {
 
 impl From<&Error> for Reply {
     fn from(error: &Error) -> Reply {
-        // Messages are short; what is not is cut where a letter ends.
+        // Long texts are truncated at a character boundary.
         let short = |text: String| text.chars().take(4096).collect::<String>();
         Reply::Failed {
             kind: error.kind().code(),
@@ -468,7 +469,7 @@ impl Reply {
         })
     }
 
-    /// As the reply to [`Request::Stat`].
+    /// Decodes the reply to [`Request::Stat`].
     ///
     /// # Errors
     /// `Corrupt` for any other.
@@ -479,7 +480,7 @@ impl Reply {
         }
     }
 
-    /// As the reply to [`Request::Attributes`].
+    /// Decodes the reply to [`Request::Attributes`].
     ///
     /// # Errors
     /// `Corrupt` for any other.
@@ -497,7 +498,7 @@ impl Reply {
         Ok(Attributes { kind, length, mode, uid, gid, atime, mtime, ctime, links, identity })
     }
 
-    /// As a number.
+    /// Decodes a reply that is a number.
     ///
     /// # Errors
     /// `Corrupt` for anything else.
@@ -514,7 +515,7 @@ impl Reply {
     }
 }
 
-/// What the daemon's failure was caused by, and the system's number of it.
+/// Cause of the daemon's failure, with the system's error number.
 #[derive(Debug)]
 struct Cause {
     text: String,
@@ -566,7 +567,7 @@ mod tests {
     }
 
     proptest! {
-        /// Damage never panics and takes no more memory than its own length.
+        /// Damaged bytes never cause a panic or more memory than their own length.
         #[test]
         fn damaged_messages_are_refused(
             mut bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0..100usize, at in 0..100usize, with: u8

@@ -89,7 +89,7 @@ impl Session {
         self.handles.write().remove(&number).ok_or_else(closed)
     }
 
-    /// What is answered, and the body that goes with it.
+    /// The reply to a request, and its body.
     fn answer(&self, request: Request, body: &[u8]) -> Result<(Reply, Vec<u8>)> {
         let layout = &self.layout;
         let reply = match request {
@@ -175,13 +175,13 @@ struct Shared {
     random: RandomState,
 }
 
-/// Mounts that are served, until this is dropped.
+/// A running server; dropping it ends the service.
 pub struct Served {
     listener: Arc<dyn Listener>,
     listens: Option<JoinHandle<()>>,
 }
 
-/// Serves the mounts of a table to all who connect, see [`crate::transport::unix::listen`].
+/// Serves the mounts of a table to all processes that may connect, see [`crate::transport::unix::listen`].
 ///
 /// # Errors
 /// `Io` if the listening thread cannot be created.
@@ -218,7 +218,7 @@ impl Shared {
                 Ok(Some(connection)) => connection,
                 Ok(None) => break,
                 Err(_) => {
-                    // Too many files are open, say.
+                    // For example too many open files.
                     std::thread::sleep(std::time::Duration::from_millis(20));
                     continue;
                 }
@@ -228,7 +228,7 @@ impl Shared {
             let shared = self.clone();
             self.connections.lock().insert(number, channel.clone());
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
-                // What breaks a connection was told to its other end, if that is still there.
+                // The other end has received the error that ended the connection, if it still exists.
                 let _ = shared.talk(&channel);
                 shared.connections.lock().remove(&number);
             });
@@ -291,7 +291,7 @@ impl Shared {
         };
         let unusable = |why| Error::new(ErrorKind::Config, format!("the mount {wanted} cannot be used: {why}"));
         let layout = mount.layout().map_err(unusable)?.clone();
-        // Not to be guessed, though only this user gets as far as this.
+        // Unpredictable, although only this user and root can connect.
         let draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
         let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));

@@ -1,4 +1,4 @@
-// gray-scott: the program beside it (../gray-scott.c) in C++, with the same XML and the same file, bit for bit.
+// gray-scott: ../gray-scott.c in C++, with the same XML and a bit-identical file.
 //
 //   mpiexec -n 4 ./gray-scott-cpp --size 32 --steps 100 --plotgap 20 --checkpoint 50
 //   mpiexec -n 3 ./gray-scott-cpp --size 32 --steps 200 --plotgap 20 --checkpoint 50 --restart
@@ -49,7 +49,7 @@ Options options(int argc, char** argv)
 
 thalweg::Dims dims(const std::array<int, 3>& numbers) { return {numbers.begin(), numbers.end()}; }
 
-// Where the cells of this rank lie in its fields: inside one layer of ghost cells.
+// Place of this rank's cells in its fields: inside one layer of ghost cells.
 thalweg::Memory inside(const Solver& s) { return thalweg::Memory::ghosts(dims(s.count), 1); }
 
 void write_box(thalweg::Output& output, const Solver& s)
@@ -59,7 +59,7 @@ void write_box(thalweg::Output& output, const Solver& s)
     output.write("ox", s.offset[0]).write("oy", s.offset[1]).write("oz", s.offset[2]);
 }
 
-// Nothing is packed: u and v are written from where they lie.
+// Without packing: u and v are written directly from the fields.
 void write_arrays(thalweg::Output& output, const Solver& s)
 {
     output.write("u", s.u, thalweg::declared, inside(s)).write("v", s.v, thalweg::declared, inside(s));
@@ -89,7 +89,7 @@ void write_restart(thalweg::Session& session, const Solver& s, int step, const s
 int read_restart(Solver& s, const std::string& path)
 {
     thalweg::Reader file(path, s.cart);
-    // First how large the cube was: a box of another cube would be read without complaint.
+    // First the size of the cube: a box of another cube would be read without an error.
     if (const int size = file.read_value<int>("L"); size != s.set.size)
         throw std::runtime_error(path + " holds a cube of " + std::to_string(size) + " cells along an edge, this run has " + std::to_string(s.set.size));
     const auto box = thalweg::box(dims(s.offset), dims(s.count));

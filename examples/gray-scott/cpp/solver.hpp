@@ -1,4 +1,4 @@
-// The Gray-Scott model on a periodic cube, shared among MPI ranks: the program of ../solver.c as a class, equal to it bit by bit.
+// The Gray-Scott model on a periodic cube, distributed over MPI ranks: ../solver.c as a class, with bit-identical results.
 #pragma once
 
 #include <mpi.h>
@@ -31,7 +31,7 @@ public:
         MPI_Comm_rank(cart, &rank);
         MPI_Cart_coords(cart, rank, 3, place);
         for (int d = 0; d < 3; d++) {
-            // The first ranks take one cell more where the edge doesn't divide evenly.
+            // The first ranks get one more cell if the edge does not divide evenly.
             const int even = set.size / dims[d], more = set.size % dims[d];
             count[at(d)] = even + (place[d] < more);
             offset[at(d)] = place[d] * even + (place[d] < more ? place[d] : more);
@@ -59,7 +59,7 @@ public:
         MPI_Comm_free(&cart);
     }
 
-    // The state at step 0: u = 1 and v = 0 with a cube of the opposite in the middle, and a little noise.
+    // The state at step 0: u = 1 and v = 0, a cube with opposite values in the middle, and a little noise.
     void start()
     {
         const int middle = set.size / 2, half = set.size / 10 + 1;
@@ -88,7 +88,7 @@ public:
         std::swap(v, next_v);
     }
 
-    // One number for the bits of u and v over all ranks: the same on any number of ranks. Collective.
+    // A fingerprint of the bits of u and v over all ranks: the same for any number of ranks. Collective.
     std::uint64_t fingerprint() const
     {
         std::uint64_t mine = 0, all = 0;
@@ -122,7 +122,7 @@ private:
                 for (int k = 1; k <= count[2]; k++) f(i, j, k, index(i, j, k));
     }
 
-    // The number of a cell in the whole cube: what noise and fingerprint go by.
+    // The number of a cell in the whole cube, from which noise and fingerprint are computed.
     std::uint64_t cell_number(int i, int j, int k) const
     {
         const auto size = static_cast<std::uint64_t>(set.size);
@@ -139,7 +139,7 @@ private:
         return x ^ (x >> 31);
     }
 
-    // Fills the ghost layers of a field. Corners stay untouched: the stencil never looks there.
+    // Fills the ghost layers of a field, except corners, which the stencil does not use.
     void exchange(std::vector<double>& field)
     {
         for (int d = 0; d < 3; d++) {

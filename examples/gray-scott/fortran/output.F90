@@ -1,7 +1,7 @@
-!> What the simulation writes: group "fields" to look at, group "restart" to carry on from. gray-scott.xml says how the bytes
-!> travel and into how many files; from it `thalweg gen` makes the calls that are included here.
+!> Output of the simulation: group "fields" for analysis, group "restart" for restarts. gray-scott.xml selects the
+!> method and the number of files; `thalweg gen` creates from it the calls that are included here.
 !>
-!> Fields are written and read as sections of arrays that have ghost cells round them.
+!> Fields are written and read as sections of arrays with ghost cells.
 module output
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
   use mpi_f08
@@ -13,7 +13,7 @@ module output
 
 contains
 
-  !> Adds a step to `path`, or starts the file anew with mode "w". Collective.
+  !> Adds a step to `path`, or creates a new file with mode "w". Collective.
   subroutine output_fields(s, step, path, mode)
     type(solver_type), intent(in) :: s
     integer, intent(in) :: step
@@ -45,13 +45,13 @@ contains
   end subroutine output_restart
 
   !> Fills u and v from the last step of `path`, written by any number of ranks and in any language, and returns its step.
-  !> Collective; ends the program where there is nothing to read or the cube has another size.
+  !> Collective; ends the program if the file cannot be read or the cube has another size.
   integer function restart_read(s, path) result(step)
     type(solver_type), intent(inout) :: s
     character(*), intent(in) :: path
     integer(int64) :: adios_handle, adios_groupsize, adios_totalsize, adios_buf_size
     integer :: adios_err, written_size
-    ! First how large the cube was: a box of another cube would be read without complaint.
+    ! First the size of the cube: a box of another cube would be read without an error.
     call adios_open(adios_handle, "restart", path, "r", s%comm, adios_err)
     call output_check(s, adios_err, "opening", path)
     call adios_read(adios_handle, "L", written_size, 4_int64, adios_err)
@@ -70,7 +70,7 @@ contains
     call output_check(s, adios_err, "reading", path)
   end function restart_read
 
-  !> Ends the program, telling what the I/O library says, where `err` is not 0.
+  !> Ends the program with the I/O library's message if `err` is not 0.
   subroutine output_check(s, err, doing, path)
     type(solver_type), intent(in) :: s
     integer, intent(in) :: err

@@ -1,9 +1,9 @@
-!> The Gray-Scott model on a periodic cube, shared among MPI ranks: the solver of ../solver.c, with its results bit by bit.
+!> The Gray-Scott model on a periodic cube, distributed over MPI ranks: ../solver.c with bit-identical results.
 !>
 !>   du/dt = Du lap(u) - u v^2 + F (1 - u)
 !>   dv/dt = Dv lap(v) + u v^2 - (F + k) v
 !>
-!> Fields are u(z, y, x): z lies closest in memory, as in C's u[x][y][z].
+!> Fields are u(z, y, x): z is the fastest dimension, as in C's u[x][y][z].
 module solver
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
   use mpi_f08
@@ -32,7 +32,7 @@ module solver
 
 contains
 
-  !> Shares the cube among the ranks of `comm`. Ends the program where there are more ranks along an edge than cells.
+  !> Distributes the cube over the ranks of `comm`. Ends the program if an edge has more ranks than cells.
   subroutine solver_create(s, set, comm)
     type(solver_type), intent(out) :: s
     type(settings_type), intent(in) :: set
@@ -46,7 +46,7 @@ contains
     call MPI_Comm_rank(s%comm, s%rank)
     call MPI_Cart_coords(s%comm, s%rank, 3, place)
     do d = 1, 3
-      ! The first ranks take one cell more where the edge doesn't divide evenly.
+      ! The first ranks get one more cell if the edge does not divide evenly.
       even = set%size / dims(d)
       more = mod(set%size, dims(d))
       s%count(d) = even + merge(1, 0, place(d) < more)
@@ -80,7 +80,8 @@ contains
     end associate
   end subroutine solver_create
 
-  !> The number of a cell in the whole cube: what noise and fingerprint go by, so that they don't depend on the ranks.
+  !> The number of a cell in the whole cube, from which noise and fingerprint are computed, so that they do not depend
+  !> on the ranks.
   pure integer(int64) function cell_number(s, i, j, k)
     type(solver_type), intent(in) :: s
     integer, intent(in) :: i, j, k
@@ -96,7 +97,7 @@ contains
     mix = ieor(mix, shiftr(mix, 31))
   end function mix
 
-  !> The state at step 0: u = 1 and v = 0 with a cube of the opposite in the middle, and a little noise.
+  !> The state at step 0: u = 1 and v = 0, a cube with opposite values in the middle, and a little noise.
   subroutine solver_start(s)
     type(solver_type), intent(inout) :: s
     integer :: middle, half, i, j, k
@@ -116,7 +117,7 @@ contains
     end do
   end subroutine solver_start
 
-  !> Fills the ghost layers of a field. Corners stay untouched: the stencil never looks there.
+  !> Fills the ghost layers of a field, except corners, which the stencil does not use.
   subroutine exchange(s, field)
     type(solver_type), intent(in) :: s
     real(real64), intent(inout), contiguous :: field(:, :, :)
@@ -163,12 +164,13 @@ contains
     call move_alloc(c, b)
   end subroutine swap
 
-  !> One number for the bits of u and v over all ranks: the same on any number of ranks, on all of them. Collective.
+  !> A fingerprint of the bits of u and v over all ranks: the same on all ranks and for any number of ranks.
+  !> Collective.
   integer(int64) function solver_fingerprint(s) result(all_ranks)
     type(solver_type), intent(in) :: s
     integer(int64) :: mine, cell
     integer :: i, j, k
-    ! A sum of mixed terms, so the order in which cells and ranks add theirs doesn't matter.
+    ! A sum of mixed terms, so that the order of cells and ranks does not matter.
     mine = 0
     do i = 1, s%count(1)
       do j = 1, s%count(2)

@@ -41,7 +41,7 @@ class Solver:
         self.comm = comm.Create_cart(MPI.Compute_dims(comm.size, 3), periods=[True] * 3)
         self.count, self.offset = [], []
         for size, place in zip(self.comm.dims, self.comm.coords):
-            # The first ranks take one cell more where the edge doesn't divide evenly.
+            # The first ranks get one more cell if the edge does not divide evenly.
             even, more = divmod(o.size, size)
             self.count.append(even + (place < more))
             self.offset.append(place * even + min(place, more))

@@ -1,4 +1,4 @@
-"""Thalweg: files of parallel simulations, read and written as numpy people expect.
+"""Thalweg: reads and writes files of parallel simulations with the conventions of numpy.
 
     import thalweg
 
@@ -15,7 +15,7 @@ The guide is docs/guide/python.md.
 
 import atexit as _atexit
 
-from . import messages as _messages  # noqa: F401  (from here on warnings go to logging)
+from . import messages as _messages  # noqa: F401  (sends warnings to logging)
 from ._core import VERSION as __version__
 from ._core import end_mounts as _end_mounts
 from ._core import watch_exit as _watch_exit
@@ -80,6 +80,6 @@ __all__ = [
     "open",
 ]
 
-# Before interpreters end; what was registered later, as the end of files that are left open, comes first.
+# At interpreter exit; handlers registered later, such as the close of open files, run first.
 _atexit.register(_end_mounts)
 _watch_exit()

@@ -1,4 +1,4 @@
-"""BP's element types as numpy's."""
+"""BP's element types as numpy dtypes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG_DOUBLE = np.dtype(np.longdouble) if np.dtype(np.longdouble).itemsize == 16
 
 
 def of(name: str | None, variable: str) -> np.dtype:
-    """The dtype of an element type; texts are objects (`str`)."""
+    """The dtype of an element type; for texts `object` (`str`)."""
     if name in _NUMBERS:
         return np.dtype(_NUMBERS[name])
     if name == "string":
@@ -40,9 +40,9 @@ def of(name: str | None, variable: str) -> np.dtype:
 
 
 def name_of(dtype: DTypeLike, variable: str) -> str:
-    """The element type that numbers of a dtype are written as.
+    """The element type for numbers of a dtype.
 
-    Raises `WrongType` for dtypes that BP has no type for, saying what would do.
+    Raises `WrongType` for dtypes without a BP type; the message names an alternative.
     """
     given = np.dtype(dtype)
     native = given.newbyteorder("=")

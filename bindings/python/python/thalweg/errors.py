@@ -1,7 +1,7 @@
 """Exceptions: one class per kind of failure, all derived from `thalweg.Error`.
 
-Each is also the exception of Python's own that means the same (`NotFound` is a `KeyError`, `OutOfBounds` an `IndexError`),
-so code that knows nothing of Thalweg catches it too.
+Each is also derived from the corresponding Python exception (`NotFound` from `KeyError`, `OutOfBounds` from
+`IndexError`), so that generic code catches it too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Error(Exception):
-    """A failure. Its text is what `thalweg` prints; the same facts are attributes, `None` where they are not known.
+    """A failure. Its text is the full message; its parts are attributes, `None` if unknown.
 
     - `what`: operation and cause, without the place
     - `rank`, `group`, `step`, `variable`, `file`, `byte`: the place
@@ -151,7 +151,7 @@ class EndOfStream(Error, EOFError):
     kind = "end of stream"
 
 
-# By the numbers of `thalweg_types::ErrorKind`.
+# Indexed by the numbers of `thalweg_types::ErrorKind`.
 _KINDS: dict[int, type[Error]] = {
     1: Io,
     2: NotFound,
@@ -173,7 +173,7 @@ _KINDS: dict[int, type[Error]] = {
 
 
 def _make(code: int, message: str, facts: dict[str, Any]) -> Error:
-    """Called by `_core` for every failure."""
+    """Creates the exception of a failure; called by `_core`."""
     kind = _KINDS.get(code, Io)
     if kind is NotFound and facts["variable"] is None and facts["group"] is None and facts["step"] is None:
         kind = FileNotFound if facts["file"] is not None else NotFound

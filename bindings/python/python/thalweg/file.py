@@ -15,9 +15,10 @@ from .variable import Variable
 
 
 class File(Mapping[str, Variable]):
-    """A BP file open for reading: a mapping from full names to variables. A slash in front of a name may be left out.
+    """A BP file open for reading: a mapping from full names to variables. The leading slash of a name is optional.
 
-    Any thread may use it. It sees what was there when it was opened; it can be pickled, and opens itself again then.
+    Any thread may use it. It shows the steps that existed when it was opened. A pickled file is reopened when it is
+    unpickled.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class File(Mapping[str, Variable]):
         return self._open
 
     def _say_unchecked(self) -> None:
-        """Says once that blocks have no checksum, after values were read that were to be checked."""
+        """Warns once that blocks have no checksum, after a read that should have checked them."""
         if self.reads == "checked" and not self._said and self._reader.blocks_without_checksum() > 0:
             self._said = True
             what = f"{self.path}: blocks without checksums were read unchecked; the library that wrote them makes none"
@@ -49,7 +50,7 @@ class File(Mapping[str, Variable]):
     # Variables.
 
     def _known(self) -> dict[str, str]:
-        """Names as they may be given, with the file's own."""
+        """The accepted forms of names, with the names in the file."""
         if self._names is None:
             names = [head[0] for head in self._reader.variables()]
             self._names = {name.lstrip("/"): name for name in reversed(names)}
@@ -73,7 +74,7 @@ class File(Mapping[str, Variable]):
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
 
-    # What else it holds.
+    # Other contents.
 
     @property
     def attrs(self) -> Attributes:
@@ -114,7 +115,7 @@ class File(Mapping[str, Variable]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the file is closed."""
         return self._open is None
 
     def __enter__(self) -> File:
@@ -134,7 +135,7 @@ class File(Mapping[str, Variable]):
     def _repr_html_(self) -> str:
         return html.note(repr(self)) if self._open is None else html.file(self)
 
-    # A file is one thing, not the sum of its values.
+    # Files are compared by identity, not by content.
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
@@ -148,11 +149,11 @@ def _open_again(path: str, reads: str) -> File:
 def open(path: str | os.PathLike[str], *, reads: str = "compared") -> File:
     """Opens a BP file for reading.
 
-    - `reads`: what is compared before values are handed over. `"compared"`: what process groups in subfiles say of themselves
-      with the index. `"checked"`: also the checksum of every block that is read from; whole blocks are read then.
-      `"unchecked"`: nothing, to save what a damaged file still holds.
+    - `reads`: checks before values are returned. `"compared"`: process groups in subfiles are compared with the
+      index. `"checked"`: also the checksum of every block that is read; whole blocks are read then. `"unchecked"`: no
+      checks, to rescue data from a damaged file.
 
-    Raises `FileNotFound`; `Torn` where the file was cut off so early that nothing in it can be found.
+    Raises `FileNotFound`; `Torn` if the file was truncated so early that no data can be found.
     """
     return File(path, reads=reads)
 
@@ -185,12 +186,12 @@ class Status(dict[str, Any]):
 
 
 class Attributes(Mapping[str, Any]):
-    """Attributes by full name: numbers, texts, or lists of them. A slash in front of a name may be left out."""
+    """Attributes by full name: numbers, texts, or lists of them. The leading slash of a name is optional."""
 
     def __init__(self, file: File) -> None:
         self._file = file
         names = file._reader.attribute_names()
-        # What the library itself keeps is left out.
+        # The library's own attributes are left out.
         self._names = [n for n in names if not n.startswith("/__adios__")]
         self._known = {n.strip("/"): n for n in reversed(self._names)}
 
@@ -212,7 +213,7 @@ class Attributes(Mapping[str, Any]):
         return {n: self[full] for n, full in short.items() if "/" not in n}
 
     def _typed(self, variable: str, name: str) -> Any:
-        """An attribute of a variable, numbers with the type that they have in the file."""
+        """An attribute of a variable; numbers keep the type in the file."""
         full = self._known[f"{variable.strip('/')}/{name}"]
         element, value = self._file._reader.attribute(full)[:2]
         if isinstance(value, str) or (isinstance(value, list) and any(isinstance(v, str) for v in value)):
@@ -227,7 +228,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Step(Mapping[str, Any]):
-    """One step: scalars and texts as values, arrays as `StepArray`, which read when sliced."""
+    """One step: scalars and texts as values, arrays as `StepArray`, which reads values when it is sliced."""
 
     def __init__(self, file: File, number: int) -> None:
         #: The file, as it was when this step was found.
@@ -266,7 +267,7 @@ class Step(Mapping[str, Any]):
 
 
 class StepArray:
-    """An array at one step: as a variable, without the step axis."""
+    """An array at one step: like a variable, without the step axis."""
 
     def __init__(self, variable: Variable, position: int) -> None:
         #: The variable over all steps.
@@ -304,15 +305,15 @@ class StepArray:
         return self.variable[self.position] if dtype is None else self.variable[self.position].astype(dtype)
 
     def blocks(self) -> list[Any]:
-        """Its blocks."""
+        """The blocks."""
         return self.variable.blocks(self.position)
 
     def block(self, number: int) -> Any:
-        """One of its blocks."""
+        """One block."""
         return self.variable.block(number, self.position)
 
     def min(self) -> Any:
-        """Smallest finite value, from recorded statistics, as `max`, `mean` and `std`; no value is read."""
+        """Smallest finite value. Like `max`, `mean` and `std`, from recorded statistics, without reading values."""
         return self.variable.min(self.position)
 
     def max(self) -> Any:

@@ -1,4 +1,4 @@
-"""Following a file that a running writer still extends."""
+"""Following a file while its writer runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import _core
 from .errors import NotFound, PeerLost, Timeout
 from .file import File, Step
 
-# Between two looks for signals, such as Ctrl-C.
+# Seconds between two checks for signals, such as Ctrl-C.
 _SHORT = 0.2
 
 
@@ -23,19 +23,19 @@ def follow(
     patience: float | None = None,
     reads: str = "compared",
 ) -> Iterator[Step]:
-    """The steps of a file, each as soon as its writer has closed it; ends when the file was closed for good.
+    """The steps of a file, each as soon as its writer has closed it; ends when the file is closed for good.
 
         for step in thalweg.follow("run.bp", timeout=600):
             print(step.number, step["T"].max())
 
-    - `timeout`: seconds to wait for the file to appear, and for each step; `None` for as long as the writer lives.
-    - `poll`: seconds between two looks.
-    - `latest`: leaves out steps that came while the last one was worked on.
-    - `patience`: where the file lies on another machine's filesystem, seconds without any change after which its writer
-      counts as dead.
-    - `reads`: as of `open`.
+    - `timeout`: seconds to wait for the file and for each step; `None`: as long as the writer lives.
+    - `poll`: seconds between two checks of the file.
+    - `latest`: always continues with the newest step; steps in between are left out.
+    - `patience`: for files on another machine's filesystem, seconds without any change after which the writer is
+      considered dead.
+    - `reads`: as for `open`.
 
-    Raises `Timeout` where no step came in time, and `PeerLost` where the writer is gone without closing the file for good.
+    Raises `Timeout` if no step came in time, and `PeerLost` if the writer ended without closing the file for good.
     """
     path = os.fspath(path)
     follower = _first(path, timeout, poll, reads)

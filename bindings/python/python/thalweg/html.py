@@ -1,4 +1,4 @@
-"""How files and variables show themselves, in terminals and notebooks."""
+"""Overviews of files and variables for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from .file import File
     from .variable import Variable
 
-# Joining the characteristics of more blocks takes longer than a glance.
+# Joining the characteristics of more blocks takes too long for an overview.
 GLANCE = 20_000
-# More rows are no overview.
+# Largest number of rows.
 ROWS = 200
 
 _STYLE = (
@@ -23,7 +23,7 @@ _STYLE = (
 
 
 def number(value: Any) -> str:
-    """A number as it fits a table."""
+    """A number, formatted for a table."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, complex):
@@ -32,7 +32,7 @@ def number(value: Any) -> str:
 
 
 def size(n: float) -> str:
-    """Bytes in the unit that fits."""
+    """A number of bytes in a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if n < 1024 or unit == "TiB":
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
@@ -41,12 +41,12 @@ def size(n: float) -> str:
 
 
 def printable(text: str) -> str:
-    """A name or other foreign text, with escapes for what would steer a terminal or hide in a name."""
+    """A name or other text from a file, with escapes for control and invisible characters."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def short(value: Any, most: int = 60) -> str:
-    """A value on one line, cut off where it is long."""
+    """A value on one line, truncated if it is long."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     text = printable(" ".join(text.split()))
     return text if len(text) <= most else text[: most - 3] + "..."
@@ -60,7 +60,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _bounds(v: Variable) -> tuple[str, str]:
-    """Smallest and largest value, or a text's or scalar's last one."""
+    """Smallest and largest value, or the last value of a text or scalar."""
     if v.is_text:
         return (short(v[-1]), "") if v.kind == "scalar" and v.steps else ("", "")
     if v.block_count > GLANCE:
@@ -78,7 +78,7 @@ def _rows(f: File) -> list[list[str]]:
             v = f[name]
             low, high = _bounds(v)
             rows.append([printable(name), v.type, v._layout(), str(len(v)), str(v.block_count), low, high])
-        except Exception as e:  # what is damaged must not hide the rest
+        except Exception as e:  # damage must not hide the rest of the file
             rows.append([printable(name), "?", short(e), "", "", "", ""])
     return rows
 

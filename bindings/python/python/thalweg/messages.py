@@ -1,7 +1,7 @@
-"""Warnings of the library go to Python's ``logging``, logger ``thalweg``.
+"""Sends the library's warnings to Python's ``logging``, logger ``thalweg``.
 
-A thread of the library delivers them: a handler may run during a call of Thalweg. ``THALWEG_LOG`` says how
-much the library tells at all (``off``, ``warn``, ``info``, ``debug``).
+A thread of the library delivers them: a handler may run during a call of Thalweg. ``THALWEG_LOG`` sets the library's
+level (``off``, ``warn``, ``info``, ``debug``).
 """
 
 from __future__ import annotations

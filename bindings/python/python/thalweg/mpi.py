@@ -1,15 +1,17 @@
-"""How a Python process reaches the MPI that mpi4py has loaded.
+"""Access to the MPI that mpi4py has loaded.
 
-Thalweg itself knows no MPI. One small C file (the shim) is compiled against an MPI and hands over a table of its functions;
-here the one for the MPI of this process is found, in this order:
+Thalweg itself is independent of MPI. One small C file (the shim), compiled against an MPI, provides a table of its
+functions. This module finds the shim for the MPI of this process, in this order:
 
-1. `$THALWEG_MPI_LIBRARY`: the file itself.
-2. Kept from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
-3. Compiled now and kept there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to this MPI.
-4. `libthalweg-openmpi.so` or `libthalweg-mpich.so` as `./dev install PREFIX` makes them, in `$THALWEG_PREFIX/lib` or where
-   the loader looks.
+1. `$THALWEG_MPI_LIBRARY`: the path of the shim.
+2. Cached from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
+3. Compiled now and cached there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to
+   this MPI.
+4. `libthalweg-openmpi.so` or `libthalweg-mpich.so` from `./dev install PREFIX`, in `$THALWEG_PREFIX/lib` or on the
+   loader's path.
 
-`python -m thalweg.mpi` says what is found, and compiles where it must: run it once where compute nodes have no compiler.
+`python -m thalweg.mpi` prints the shim that is found, and compiles it if needed: run it once if compute nodes have no
+compiler.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
 
 
 def ranks(comm: Any) -> _core.Ranks:
-    """The ranks of a communicator of mpi4py; of `None`, this process alone. Collective over `comm`."""
+    """The ranks of an mpi4py communicator; for `None`, this process alone. Collective over `comm`."""
     if comm is None:
         return _core.Ranks.alone()
     if "mpi4py.MPI" not in sys.modules or not isinstance(comm, sys.modules["mpi4py.MPI"].Comm):
@@ -43,11 +45,11 @@ def ranks(comm: Any) -> _core.Ranks:
 
 
 def family() -> str:
-    """Which MPI mpi4py has loaded: `openmpi`, `mpich`, or its own name."""
+    """The MPI that mpi4py has loaded: `openmpi`, `mpich`, or its own name."""
     from mpi4py import MPI
 
     name = MPI.get_vendor()[0]
-    # These share MPICH's binary interface.
+    # These have MPICH's binary interface.
     of_mpich = ("MPICH", "Intel MPI", "MVAPICH", "MVAPICH2", "Cray MPI", "Microsoft MPI")
     return "openmpi" if name == "Open MPI" else "mpich" if name in of_mpich else name.lower().replace(" ", "")
 
@@ -56,7 +58,8 @@ _loaded: _core.Mpi | None = None
 
 
 def _collective(comm: Any) -> _core.Mpi:
-    """Loads the shim: rank 0 first, so that one process compiles; the others where it does not see rank 0's file."""
+    """Loads the shim: rank 0 first, so that one process compiles; other ranks search again if they do not see rank
+    0's file."""
     global _loaded
     if comm.allreduce(0 if _loaded is not None else 1) == 0 and _loaded is not None:
         return _loaded
@@ -82,7 +85,7 @@ def _collective(comm: Any) -> _core.Mpi:
 def find() -> str:
     """The shim for the MPI of this process: a path, or a name for the loader.
 
-    Raises `Unsupported` saying what was looked for and what is missing.
+    Raises `Unsupported`; the message names the searched places and the missing part.
     """
     given = os.environ.get("THALWEG_MPI_LIBRARY")
     if given:
@@ -121,13 +124,13 @@ def _kept(name: str) -> Path:
     base = Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "thalweg"
     from mpi4py import MPI
 
-    # Another release of Thalweg or of the MPI gets a library of its own.
+    # Each release of Thalweg and of the MPI gets its own library.
     what = _core.SHIM_SOURCE + _core.SHIM_HEADER + MPI.Get_library_version()
     return base / f"shim-{name}-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
 
 
 def _compiler(name: str, tried: list[str]) -> str | None:
-    """A compiler that belongs to this MPI, going by what its mpi.h defines."""
+    """A compiler that belongs to this MPI, according to the definitions in its mpi.h."""
     import mpi4py
 
     candidates = [os.environ.get("MPICC"), mpi4py.get_config().get("mpicc"), _COMPILERS.get(name), "mpicc"]
@@ -161,7 +164,7 @@ def _compile(compiler: str, target: Path, tried: list[str]) -> bool:
             if done.returncode != 0:
                 tried.append(f"{compiler} fails: {done.stderr.strip()[-400:]}")
                 return False
-            # Whole or not at all, whoever else makes it.
+            # Atomically, as other processes may create it at the same time.
             made.replace(target)
     except OSError as e:
         tried.append(f"cannot keep a library in {target.parent}: {e}")

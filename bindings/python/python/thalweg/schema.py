@@ -27,17 +27,17 @@ class _Array:
 
 
 class Schema:
-    """The variables and attributes of one group, and the method that moves them. The same as a group in XML.
+    """The variables and attributes of one group, and its method. Equivalent to a group in XML.
 
         schema = thalweg.Schema("heat", method="MPI")
         schema.scalar("time", "float64")
         schema.array("T", "float64", count=("rows", "nx"), shape=("ny", "nx"), offset=("first", 0))
         schema.attribute("units", "K", of="T")
 
-    Names in extents are whole-number scalars of the group; those not declared are declared as they are used, as `int64`.
+    Names in extents are integer scalars of the group; undeclared ones are declared as `int64` at their first use.
 
-    - `statistics`: what is recorded of arrays that don't choose: `full`, `default` (as `full`, but other libraries see minimum and maximum
-      alone), `minmax` or `off`.
+    - `statistics`: the statistics of arrays without a choice of their own: `full`, `default` (as `full`, but other
+      libraries see minimum and maximum only), `minmax` or `off`.
     - `method`, `parameters`: as in XML (docs/guide/methods.md), parameters as `key=value;key=value`.
     """
 
@@ -70,12 +70,12 @@ class Schema:
         statistics: str | None = None,
         transform: str | None = None,
     ) -> Schema:
-        """Declares an array, slowest dimension first; with `shape` and `offset` a global one, without a local one.
+        """Declares an array, slowest dimension first: a global array with `shape` and `offset`, else a local array.
 
-        - `count`: extents of the block of one rank: numbers, names of scalars, or arithmetic of them (`"2*nx+1"`).
-        - `shape`, `offset`: those of the whole array, and where the block starts in it. One extent of `None`: the ranks'
-          blocks are joined along that axis, in the order of the ranks.
-        - `dims`: names of the axes, kept in the file for xarray (attribute `_ARRAY_DIMENSIONS`).
+        - `count`: extents of the block of one rank: numbers, names of scalars, or expressions of them (`"2*nx+1"`).
+        - `shape`, `offset`: extents of the whole array, and the block's first element in it. One extent of `None`: a
+          joined array along that axis, in the order of the ranks.
+        - `dims`: names of the axes, stored in the file for xarray (attribute `_ARRAY_DIMENSIONS`).
         - `transform`: as in XML, `"zlib:5"`.
         """
         whole, start = _extents(shape), _extents(offset)
@@ -92,7 +92,7 @@ class Schema:
         return self
 
     def attribute_from(self, name: str, variable: str, of: str | None = None) -> Schema:
-        """Declares an attribute that has the value of a scalar."""
+        """Declares an attribute with the value of a scalar."""
         self._from.append((f"{of}/{name}" if of else name, variable))
         return self
 
@@ -143,7 +143,7 @@ def _extents(given: Sequence[Extent | None] | Extent | None) -> tuple[Extent, ..
 
 
 def define_attribute(session: _core.Session, group: str, name: str, value: Any) -> None:
-    """Declares an attribute with the type that its value has."""
+    """Declares an attribute with the type of its value."""
     if isinstance(value, (str, bytes)):
         session.define_text_attribute(group, name, [_encoded(value)], False)
         return

@@ -1,4 +1,4 @@
-"""Slices, indices and lists of indices, as numpy understands them, made into boxes that a file can be asked for."""
+"""Conversion of numpy's slices, indices and lists of indices into boxes to read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from .errors import OutOfBounds, Unsupported
 
-# Where the smallest box around what is wanted has more than so many times as many elements, it is read in runs instead.
+# If the bounding box of a selection has more than this many times its elements, it is read in runs instead.
 WASTE = 4
 
 
 class Axis:
-    """What is wanted of one axis: indices in any order, and whether the axis stays."""
+    """Selection on one axis: indices in any order, and whether the axis is kept."""
 
     __slots__ = ("array", "keeps", "length", "wanted")
 
@@ -36,7 +36,8 @@ class Axis:
 
 
 def axes(key: Any, shape: tuple[int, ...], name: str) -> list[Axis]:
-    """One entry per axis of `shape`. Numpy's rules, but for `newaxis`, and index arrays have one dimension."""
+    """One entry per axis of `shape`. Numpy's rules, except that `newaxis` is not supported and index arrays have one
+    dimension."""
     keys = list(key) if isinstance(key, tuple) else [key]
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:
@@ -91,7 +92,7 @@ ReadBox = Callable[[list[int], list[int], np.ndarray], None]
 
 
 def read_outer(wanted: list[Axis], steps: int, dtype: np.dtype, read: ReadBox) -> np.ndarray:
-    """Every combination of the wanted indices, for so many steps: `steps` first, all axes kept.
+    """Reads every combination of the selected indices for `steps` steps: the step axis first, all axes kept.
 
     `read(offset, count, out)` fills `out`, of shape `(steps, *count)` and contiguous, from one box.
     """
@@ -139,7 +140,7 @@ def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
 
 
 def _in_runs(wanted: list[Axis], d: int, out: np.ndarray, read: ReadBox) -> None:
-    """Reads neighbours on axis `d` together, what lies apart by itself."""
+    """Reads adjacent indices on axis `d` together, others separately."""
     axis = wanted[d]
     indices = np.asarray(axis.wanted)
     order = np.argsort(indices, kind="stable")
@@ -155,12 +156,13 @@ def _in_runs(wanted: list[Axis], d: int, out: np.ndarray, read: ReadBox) -> None
         out[(slice(None),) * (d + 1) + (places,)] = piece
 
 
-# Less than this is sooner copied than described.
+# For fewer bytes a copy is faster than a memory selection.
 _WORTH = 1 << 16
 
 
 def within(array: np.ndarray) -> tuple[np.ndarray | None, tuple[list[int], list[int]] | None]:
-    """A contiguous array in which this one is a box, with its extents and where the box starts; or nothing."""
+    """A contiguous array of which this one is a box, its extents and the box's first element; `None` if there is
+    none."""
     owner = array.base
     if array.flags.c_contiguous or array.ndim < 2 or array.nbytes < _WORTH or not isinstance(owner, np.ndarray):
         return None, None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Characteristics:
     """Recorded statistics of values, available without reading the values. `None`: not recorded.
 
-    Not-a-number and infinities are left out of all but `elements`. Of complex values there is no smallest one, but
-    smallest and largest `magnitude`, `real` and `imag`.
+    NaN and infinities count only in `elements`. Complex values have no minimum, but smallest and largest `magnitude`,
+    `real` and `imag`.
     """
 
     blocks: int
@@ -72,7 +72,7 @@ class Block:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The place in the global array: `f["v"][-1][block.slices]`."""
+        """The block's place in the global array: `f["v"][-1][block.slices]`."""
         return tuple(slice(o, o + n) for o, n in zip(self.offset, self.shape))
 
     def read(self) -> Any:
@@ -108,10 +108,11 @@ class Block:
 
 
 class Variable:
-    """A variable over all steps in which it was written, sliceable as a numpy array; values are read when it is sliced.
+    """A variable over all steps in which it was written, sliceable like a numpy array; values are read when it is
+    sliced.
 
-    The first axis is always the steps in which it was written, even where that is one; the others are those of the array,
-    slowest first, whatever language wrote it. A scalar or text has the step axis alone.
+    The first axis is always the steps in which the variable was written, even if there is only one; the others are
+    those of the array, slowest first, whatever language wrote it. A scalar or text has only the step axis.
     """
 
     def __init__(self, file: File, facts: _core.VariableFacts) -> None:
@@ -134,11 +135,11 @@ class Variable:
         self._changes: bool = facts.shape_changes
         self._chunks: tuple[tuple[int, ...], ...] | None = None
 
-    # What it is.
+    # Properties.
 
     @property
     def dtype(self) -> np.dtype:
-        """Numpy's type; `object` for texts, which come as `str`."""
+        """The numpy dtype; `object` for texts, which are returned as `str`."""
         return dtypes.of(self.type, self.name)
 
     @property
@@ -148,7 +149,7 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Number of steps, then the extents of the array; `None` for an extent that is not the same in all steps."""
+        """Number of steps, then the extents of the array; `None` for an extent that differs between steps."""
         if not self._changes:
             return (len(self.steps), *self._first)
         shapes = {self.shape_at(i) for i in range(len(self.steps))}
@@ -156,13 +157,13 @@ class Variable:
         return (len(self.steps), *(e[0] if len(set(e)) == 1 else None for e in extents))
 
     def shape_at(self, position: int) -> tuple[int, ...]:
-        """The array's extents at one position of the step axis; of block 0 for a local array."""
+        """The array's extents at one position of the step axis; for a local array those of block 0."""
         step = self._step(position)
         return tuple(self._file._reader.shape(self.name, step)) if self._changes else self._first
 
     @property
     def ndim(self) -> int:
-        """Number of axes, that of the steps included."""
+        """Number of axes, including the step axis."""
         return 1 + len(self._first)
 
     @property
@@ -182,12 +183,12 @@ class Variable:
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """Attributes of this variable, by their short name: those that are called `<variable>/<name>`."""
+        """Attributes of this variable, named `<variable>/<name>` in the file, by their short name."""
         return self._file._attributes_of(self.name)
 
     @property
     def dims(self) -> tuple[str, ...] | None:
-        """Names of the axes behind the steps, where the file has them (attribute `_ARRAY_DIMENSIONS`)."""
+        """Names of the axes after the step axis, if the file has them (attribute `_ARRAY_DIMENSIONS`)."""
         names = self.attrs.get("_ARRAY_DIMENSIONS")
         if isinstance(names, str):
             names = names.split()
@@ -205,12 +206,12 @@ class Variable:
         return self.steps[position]
 
     def blocks(self, position: int = -1) -> list[Block]:
-        """The blocks at one position of the step axis, in the order they were written."""
+        """The blocks at one position of the step axis, in the order in which they were written."""
         found = self._file._reader.blocks(self.name, self._step(position))
         return [Block(self, facts) for facts in found]
 
     def block(self, number: int, position: int = -1) -> Block:
-        """One block at a position of the step axis, by its number; local arrays are read this way."""
+        """One block at a position of the step axis, by its number; the way to read local arrays."""
         step = self._step(position)
         reader = self._file._reader
         count = reader.block_count(self.name, step)
@@ -220,25 +221,25 @@ class Variable:
         return Block(self, facts)
 
     def characteristics(self, position: int | None = None) -> Characteristics:
-        """Recorded statistics of one step, or of all. No value is read."""
+        """Recorded statistics of one step, or of all steps. Reads no values."""
         first, end = (0, 2**64 - 1) if position is None else (self._step(position), self._step(position) + 1)
         facts = self._file._reader.summary(self.name, first, end)
         return Characteristics(**{f.name: getattr(facts, f.name) for f in dataclasses.fields(Characteristics)})
 
     def min(self, position: int | None = None) -> Any:
-        """Smallest finite value, of one step or of all, as recorded; `None` where it is not. No value is read."""
+        """Recorded smallest finite value of one step, or of all steps; `None` if not recorded. Reads no values."""
         return self._typed(self.characteristics(position).min)
 
     def max(self, position: int | None = None) -> Any:
-        """Largest finite value, as :meth:`min`."""
+        """Largest finite value, like :meth:`min`."""
         return self._typed(self.characteristics(position).max)
 
     def mean(self, position: int | None = None) -> float | None:
-        """Mean of the finite values, as :meth:`min`."""
+        """Mean of the finite values, like :meth:`min`."""
         return self.characteristics(position).mean
 
     def std(self, position: int | None = None) -> float | None:
-        """Standard deviation of the finite values, as :meth:`min`."""
+        """Standard deviation of the finite values, like :meth:`min`."""
         return self.characteristics(position).std
 
     def _typed(self, value: Any) -> Any:
@@ -253,7 +254,8 @@ class Variable:
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...] | None:
-        """How blocks divide each axis behind the steps in the last step; `None` where they form no grid."""
+        """Chunk lengths of each axis after the step axis, from the blocks of the last step; `None` if the blocks form
+        no grid."""
         if self._chunks is None:
             self._chunks = _grid(self) if self.kind == "global array" and self.steps else ()
         return self._chunks or None
@@ -264,7 +266,7 @@ class Variable:
         return self._get(key, False)
 
     def outer(self, key: Any) -> Any:
-        """As `self[key]`, but index arrays of several axes are taken each by itself: their product."""
+        """Like `self[key]`, but index arrays of several axes select their outer product."""
         return self._get(key, True)
 
     def _get(self, key: Any, outer: bool) -> Any:
@@ -321,7 +323,7 @@ class Variable:
         shape = self._first if not parts else parts[0].shape
         values = np.array(parts, self.dtype).reshape(len(parts), *shape)
         if outer:
-            # The last axis first, so that the others stay where they are.
+            # From the last axis on, so that the positions of the other axes do not change.
             wanted = selection.axes(rest, shape, self.name)
             for d, axis in reversed(list(enumerate(wanted, 1))):
                 values = np.take(values, np.asarray(axis.wanted) if axis.keeps else axis.wanted[0], axis=d)
@@ -339,7 +341,7 @@ class Variable:
         return out[tuple([slice(None) if keeps else 0] + [slice(None) if a.keeps else 0 for a in wanted])]
 
     def _points(self, steps: list[int], wanted: list[selection.Axis]) -> np.ndarray:
-        """Several index arrays go together, as in numpy: one element for each tuple of indices."""
+        """Several index arrays are combined as in numpy: one element for each tuple of indices."""
         if any(a.keeps and not a.array for a in wanted):
             what = f'"{self.name}": several index arrays beside slices; .outer takes each by itself'
             raise Unsupported(what, variable=self.name)
@@ -356,10 +358,10 @@ class Variable:
         return out
 
     def read_into(self, out: np.ndarray, key: Any = Ellipsis) -> np.ndarray:
-        """Reads `self[key]` into an array of that shape and type. Without a copy where `key` is a box, and `out` contiguous
-        or, for one step, a slice of a larger array, as without ghost zones.
+        """Reads `self[key]` into an array of that shape and type. Without a copy if `key` is a box and `out` is
+        contiguous or, for one step, a slice of a larger array, for example one with ghost cells.
 
-        Elements that no block covers stay as they were where nothing is copied, and are 0 else.
+        Elements that no block covers keep their values if nothing is copied, else they are 0.
         """
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)
@@ -394,7 +396,7 @@ class Variable:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    # How it shows itself.
+    # Representation.
 
     def _layout(self) -> str:
         extents = " x ".join("?" if n is None else str(n) for n in self.shape[1:])
@@ -411,18 +413,18 @@ class Variable:
 
 
 def _split(key: Any, ndim: int) -> tuple[Any, tuple[Any, ...]]:
-    """The key of the step axis, and the keys of the others."""
+    """The key of the step axis, and the keys of the other axes."""
     keys = key if isinstance(key, tuple) else (key,)
     if not keys:
         return slice(None), ()
     if keys[0] is Ellipsis:
-        # The ellipsis holds the step axis, unless all axes are named behind it.
+        # The ellipsis includes the step axis, unless all axes follow it explicitly.
         return (keys[1], keys[2:]) if len(keys) - 1 >= ndim else (slice(None), keys)
     return keys[0], tuple(keys[1:])
 
 
 def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
-    """Lengths of the intervals that blocks cut each axis into, or nothing where some block is no cell of that grid."""
+    """Lengths of the intervals into which blocks divide each axis; `None` if the blocks form no grid."""
     facts = variable._file._reader.blocks(variable.name, variable.steps[-1])
     blocks = [(f.offset, f.count) for f in facts if 0 not in f.count]
     shape = variable.shape_at(-1)

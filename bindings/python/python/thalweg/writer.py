@@ -1,4 +1,4 @@
-"""Writing: sessions, writers and steps. Everything called collective is called by all ranks of the communicator."""
+"""Writing: sessions, writers and steps. Collective: all ranks of the communicator make the call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .errors import Config, InvalidArgument, OutOfBounds, WrongType
 from .schema import Schema, _encoded, define_attribute
 
 class Session:
-    """A configuration shared by several writers: groups, methods, and one limit for the buffers of all of them. Collective.
+    """A configuration shared by several writers: groups, methods, and one buffer limit for all of them. Collective.
 
     - `schema`: an XML file, XML text (it begins with `<`), or one or more `Schema`.
     - `comm`: a communicator of mpi4py, or `None` for this process alone.
@@ -46,7 +46,7 @@ class Session:
         self._closed = False
         #: Steps that are open.
         self._open: set[_core.Output] = set()
-        # Also when nobody holds the session any more, and when the interpreter ends.
+        # Also when the session is garbage-collected, and at interpreter exit.
         self._leave = weakref.finalize(self, _leave, self._session, self._open, os.getpid())
 
     @property
@@ -57,7 +57,7 @@ class Session:
     def writer(
         self, path: str | os.PathLike[str], group: str | None = None, *, mode: str = "w", after: int | None = None
     ) -> Writer:
-        """A writer of one group; files are closed for good with the session."""
+        """A writer of one group; its file is closed for good with the session."""
         return Writer(path, self, mode=mode, after=after, group=group)
 
     @contextmanager
@@ -70,11 +70,11 @@ class Session:
             self._session.end_calculation()
 
     def end_iteration(self) -> None:
-        """Marks the end of an iteration, as `calculation`. Not collective."""
+        """Marks the end of an iteration, like `calculation`. Not collective."""
         self._session.end_iteration()
 
     def close(self) -> None:
-        """Collective: closes all files for good, with a full index and the mark of a finished file."""
+        """Collective: closes all files for good, with a full index, marked as finished."""
         if not self._closed:
             self._closed = True
             self._leave.detach()
@@ -90,13 +90,14 @@ class Session:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Files get a full index of the closed steps. Not collective, as other ranks may not call it."""
+        """Writes a full index of the closed steps to the files. Not collective, because other ranks may not call
+        it."""
         self._closed = True
         self._leave()
 
 
 def _leave(session: _core.Session, outputs: set[_core.Output], process: int) -> None:
-    """Finishes the files of an open session. A child of fork does not touch its parent's files."""
+    """Finishes the files of an open session. A child of `fork` does not change its parent's files."""
     if os.getpid() != process:
         return
     for output in outputs:
@@ -106,19 +107,20 @@ def _leave(session: _core.Session, outputs: set[_core.Output], process: int) -> 
 
 
 class Writer:
-    """Writes the steps of one file. Collective, as are `step` and `close`.
+    """Writes the steps of one file. Collective, like `step` and `close`.
 
         with thalweg.Writer("run.bp", "heat.xml", comm=MPI.COMM_WORLD) as w:
             for ...:
                 with w.step() as step:
                     step["T"] = T
 
-    - `schema`: an XML file, XML text, a `Schema` or a `Session`; without one, what is written describes itself.
-    - `mode`: `w` a new file, `a` further steps of a file that may be there, `u` more of its last step.
-    - `after`: with `a`, a step of the file: later ones are dropped, as a restart from a checkpoint needs it.
+    - `schema`: an XML file, XML text, a `Schema` or a `Session`; without one, variables are defined by their first
+      write.
+    - `mode`: `w` a new file, `a` further steps of a file, created if missing, `u` more data for its last step.
+    - `after`: with `a`, a step of the file; later steps are dropped, for a restart from a checkpoint.
     - `comm`: a communicator of mpi4py, or `None` for this process alone.
-    - `group`: the group to write, where the schema has several.
-    - `method`, `parameters`: without a schema, how bytes travel (docs/guide/methods.md).
+    - `group`: the group to write, if the schema has several.
+    - `method`, `parameters`: the method, without a schema (docs/guide/methods.md).
     - `buffer_limit`: bytes of output that this process may hold.
     """
 
@@ -170,18 +172,18 @@ class Writer:
 
     @property
     def rank(self) -> int:
-        """This process."""
+        """Rank of this process."""
         return self._owner._ranks.rank
 
     @property
     def size(self) -> int:
-        """How many processes write together."""
+        """Number of ranks."""
         return self._owner._ranks.size
 
     def step(self, size: int | None = None) -> StepWriter:
-        """Collective: opens the next step; use it in a `with`.
+        """Collective: opens the next step, for use in a `with` statement.
 
-        - `size`: bytes this rank will write, if known: memory and place are then found at once.
+        - `size`: bytes that this rank will write, if known: the buffer is then allocated in one piece.
         """
         if self._closed:
             raise InvalidArgument(f"{self.path} is closed", file=self.path)
@@ -196,13 +198,13 @@ class Writer:
         return self._step
 
     def attribute(self, name: str, value: Any, of: str | None = None) -> None:
-        """Adds an attribute, or changes it, from the next closed step on: of the file, or `of` a variable."""
+        """Adds or changes an attribute of the file, or `of` a variable, from the next closed step on."""
         full = f"{of}/{name}" if of else name
         define_attribute(self._session, self.group, full, value)
         self._waiting.append(full)
 
     def close(self) -> None:
-        """Collective: closes the file for good; followers then see the end of the stream."""
+        """Collective: closes the file for good; followers then reach the end of the stream."""
         if self._closed:
             return
         if self._step is not None and not self._step.closed:
@@ -233,13 +235,13 @@ class Writer:
 
 
 class StepWriter:
-    """One step being written. `with` commits it; when an exception leaves the block, the step fails on all ranks."""
+    """An open step. `with` commits the step; if an exception leaves the block, the step fails on all ranks."""
 
     def __init__(self, writer: Writer, output: _core.Output) -> None:
         self._writer = writer
         self._output = output
         writer._owner._open.add(output)
-        # Whole numbers that the program wrote, and those that followed from arrays.
+        # Integers that the program wrote, and those that follow from arrays.
         self._scalars: dict[str, int] = {}
         self._followed: dict[str, int] = {}
         #: Whether it is committed, or given up.
@@ -260,17 +262,19 @@ class StepWriter:
         dims: Sequence[str] | None = None,
         copy: bool = True,
     ) -> None:
-        """Writes a number, a text, or one block of an array. Not collective. Blocks of different boxes, and all of a local
-        array, stay several blocks; of a number, a text, and the same box of a global array the last value counts.
+        """Writes a number, a text, or one block of an array. Not collective. Blocks of different boxes and all blocks
+        of a local array are kept; a repeated write of a number, a text or the same box of a global array replaces the
+        earlier one.
 
-        - `data`: any layout in memory. A slice of a larger array, as without ghost zones, is taken from where it lies; what
-          is strided otherwise is copied first. Its type is that of the variable.
-        - `shape`, `offset`: of the whole array, and where this block starts in it. With a schema, the scalars that its
-          dimensions are named by are written from them, and from the shape of `data`, unless they were written before.
-        - `dims`: names of the axes for xarray, where there is no schema.
-        - `copy`: `False` promises that the array stays as it is until the step is closed; then nothing is copied.
+        - `data`: any memory layout. A slice of a larger array, for example one with ghost cells, is written without a
+          copy; other strided data are copied first. The type of `data` is that of the variable.
+        - `shape`, `offset`: extents of the whole array, and the first element of this block in it. With a schema,
+          scalars that the dimensions refer to are written from these and from the shape of `data`, unless they were
+          written before.
+        - `dims`: names of the axes for xarray, without a schema.
+        - `copy`: `False` avoids the copy; the array must not change until the step is closed.
 
-        Raises `WrongType`, `InvalidArgument` or `OutOfBounds` where `data` does not fit: nothing is lost then.
+        Raises `WrongType`, `InvalidArgument` or `OutOfBounds` if `data` does not fit: no data are lost then.
         """
         if self.closed:
             raise InvalidArgument("the step is closed", variable=name)
@@ -302,7 +306,8 @@ class StepWriter:
         offset: Sequence[int] | None,
         dims: Sequence[str] | None,
     ) -> tuple[int, str, tuple[Sequence[int], Sequence[int], Sequence[int]] | None]:
-        """Position of the variable, its type, and the place of this block; defines it at its first block."""
+        """Position of the variable, its type, and the place of this block; defines the variable at its first
+        block."""
         w = self._writer
         if isinstance(data, (str, bytes)):
             element, count = "string", _NO_AXES
@@ -320,7 +325,7 @@ class StepWriter:
             if first < 0 or first + n > extent:
                 what = f'"{name}": {n} elements from {first} leave axis {d} of length {extent}'
                 raise OutOfBounds(what, variable=name)
-        # Blocks that differ in their place alone are of one definition.
+        # Blocks that differ only in their place share one definition.
         key = (name, element, len(count), bool(whole))
         if key not in w._made:
             local, bounds, place = (",".join(map(str, e)) for e in (count, whole, start))
@@ -330,7 +335,7 @@ class StepWriter:
         zeros = (0,) * len(count)
         return w._made[key], element, (count, whole or zeros, start or zeros) if count else None
 
-    # With one.
+    # With a schema.
 
     def _fit(
         self,
@@ -339,7 +344,7 @@ class StepWriter:
         shape: Sequence[int] | None,
         offset: Sequence[int] | None,
     ) -> None:
-        """Compares an array with the declared dimensions, and writes scalars that these name."""
+        """Compares an array with the declared dimensions, and writes the scalars that these refer to."""
         name, local = declared.name, declared.local
         if not local:
             if shape is not None or offset is not None or (array.ndim and declared.element != "string"):
@@ -362,7 +367,8 @@ class StepWriter:
         self._follow(name, said)
 
     def _follow(self, name: str, said: list[tuple[str, int, str]]) -> None:
-        """Writes the scalars that dimensions name, but for those that the program wrote; all of them fit, or none is."""
+        """Writes the scalars that dimensions refer to, except those that the program wrote; none if one does not
+        fit."""
         found: dict[str, int] = {}
         for text, n, what in said:
             key = _plain(text)
@@ -379,10 +385,10 @@ class StepWriter:
                 position = self._output.position(self._writer._by_name[key].name)
                 self._output.write(position, _bytes(_values(key, n, self._writer._by_name[key].element)))
 
-    # Its end.
+    # Closing.
 
     def close(self) -> int:
-        """Collective: commits the step; when this returns it is readable. Returns the bytes all ranks wrote."""
+        """Collective: commits the step, which is then readable. Returns the number of bytes that all ranks wrote."""
         self.closed = True
         self._writer._owner._open.discard(self._output)
         written = self._output.close()
@@ -406,11 +412,11 @@ class StepWriter:
             return
         self.closed = True
         self._writer._owner._open.discard(self._output)
-        # The others wait in close: they are told, and keep what they wrote.
+        # The other ranks wait in close: their close fails with this error, and their data are kept.
         try:
             self._output.abandon(f"given up by the program: {kind.__name__}: {error}")
         except Exception:
-            pass  # the exception that is on its way says why
+            pass  # the propagating exception gives the reason
 
     def _drop(self) -> None:
         """Drops the step without communication."""
@@ -428,7 +434,7 @@ def _plain(name: str) -> str:
 
 
 def _values(name: str, data: Any, element: str) -> np.ndarray:
-    """Values of the element type, copied only where they have another byte order."""
+    """Values of the element type, copied only if their byte order differs."""
     if element == "string":
         if not isinstance(data, (str, bytes)):
             raise WrongType(f'"{name}" is a text, not {type(data).__name__}', variable=name)
@@ -441,7 +447,7 @@ def _values(name: str, data: Any, element: str) -> np.ndarray:
         raise WrongType(what, variable=name)
     array = np.asarray(data)
     if not isinstance(data, np.ndarray) and array.dtype != dtype and not hasattr(data, "__array__"):
-        # Lists have no type of their own.
+        # Lists have no element type.
         if array.size == 0 or dtype.kind in {"i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(array.dtype.kind, ""):
             try:
                 with np.errstate(over="ignore"):
@@ -457,7 +463,7 @@ def _values(name: str, data: Any, element: str) -> np.ndarray:
 
 
 def _scalar(name: str, data: Any, dtype: np.dtype, element: str) -> np.ndarray:
-    """A number, where the type can hold it."""
+    """A number, if the type can represent it."""
     if isinstance(data, np.ndarray):
         data = data[()]
     if isinstance(data, np.generic) and data.dtype == dtype:
@@ -477,5 +483,5 @@ def _scalar(name: str, data: Any, dtype: np.dtype, element: str) -> np.ndarray:
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    """The values as bytes, in C order; copied only where they don't lie so."""
+    """The values as bytes in C order; copied only if they are not contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
 """The engine behind `xarray.open_dataset("run.bp", engine="thalweg")`.
 
-Variables are read when their values are asked for; with `chunks={}` dask reads them in pieces that follow the blocks of the
-file. Nothing here needs a lock, and all of it can be sent to other processes, which open the file for themselves.
+Values are read when they are accessed; with `chunks={}` dask reads chunks that match the blocks of the file. No lock
+is needed, and all objects can be pickled: other processes open the file themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .variable import Variable
 
 _OF_VALUES = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
-# Smaller blocks are put together: dask takes about a millisecond for a chunk, whatever its size.
+# Smaller blocks are combined: dask needs about a millisecond per chunk, whatever its size.
 _SMALL = 1 << 20
 
 
@@ -35,12 +35,12 @@ def _open(path: str, mode: str, reads: str = "compared") -> File:
 
 
 class ThalwegArray(BackendArray):
-    """A variable as xarray's lazily indexed arrays want it."""
+    """A variable as a backend array for xarray's lazy indexing."""
 
     def __init__(self, manager: Any, variable: Variable, step: int | None) -> None:
         self._manager = manager
         self._name = variable.name
-        # Position on the step axis, where one step was chosen or there is only one that counts.
+        # Position on the step axis, if one step was chosen or the variable has only one.
         self._step = step
         shape = variable.shape
         self.shape = tuple(int(n or 0) for n in (shape if step is None else shape[1:]))
@@ -106,16 +106,17 @@ class ThalwegBackend(BackendEntrypoint):
     ) -> Dataset:
         """A dataset of all variables, steps along the dimension `step`.
 
-        - `step`: one step of the file, negative from its end: no step dimension then.
+        - `step`: one step of the file, negative from its end; the dataset then has no step dimension.
         - `group`: only variables of this group.
-        - `dims`: names of the axes (without the steps), by variable.
-        - `schema`: the XML that the file was written with: names of its dimensions become those of the axes.
-        - `reads`: as of `thalweg.open`.
-        - the others: as of xarray's own engines. Values, times and coordinates are decoded as the CF conventions say.
+        - `dims`: names of the axes (without the step axis), by variable.
+        - `schema`: the XML with which the file was written; its dimensions' names become those of the axes.
+        - `reads`: as for `thalweg.open`.
+        - other arguments: as for xarray's own engines. Values, times and coordinates are decoded by the CF
+          conventions.
 
-        What was written in one step of several has no step dimension, nor has a coordinate (an array of one axis and of its
-        name) of a file of one step. Local arrays of several blocks have no place in a
-        dataset; a warning names them, unless they are in `drop_variables`.
+        A variable written in only one of several steps has no step dimension, nor has a coordinate (an array of one
+        axis with the axis's name) in a file of one step. Local arrays of several blocks are left out; a warning names
+        them, unless they are in `drop_variables`.
         """
         path = os.path.abspath(os.fspath(filename_or_obj))
         manager = CachingFileManager(_open, path, mode="r", kwargs={"reads": reads}, lock=False)
@@ -147,7 +148,7 @@ class ThalwegBackend(BackendEntrypoint):
             for dim, numbers in names.steps.items():
                 if dim not in variables:
                     variables[dim] = XVariable((dim,), np.array(numbers, np.int64), {"long_name": "step in the file"})
-        # Those of variables that are not opened belong to these all the same.
+        # Attributes of variables that are not opened are still attributes of variables, not of the dataset.
         of_variables = tuple(f"{name.strip('/')}/" for name in file)
         own = {n.strip("/"): v for n, v in file.attrs.items() if not n.strip("/").startswith(of_variables)}
         if chosen is not None:
@@ -167,7 +168,7 @@ class ThalwegBackend(BackendEntrypoint):
 
 
 class _Store(AbstractDataStore):
-    """Variables and attributes as the file has them, for xarray's own decoding."""
+    """The file's variables and attributes, undecoded, for xarray's own decoding."""
 
     __slots__ = ("_attrs", "_manager", "_variables")
 
@@ -185,7 +186,8 @@ class _Store(AbstractDataStore):
 
 
 class _Names:
-    """Names of dimensions: as given, as the file says, as the schema says, or made up so that equal extents meet."""
+    """Names of dimensions: as given, from the file, from the schema, or generated so that equal extents get equal
+    names."""
 
     def __init__(self, given: Mapping[str, Sequence[str]], schema: Mapping[str, Sequence[str]]) -> None:
         self._given = {name.strip("/"): tuple(dims) for name, dims in given.items()}
@@ -206,7 +208,7 @@ class _Names:
         return self._free(self._wanted(variable, shape), shape)
 
     def is_coordinate(self, variable: Variable, shape: tuple[int, ...]) -> bool:
-        """Whether it has one axis, and that its name."""
+        """Whether the variable has one axis with the variable's name."""
         return self._wanted(variable, shape) == (variable.name.strip("/"),)
 
     def _wanted(self, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -217,7 +219,7 @@ class _Names:
         return tuple(f"dim_{d}" for d in range(len(shape)))
 
     def _free(self, wanted: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
-        """A name stands for one length; where it is taken by another one, the length is added to it."""
+        """A name has one length; if the name is in use with another length, the length is appended to the name."""
         made: list[str] = []
         for dim, length in zip(wanted, shape):
             free = dim
@@ -229,7 +231,7 @@ class _Names:
 
 
 def _names_of_schema(schema: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Names in the dimensions of an XML document: of the global array, else of the block."""
+    """Names in the dimensions of an XML document: those of the global array, else of the block."""
     text = os.fspath(schema)
     name = "the schema"
     if not text.lstrip().startswith("<"):
@@ -245,7 +247,7 @@ def _names_of_schema(schema: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def _has_a_place(variable: Variable, chosen: int | None) -> bool:
-    """Whether it is one array over its steps, or at the chosen one."""
+    """Whether the variable is one array over its steps, or at the chosen step."""
     if variable.kind == "local array":
         positions = range(len(variable.steps)) if chosen is None else [variable.steps.index(chosen)]
         if variable.block_count != len(variable.steps) and any(len(variable.blocks(p)) != 1 for p in positions):
@@ -260,14 +262,14 @@ def _variable(manager: Any, file: File, variable: Variable, chosen: int | None, 
     elif len(variable.steps) == 1 and (len(file.steps) > 1 or names.is_coordinate(variable, variable.shape_at(0))):
         position = 0
     shape = variable.shape_at(0 if position is None else position)
-    # The names of steps first, so that no axis takes them.
+    # The step dimensions are named first, so that no axis gets their names.
     steps = () if position is not None else (names.step(variable.steps),)
     dims = (*steps, *names.of(variable, shape))
     attrs = {k: v for k, v in variable.attrs.items() if k != "_ARRAY_DIMENSIONS"}
-    # The type of decoded values follows from the types of these.
+    # The type of decoded values depends on the types of these attributes.
     attrs.update({k: file.attrs._typed(variable.name, k) for k in _OF_VALUES if k in attrs})
     if variable.is_text or variable.kind == "scalar":
-        # Small, and in the index: read at once.
+        # Small, and in the index: read immediately.
         values = variable[...] if position is None else variable[position]
         data = np.asarray(values, object if variable.is_text else None)
         return XVariable(dims, data, attrs)
@@ -284,7 +286,8 @@ def _variable(manager: Any, file: File, variable: Variable, chosen: int | None, 
 
 
 def _joined(chunks: tuple[tuple[int, ...], ...], item: int) -> list[tuple[int, ...]]:
-    """Neighbouring blocks as one chunk where they are small: along the slowest axes last, as these lie apart."""
+    """Combines small adjacent blocks into one chunk; along the slowest axes last, because these are not
+    contiguous."""
     joined = [list(c) for c in chunks]
     size = item
     for c in joined:

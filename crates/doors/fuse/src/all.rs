@@ -1,5 +1,5 @@
-//! Several mounts below one mount point: `/scratch/run7` of the table is `scratch/run7` there. Folders above prefixes are shown,
-//! with nothing in them but what leads to mounts; plain paths are not.
+//! Several mounts below one mount point: `/scratch/run7` of the table is `scratch/run7` there. Folders above prefixes are
+//! visible and contain only the entries that lead to mounts; paths outside all mounts are not visible.
 
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -12,21 +12,21 @@ use thalweg_layout::{
 };
 use thalweg_types::{ErrorKind, Result};
 
-/// Mounts as one tree. See the module's page.
+/// Several mounts as one tree. See the module's page.
 pub struct All {
     mounts: Arc<Mounts>,
 }
 
-/// What a path is.
+/// Classification of a path.
 enum Where {
-    /// A path for the mounts.
+    /// A path inside a mount.
     Mount(String),
-    /// A folder above prefixes, and what it shows.
+    /// A folder above prefixes, and its entries.
     Above(BTreeSet<String>),
 }
 
 impl All {
-    /// Of these mounts.
+    /// The tree of these mounts.
     pub fn new(mounts: Arc<Mounts>) -> All {
         All { mounts }
     }
@@ -48,13 +48,13 @@ impl All {
         }
     }
 
-    /// A path inside a mount; nothing above mounts can be changed.
+    /// The path for a change: `EROFS` for folders above mounts.
     fn inside(&self, path: &str, what: &str) -> Result<String> {
         match self.place(path) {
             Ok(Where::Mount(full)) => Ok(full),
             Ok(Where::Above(_)) => Err(errno::failure(Errno::ROFS, what, path)),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                // A name that could be made, in a folder that takes none.
+                // A name that would be created in a read-only folder above mounts.
                 let above = thalweg_store::name::folder_of(path);
                 match self.place(above)? {
                     Where::Above(_) => Err(errno::failure(Errno::ROFS, what, path)),
@@ -65,7 +65,7 @@ impl All {
         }
     }
 
-    /// A path to look at: what is not there is not there.
+    /// The path for a read: `EISDIR` for folders above mounts.
     fn seen(&self, path: &str, what: &str) -> Result<String> {
         match self.place(path)? {
             Where::Mount(full) => Ok(full),

@@ -160,7 +160,7 @@ mod tests {
         held.touched(5, at(2999));
         let (about, _) = held.get(5, began).unwrap();
         assert_eq!((about.mtime, about.ctime, about.atime, about.mode), (at(3000), at(3000), at(1000), 0o2770));
-        // Asked again: the store's clock is a tick behind, which nobody shall see as a time that went back.
+        // A further request: the store's clock is one tick behind, but the reported time must not decrease.
         let asked = held.ask(began + SECOND);
         assert_eq!(held.answer(5, asked, folder(0o2770, at(2996))).mtime, at(3000));
         let asked = held.ask(began + SECOND);

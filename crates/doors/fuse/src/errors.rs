@@ -1,7 +1,7 @@
-//! Errors of the process that serves a mount: counted, the last one kept, all written to a log file where there is one.
+//! Errors of a mount's server: counted, the last one kept, all written to a log file if there is one.
 //!
-//! A program gets a number from the kernel; here is what the number cannot say. Failures that are answers (a name that is not
-//! there, one that is taken, a missing right) are not among them.
+//! A program gets only an error number from the kernel; the log has the full message. Expected failures (a name that does
+//! not exist, one that is taken, a missing right) are not recorded.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -13,17 +13,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
-/// Bytes of the longest log; errors behind it are counted and not written.
+/// Largest size of the log in bytes; later errors are only counted.
 const LONGEST: u64 = 4 << 20;
 
-/// What is known of the errors since the process started.
+/// The errors since the process started.
 #[derive(Debug, Clone, Default)]
 pub struct Errors {
-    /// How many there were.
+    /// Number of errors.
     pub count: u64,
-    /// The last, and its time in seconds since 1970.
+    /// The last error, and its time in seconds since 1970.
     pub last: Option<(u64, String)>,
-    /// Where they are written.
+    /// The log file.
     pub log: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Errors {
 }
 
 impl Errors {
-    /// Of what a mount tells: see [`fmt::Display`].
+    /// Parses the text that a mount reports: see [`fmt::Display`].
     pub fn told(text: &str) -> Option<Errors> {
         let mut lines = text.splitn(4, '\n');
         let mut next = || lines.next();
@@ -59,10 +59,10 @@ fn kept() -> MutexGuard<'static, Option<ErrorLog>> {
     KEPT.lock()
 }
 
-/// Writes errors from now on to this file, which its user alone may read.
+/// Writes further errors to this file, which only its user may read.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn log_to(path: &Path) -> io::Result<()> {
     let file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(no_follow()).open(path)?;
@@ -77,12 +77,12 @@ fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits() as i32
 }
 
-/// What is known now.
+/// The errors so far.
 pub fn so_far() -> Errors {
     kept().as_ref().map(|kept| kept.errors.clone()).unwrap_or_default()
 }
 
-/// Counts and writes an error that a program gets as a number that says too little.
+/// Counts and writes an error of which a program gets only a number.
 pub fn note(error: &Error) {
     let known = matches!(
         error.kind(),
@@ -98,9 +98,9 @@ pub fn note(error: &Error) {
     }
 }
 
-/// Counts and writes a sentence.
+/// Counts and writes a message.
 pub fn write(what: &str) {
-    // Names of files come from programs: a line of the log is one line.
+    // File names come from programs and may contain line breaks: each error stays one line of the log.
     let what: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut kept = kept();

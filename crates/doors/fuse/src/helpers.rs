@@ -1,25 +1,25 @@
-//! Threads that help one that answers the kernel with work of many equal parts.
+//! Helper threads for requests that consist of many equal parts.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | who works | whoever has the work does it itself; helpers take parts of it as soon as they run |
-//! | who waits | nobody for a helper that has not begun: what is left is done by then |
-//! | how many | started when they are asked for first, and kept: a thread costs more than the work that it helps with |
-//! | a helper that fails | its parts are done by whoever has the work |
-//! | the end | they leave when the last that may ask them is gone |
+//! | who works | the requesting thread processes the parts itself; helpers take parts as soon as they run |
+//! | who waits | the requesting thread waits only for parts that a helper has begun |
+//! | how many | threads are started at the first request for them and kept, because starting a thread costs more than the work |
+//! | a helper that panics | the requesting thread processes its parts |
+//! | the end | the threads end when [`Helpers`] is dropped |
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_types::mutex::{Condvar, Mutex};
 
-/// What helpers take part in.
+/// Work that helpers can share.
 trait Work: Send + Sync {
     fn take_part(&self);
 }
 
 #[derive(Default)]
 struct State {
-    /// Work that helpers were called for, once for each.
+    /// Queued work, one entry per requested helper.
     calls: VecDeque<Arc<dyn Work>>,
     threads: usize,
     ended: bool,
@@ -49,11 +49,11 @@ impl Room {
     }
 }
 
-/// Threads that help. See the module's page.
+/// Helper threads. See the module's page.
 #[derive(Default)]
 pub struct Helpers(Arc<Room>);
 
-/// Parts `0..count`, in shares of some each.
+/// Parts `0..count`, taken in shares of `share` parts.
 struct Parts<F, T> {
     each: F,
     count: usize,
@@ -63,14 +63,14 @@ struct Parts<F, T> {
 }
 
 struct Taken<T> {
-    /// First part that nobody has taken.
+    /// First part that no thread has taken.
     next: usize,
-    /// Shares that are being worked on.
+    /// Number of shares in progress.
     under_way: usize,
     done: Vec<Option<T>>,
 }
 
-/// A share that is being worked on, however that ends.
+/// A share in progress; its drop counts it as ended, also after a panic.
 struct Share<'p, F, T>(&'p Parts<F, T>);
 
 impl<F, T> Drop for Share<'_, F, T> {
@@ -108,9 +108,9 @@ impl<F: Fn(usize) -> T + Send + Sync, T: Send> Work for Parts<F, T> {
 }
 
 impl Helpers {
-    /// What `each` returns for `0..count`, in this order.
+    /// Calls `each` for `0..count` and returns the results in this order.
     ///
-    /// - `helpers`: threads that are called to help.
+    /// - `helpers`: number of helper threads.
     pub fn share<T: Send + 'static>(
         &self,
         helpers: usize,
@@ -123,7 +123,7 @@ impl Helpers {
         let parts = Arc::new(Parts {
             each,
             count,
-            // Small: each part may take a time of its own.
+            // Small shares, because the parts may take different times.
             share: (count / (4 * (helpers + 1))).clamp(1, 16),
             state: Mutex::new(Taken { next: 0, under_way: 0, done: (0..count).map(|_| None).collect() }),
             done: Condvar::new(),
@@ -140,7 +140,7 @@ impl Helpers {
         while state.threads < helpers {
             let room = self.0.clone();
             let started = std::thread::Builder::new().name("fuse-helper".into()).spawn(move || {
-                // Whatever fails in one share, others are helped with.
+                // After a panic in one share, the thread continues with others.
                 while std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| room.help())).is_err() {}
             });
             if started.is_err() {
@@ -149,7 +149,8 @@ impl Helpers {
             state.threads += 1;
         }
         let helpers = helpers.min(state.threads);
-        // Of work that is done by now its callers have given up all helpers that have not begun.
+        // Bounds the queue: entries of finished work may remain in it, and work without helpers is still completed by its
+        // own thread.
         state.calls.truncate(64);
         for _ in 0..helpers {
             state.calls.push_back(work.clone());

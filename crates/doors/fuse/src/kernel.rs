@@ -1,4 +1,4 @@
-//! The kernel's calls, handed to the door; replies in the kernel's terms.
+//! Passes the kernel's requests to the door and encodes the replies.
 
 use crate::door::{Asker, Door, LockRequest, now};
 use crate::readers::Readers;
@@ -18,20 +18,20 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use thalweg_layout::{Change, SetXattr};
 
-/// Bytes of the longest write, and of the longest read.
+/// Largest write and largest read, in bytes.
 const LONGEST: u32 = 1 << 20;
-/// Filesystems below the one that files are passed through to, and the mount itself.
+/// Largest depth of stacked filesystems for passthrough, this mount included.
 const DEPTH: u32 = 2;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
 
-/// What answers the kernel.
+/// Answers the kernel's requests.
 pub struct Kernel(pub Arc<Door>, pub Arc<Readers>);
 
 thread_local! {
-    /// Where reads go on their way to the kernel.
+    /// Buffer for the bytes of a read.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -46,7 +46,7 @@ fn time(time: TimeOrNow) -> SystemTime {
     }
 }
 
-/// The size of a value, or the value, as the kernel asks.
+/// Replies with the value, or with its size if the kernel requests only that.
 fn value(reply: ReplyXattr, size: u32, value: Result<Vec<u8>, Errno>) {
     match value {
         Err(e) => reply.error(e),
@@ -76,17 +76,18 @@ impl Filesystem for Kernel {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         use InitFlags as F;
         for flag in [
-            // Always: what a name is, which a plain list tells too, costs every layout as much as its attributes.
+            // Always: on every layout the type of an entry, which a plain listing also needs, costs as much as its
+            // attributes.
             F::FUSE_DO_READDIRPLUS,
             F::FUSE_PARALLEL_DIROPS,
             F::FUSE_ASYNC_DIO,
-            // Special bits go by the door: else the kernel asks for an attribute before each write.
+            // The door clears setuid and setgid bits: else the kernel requests an attribute before each write.
             F::FUSE_HANDLE_KILLPRIV_V2,
         ] {
-            // What a kernel does not know it does without.
+            // Capabilities that this kernel lacks are left out.
             let _ = config.add_capabilities(flag);
         }
-        // Since then kernels drop their pages of what is written past them.
+        // Kernels with this capability invalidate cached pages of direct writes.
         let drops = config.add_capabilities(F::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         self.0.drops_what_is_written.store(drops, Ordering::Relaxed);
         if self.0.settings.locks {
@@ -119,7 +120,7 @@ impl Filesystem for Kernel {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, times: u64) {
-        // Many may come as one request, and each is done at once: no turn.
+        // One message may contain many of these requests, each of which is short: no turn.
         self.0.forget(ino.0, times);
     }
 
@@ -305,7 +306,7 @@ impl Filesystem for Kernel {
         let _turn = self.1.begin();
         let privilege_goes = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         match self.0.write(fh.0, offset, bytes, flags.0, privilege_goes) {
-            // The kernel sends no more than `LONGEST`.
+            // The kernel sends at most `LONGEST` bytes.
             Ok(()) => reply.written(bytes.len() as u32),
             Err(e) => reply.error(e),
         }
@@ -357,7 +358,8 @@ impl Filesystem for Kernel {
         if asked.gives_up() {
             return done(reply, self.0.lock(&asked));
         }
-        // Whoever waits keeps no thread from other calls; nor does the kernel, which is told to read anew and may ask for pages.
+        // In a thread of its own: a waiting lock blocks no other request, among them the kernel's requests for pages that
+        // the lock invalidates.
         let door = self.0.clone();
         let thread = std::thread::Builder::new().name("lock".into());
         let reply = Arc::new(thalweg_types::mutex::Mutex::new(Some(reply)));
@@ -437,7 +439,7 @@ impl Filesystem for Kernel {
         let timeout = self.0.timeout();
         let dots = [(".", ino.0), ("..", self.0.folder_of(ino.0))];
         for (at, (name, number)) in dots.into_iter().enumerate().skip(offset as usize) {
-            // Not looked up: the kernel counts these names for nothing.
+            // Without a lookup: the kernel does not count lookups of these names.
             let (about, holds) = match self.0.attributes(number) {
                 Ok(known) => known,
                 Err(e) => return reply.error(e),

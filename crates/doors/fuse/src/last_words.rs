@@ -45,7 +45,7 @@ impl Serving {
     /// Registers the process with this log as the server of the mount at `point`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn begin(log: &Path, point: &Path) -> io::Result<Serving> {
         let path = log.with_extension(AT);
         // Left behind by a killed process with the same PID, or by a killed server of this mount.

@@ -1,39 +1,39 @@
-//! The FUSE door: the files of a layout for every program of the machine, below a mount point.
+//! The FUSE door: presents the files of a layout to all programs of the machine, below a mount point.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | threads  | several, each with a descriptor of its own; as many take requests as there is work for: see `readers`. A slow file keeps no other waiting until all are busy |
+//! | threads  | several, each with its own descriptor; the number of threads that take requests follows the load: see `readers`. A slow file delays other files only when all threads are busy |
 //! | sizes    | reads and writes of up to 1 MiB each |
-//! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
-//! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
-//! | a file made or removed | asks a store that is far for no more than the layout does: see `attribute_cache` |
-//! | who only writes | goes past the kernel's pages, but for files of this machine |
-//! | `close`  | of layouts that publish at closing: returns when others see the file, with the failure if there was one |
-//! | removed and open | goes on, with its last attributes |
+//! | access   | the kernel checks modes and owners; mounts by root are open to all users, others only to their user |
+//! | the kernel's cache | see [`Cache`]; names and attributes for a second |
+//! | a file made or removed | needs no further requests to distant stores than the layout's own: see `attribute_cache` |
+//! | write-only handles | bypass the kernel's page cache, except for files of this machine |
+//! | `close`  | on layouts that publish at close: returns when the bytes are visible to others; reports failures |
+//! | removed open files | stay usable, with their last attributes |
 //! | numbers  | see [`nodes`] |
-//! | the process is killed | programs get `ENOTCONN`, until the mount point is unmounted or mounted again; what was not closed or synced is as after any crash |
-//! | names that are no UTF-8 | cannot be made (`EILSEQ`), and are not shown |
+//! | the process is killed | programs get `ENOTCONN` until the mount point is unmounted or mounted again; unsynced bytes of open files are as after any crash |
+//! | names that are not UTF-8 | cannot be created (`EILSEQ`) and are not listed |
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`nodes`] | numbers and names |
-//! | [`settings`] | what the kernel keeps |
+//! | [`settings`] | caching by the kernel |
 //! | `open` | handles |
-//! | `readers` | which threads wait for requests, and which rest |
-//! | `attribute_cache` | attributes of folders that the kernel asks for again and again |
-//! | `door` | what each call does |
+//! | `readers` | the number of threads that wait for requests |
+//! | `attribute_cache` | folder attributes, which the kernel requests often |
+//! | `door` | implementation of the calls |
 //! | `door::files` | open files |
 //! | `door::list` | lists of folders, with attributes |
-//! | `helpers` | threads that help with the looks of a list |
-//! | `door::make` | what is made, with its owner and mode |
-//! | `door::locks` | locks, taken where other doors meet them |
-//! | [`errors`] | what is said of failures beside the number that a program gets |
+//! | `helpers` | threads that help with the lookups of a list |
+//! | `door::make` | creation of names, with owner and mode |
+//! | `door::locks` | locks, shared with other doors |
+//! | [`errors`] | messages of failures of which a program gets only a number |
 //! | `kernel` | the kernel's calls and replies |
 //! | [`mounted`] | mounting, unmounting, dead mounts |
-//! | [`last_words`] | how the process that served a mount ended, for who unmounts |
+//! | [`last_words`] | the server's exit status, for the process that unmounts |
 //! | [`all`] | several mounts below one mount point |
 //!
-//! Differs from PLFS's FUSE door: several threads, failures are told at `close`, removed files go on.
+//! Differs from PLFS's FUSE door: several threads, failures are reported at `close`, removed open files stay usable.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 

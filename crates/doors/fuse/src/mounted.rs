@@ -1,4 +1,4 @@
-//! Mounting, unmounting, and mounts whose process died.
+//! Mounting, unmounting, and cleaning up mounts whose server died.
 
 use crate::door::{Door, ERRORS, PROCESS};
 use crate::errors::Errors;
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 use thalweg_layout::Layout;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How long open files are waited for after the mount point was taken away.
+/// How long unmounting waits for open files after the mount point is detached.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long `unmount` waits for the process that served the mount to close its files.
+/// How long `unmount` waits for the server to close its files.
 const CLOSING: Duration = Duration::from_secs(600);
-/// How long a mount that says nothing is waited for.
+/// Timeout of a request to a mount.
 const SILENCE: Duration = Duration::from_secs(10);
-/// KiB that the kernel reads ahead of a program that reads on and on.
+/// Read-ahead of the kernel for sequential reads, in KiB.
 const AHEAD: &str = "1024";
 
-/// A mount that is served, until it is dropped or unmounted.
+/// A mount, served until it is unmounted or dropped.
 pub struct Mounted {
     point: PathBuf,
     door: Arc<Door>,
@@ -41,15 +41,15 @@ fn failed(what: &str, point: &Path, cause: impl Into<io::Error>) -> Error {
     Error::io(format!("cannot {what}"), cause.into()).in_object(point.display().to_string())
 }
 
-/// Shows a layout at a folder. A mount there whose process died is taken away first.
+/// Mounts a layout at a folder. An existing mount there whose server died is unmounted first.
 ///
 /// # Errors
-/// What the system says; `NotFound` where the folder is not there.
+/// `AlreadyExists` if Thalweg has mounted there already; `NotFound` if the folder does not exist; the system's errors.
 pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Result<Mounted> {
     if is_dead(point) {
         take_away(point, true)?;
     }
-    // Two that mount at once: the second finds the first's.
+    // Serializes concurrent mounts: the second process finds the first one's mount.
     let turn = fs::File::open(point).map_err(|e| failed("mount", point, e))?;
     let _ = rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive);
     if let Some(Ok(process)) = asked(point, PROCESS) {
@@ -77,7 +77,7 @@ pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Resul
     config.clone_fd = true;
     let door = Arc::new(Door::new(layout, settings));
     if door.is_plain() {
-        // Nobody opens a file between its making and its mode.
+        // No other user can open a file between its creation and the change of its mode.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     let readers = Readers::new(TICK, PAUSE).map_err(|e| failed("mount", &point, e))?;
@@ -97,8 +97,8 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The kernel's own limit is 128 KiB; where the system lets us not, it stays. The kernel is asked alone: whoever serves the
-/// mount may have failed, and would never answer.
+/// Raises the kernel's read-ahead, 128 KiB by default; without permission the default stays. `statx` must not send a
+/// request to the server, which may have failed and would never answer.
 fn read_ahead(point: &Path) {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     if let Ok(about) = statx(CWD, point, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) {
@@ -108,20 +108,20 @@ fn read_ahead(point: &Path) {
 }
 
 impl Mounted {
-    /// Whether the kernel reads and writes the files below itself.
+    /// Whether the mount uses passthrough: the kernel reads and writes the underlying files itself.
     pub fn passes_through(&self) -> bool {
         self.door.passthrough.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Whether the kernel has ended it: somebody unmounted.
+    /// Whether the kernel has ended the mount, because it was unmounted.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
-    /// Takes the mount point away and closes all files; returns when what was written is published.
+    /// Unmounts and closes all files; returns when all written bytes are published.
     ///
     /// # Errors
-    /// A file that cannot be closed; what ended the serving before somebody unmounted; what the system says.
+    /// A file that cannot be closed; a failure that ended the server before; the system's errors.
     pub fn unmount(mut self) -> Result<()> {
         self.end()
     }
@@ -133,7 +133,7 @@ impl Mounted {
             take_away(&self.point, true)?;
             self.readers.leave();
             let started = Instant::now();
-            // Where files are open, the kernel keeps asking until they are closed.
+            // While files are open, the kernel sends requests until they are closed.
             while !session.guard.is_finished() && started.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -154,19 +154,19 @@ impl Drop for Mounted {
     }
 }
 
-/// Writes back what the kernel keeps.
+/// Writes back the kernel's cache of the mount.
 fn flush(point: &Path) {
     if let Ok(folder) = fs::File::open(point) {
         let _ = rustix::fs::syncfs(&folder);
     }
 }
 
-/// Whether a mount's process has died. Attributes that the kernel still keeps tell nothing of it.
+/// Whether a mount's server has died. The request is one that the kernel's attribute cache cannot answer.
 pub fn is_dead(point: &Path) -> bool {
     matches!(asked(point, PROCESS), Some(Err(Errno::NOTCONN)))
 }
 
-/// Takes a mount away, as root or by the helper that others need.
+/// Unmounts, directly as root, else with the helper `fusermount3`.
 fn take_away(point: &Path, lazily: bool) -> Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match detach(point, flags) {
@@ -186,18 +186,18 @@ fn take_away(point: &Path, lazily: bool) -> Result<()> {
     }
 }
 
-/// Unmounts what another process serves and waits until that has closed its files.
+/// Unmounts a mount of another process and waits until that process has closed its files.
 ///
-/// - `lazily`: also where files are open there: these are closed.
-/// - `known`: the process, as far as files beside its log tell of it; for a mount that cannot be asked.
+/// - `lazily`: unmounts also if files are open there; the server closes them.
+/// - `known`: the server according to the files beside its log, for a mount that does not answer.
 ///
 /// # Errors
-/// `InvalidArgument` where nothing of ours is mounted; busy, unless `lazily`; a process that does not end; what that could not
-/// publish, and why it ended by itself.
+/// `InvalidArgument` if Thalweg has nothing mounted there; busy, unless `lazily`; `Timeout` if the server does not end; the
+/// bytes that the server could not publish, or the failure that ended it.
 pub fn unmount(point: &Path, lazily: bool, known: Option<&Known>) -> Result<()> {
     let hear = |known: &Known| known.hear(point, CLOSING);
     let dead = || {
-        // The process may take the mount away itself.
+        // The server may unmount by itself.
         let taken = take_away(point, true);
         known.map_or(Ok(()), hear)?;
         if is_dead(point) { taken } else { Ok(()) }
@@ -206,18 +206,18 @@ pub fn unmount(point: &Path, lazily: bool, known: Option<&Known>) -> Result<()> 
         return dead();
     }
     let server = match (server(point), known) {
-        // It is going.
+        // The server is ending.
         (Err(_), _) if is_dead(point) => return dead(),
         (Err(e), Some(known)) if e.kind() == ErrorKind::InvalidArgument => return hear(known),
         (server, _) => server?,
     };
-    // Where its last words are.
+    // The log beside which the server records its exit status.
     let log = asked(point, ERRORS).and_then(rustix::io::Result::ok).and_then(|told| Errors::told(&told)?.log);
     let waits = pidfd_open(server, PidfdFlags::empty());
     flush(point);
     match take_away(point, false) {
         Err(_) if lazily => {
-            // It closes what is open, and takes the mount away itself.
+            // The server closes the open files and unmounts.
             rustix::process::kill_process(server, rustix::process::Signal::TERM)
                 .map_err(|e| failed("unmount: end the process that serves it", point, e))?;
         }
@@ -239,23 +239,23 @@ pub fn unmount(point: &Path, lazily: bool, known: Option<&Known>) -> Result<()> 
     }
 }
 
-/// A mount of this machine, and what its process says.
+/// A mount of this machine and the state of its server.
 #[derive(Debug, Clone)]
 pub struct Served {
-    /// Where it is.
+    /// Mount point.
     pub point: PathBuf,
-    /// What is mounted: `thalweg:/scratch/run7`.
+    /// Mounted source: `thalweg:/scratch/run7`.
     pub what: String,
-    /// The process; `None` where that died or says nothing.
+    /// PID of the server; `None` if the server died or does not answer.
     pub pid: Option<i32>,
-    /// Its errors; `None` where it says nothing.
+    /// The server's errors; `None` if it does not answer.
     pub errors: Option<Errors>,
 }
 
-/// All mounts of Thalweg that this process sees.
+/// All mounts of Thalweg in this process's mount namespace.
 ///
 /// # Errors
-/// What the system says of its table of mounts.
+/// Those of reading the system's table of mounts.
 pub fn all_mounted() -> Result<Vec<Served>> {
     let table = fs::read("/proc/self/mountinfo").map_err(|e| failed("read", Path::new("/proc/self/mountinfo"), e))?;
     let mut all = Vec::new();
@@ -265,7 +265,7 @@ pub fn all_mounted() -> Result<Vec<Served>> {
         let (Some(point), Some(kind), Some(what)) = (words.get(4), words.get(dash + 1), words.get(dash + 2)) else {
             continue;
         };
-        // Mounted by root itself it is `fuse`, by the helper `fuse.thalweg`.
+        // The type is `fuse` for mounts by root, `fuse.thalweg` for mounts by the helper.
         if !kind.starts_with(b"fuse") || !what.starts_with(b"thalweg:") {
             continue;
         }
@@ -278,7 +278,7 @@ pub fn all_mounted() -> Result<Vec<Served>> {
     Ok(all)
 }
 
-/// The system's table has spaces and the like as octal numbers.
+/// Decodes octal escapes of spaces and similar characters in the system's table.
 fn unescaped(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -292,11 +292,11 @@ fn unescaped(word: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a mount says of itself; `None` where it says nothing in time.
+/// The value of an extended attribute of a mount; `None` if the server does not answer in time.
 fn asked(point: &Path, what: &'static str) -> Option<rustix::io::Result<String>> {
     let (tell, told) = std::sync::mpsc::channel();
     let point = point.to_path_buf();
-    // A process that hangs keeps whoever asks for ever.
+    // In a thread of its own: a hanging server blocks the request forever.
     std::thread::spawn(move || {
         let mut out = vec![0; 64 << 10];
         let got = rustix::fs::getxattr(&point, what, &mut out[..]);
@@ -305,7 +305,7 @@ fn asked(point: &Path, what: &'static str) -> Option<rustix::io::Result<String>>
     told.recv_timeout(SILENCE).ok()
 }
 
-/// The process that serves a mount, asked of the mount itself.
+/// The PID of a mount's server, requested from the mount.
 fn server(point: &Path) -> Result<Pid> {
     let no_mount =
         || Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));

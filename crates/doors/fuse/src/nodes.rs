@@ -1,15 +1,15 @@
-//! The table of inodes: which numbers the kernel knows, and which name each of them has now.
+//! The table of inodes: the numbers that the kernel knows, and the current names of each.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | number   | the file's identity where that is free, else the next that is; it stays as long as the kernel knows the file |
-//! | generation | another for each time a number is given out |
-//! | name     | a tree: a folder that is renamed takes all below it along |
-//! | several names | files with links share a number |
+//! | number   | the file's identity if that number is free, else the next free number; unchanged as long as the kernel knows the file |
+//! | generation | a new one each time a number is assigned |
+//! | name     | a tree: renaming a folder renames everything below it |
+//! | several names | hard links of a file share a number |
 //! | removed  | a number without a name stays until the kernel forgets it: the file may be open |
-//! | replaced by others | another identity under a known name is another number |
+//! | replaced by another process | another identity under a known name gets another number |
 //!
-//! Pure: nothing is asked of a layout here.
+//! Pure: makes no calls on a layout.
 
 use std::collections::HashMap;
 use thalweg_layout::Kind;
@@ -27,14 +27,14 @@ struct Node {
     generation: u64,
 }
 
-/// What is found under a name, as a layout tells it.
+/// The file that a layout finds under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// As [`thalweg_layout::Stat::identity`]; 0 where there is none.
+    /// As [`thalweg_layout::Stat::identity`]; 0 if there is none.
     pub identity: u64,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// Names it has.
+    /// Number of hard links.
     pub links: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct Seen {
 pub struct Number {
     /// The number.
     pub ino: u64,
-    /// Which time it is given out.
+    /// The generation.
     pub generation: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// With the root folder alone.
+    /// A table that contains only the root folder.
     pub fn new() -> Nodes {
         let root = Node {
             places: Vec::new(),
@@ -76,12 +76,12 @@ impl Nodes {
         Nodes { nodes: HashMap::from([(ROOT, root)]), by_identity: HashMap::new(), next: ROOT, generations: 0 }
     }
 
-    /// How many numbers are known.
+    /// Number of known inodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether the root alone is known.
+    /// Whether only the root is known.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
@@ -104,28 +104,28 @@ impl Nodes {
         Some(parts.join("/"))
     }
 
-    /// The name below the mount of something in a folder.
+    /// The name below the mount of an entry in a folder.
     pub fn below(&self, folder: u64, name: &str) -> Option<String> {
         let above = self.path(folder)?;
         Some(if above.is_empty() { name.to_string() } else { format!("{above}/{name}") })
     }
 
-    /// The number that a name in a folder is known by.
+    /// The number of a name in a folder, if known.
     pub fn child(&self, folder: u64, name: &str) -> Option<u64> {
         self.nodes.get(&folder)?.children.get(name).copied()
     }
 
-    /// Whether a number is a folder's.
+    /// Whether a number belongs to a folder.
     pub fn is_folder(&self, ino: u64) -> bool {
         self.nodes.get(&ino).is_some_and(|node| node.kind == Kind::Folder)
     }
 
-    /// The folder that something lies in; the root for the root and for what has no name.
+    /// The parent folder of a number; the root for the root and for numbers without a name.
     pub fn folder_of(&self, ino: u64) -> u64 {
         self.nodes.get(&ino).and_then(|node| node.places.first()).map_or(ROOT, |(above, _)| *above)
     }
 
-    /// A name was found: its number, which the kernel now knows once more.
+    /// Records a lookup of a name: returns the number, whose lookup count rises by one.
     pub fn found(&mut self, folder: u64, name: &str, seen: Seen) -> Number {
         if let Some(ino) = self.child(folder, name) {
             let node = self.nodes.get_mut(&ino).expect("children are known");
@@ -164,7 +164,7 @@ impl Nodes {
         Number { ino, generation: self.generations }
     }
 
-    /// Another identity of a file that this table's owner itself exchanged (a move to another store, say).
+    /// Records a new identity of a file that this door itself replaced, for example by a move to another store.
     pub fn is_now(&mut self, ino: u64, identity: u64) {
         let Some(node) = self.nodes.get_mut(&ino) else { return };
         let old = std::mem::replace(&mut node.identity, identity);
@@ -176,7 +176,7 @@ impl Nodes {
         }
     }
 
-    /// The kernel forgets a number so many times.
+    /// Lowers the lookup count of a number.
     pub fn forget(&mut self, ino: u64, times: u64) {
         if let Some(node) = self.nodes.get_mut(&ino) {
             node.lookups = node.lookups.saturating_sub(times);
@@ -184,7 +184,7 @@ impl Nodes {
         }
     }
 
-    /// A name in a folder is gone; the number it had.
+    /// Records that a name was removed; returns its number.
     pub fn removed(&mut self, folder: u64, name: &str) -> Option<u64> {
         let ino = self.nodes.get_mut(&folder)?.children.remove(name)?;
         if let Some(node) = self.nodes.get_mut(&ino) {
@@ -198,7 +198,7 @@ impl Nodes {
         Some(ino)
     }
 
-    /// A file has a further name.
+    /// Records a further name of a file.
     pub fn linked(&mut self, ino: u64, folder: u64, name: &str) {
         self.removed(folder, name);
         if !self.nodes.contains_key(&ino) || !self.nodes.contains_key(&folder) {
@@ -208,14 +208,14 @@ impl Nodes {
         self.nodes.get_mut(&ino).expect("looked").places.push((folder, name.to_string()));
     }
 
-    /// Something was renamed, in place of whatever had the new name.
+    /// Records a rename, which replaces an entry of the new name.
     pub fn renamed(&mut self, folder: u64, name: &str, to_folder: u64, to: &str) {
         if (folder, name) == (to_folder, to) {
             return;
         }
         self.removed(to_folder, to);
         let Some(ino) = self.child(folder, name) else { return };
-        // The new name first: a number without a name might be dropped.
+        // The new name first, because a number without a name may be dropped.
         self.linked(ino, to_folder, to);
         self.removed(folder, name);
     }
@@ -232,7 +232,7 @@ impl Nodes {
         }
     }
 
-    /// Drops a number that neither the kernel nor a name below it needs, and then its folders.
+    /// Drops a number that neither the kernel nor an entry below it refers to, then its parent folders likewise.
     fn drop_unused(&mut self, ino: u64) {
         let mut look = vec![ino];
         while let Some(ino) = look.pop() {
@@ -332,7 +332,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the kernel does, names lead to what they were last given to, and nothing is left when all is forgotten.
+        /// After any sequence of requests, names refer to the file that got them last, and the table is empty after all
+        /// numbers are forgotten.
         #[test]
         fn names_lead_where_a_plain_list_of_them_leads(
             calls in prop::collection::vec((0..5u8, 0..4usize, 0..4usize, 1..6u64), 0..200)

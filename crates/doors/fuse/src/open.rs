@@ -130,7 +130,7 @@ mod tests {
     use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
     use thalweg_store::{Memory, Store};
 
-    /// Lets each write to an object say that it comes, and wait until it may.
+    /// Wraps a layout so that each write signals its arrival and waits for permission.
     struct Gate {
         shut: AtomicBool,
         comes: SyncSender<()>,

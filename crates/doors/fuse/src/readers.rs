@@ -1,58 +1,59 @@
-//! Which of the door's threads wait for the kernel's requests, and which rest.
+//! Controls how many of the door's threads wait for the kernel's requests; the other threads rest.
 //!
-//! The kernel gives a request to the thread that has waited longest. With several of them each request of one program, which waits
-//! for each answer, so wakes another thread on another core: measured, that doubled the processor time of a small file. So as many
-//! threads take requests as there is work for, one as a rule; the others rest.
+//! The kernel gives a request to the thread that has waited longest. If several threads wait, each request of a program
+//! that makes one call after the other wakes another thread on another core: measured, that doubled the processor time of a
+//! small file. So only as many threads take requests as the load needs, usually one.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | at work  | one thread at first; a thread that has answered rests where enough others are at work, one of which waits for the kernel |
-//! | one more | where all threads at work had no pause between requests for a while ([`STREAK`]); where none has taken a request during a [`TICK`], as all are busy |
-//! | one less | where at [`SURPLUS`] answers in a row another thread had nothing to do |
-//! | nobody waits for the kernel | no longer than two ticks, while a thread rests: a call that takes long, or needs another to end, keeps no program waiting longer |
-//! | a thread that never had a request | counts for nothing: it may be the one that hears of the end |
-//! | the mount ends | the first thread that leaves calls all that rest |
+//! | active threads | one at first; a thread that has answered rests if enough other threads are active and one of them waits for the kernel |
+//! | one more | after [`STREAK`] requests without a pause while no active thread waits; after a [`TICK`] in which no thread took a request because all are busy |
+//! | one less | if another thread was idle at [`SURPLUS`] answers in a row |
+//! | no thread waits for the kernel | for at most two ticks while a thread rests: a long call, or one that needs another call to end, delays other programs no longer than that |
+//! | a thread that never had a request | is not counted: it may be the one that receives the end of the mount |
+//! | the mount ends | the first thread that ends wakes all resting threads |
 //!
-//! Knows nothing of requests: [`Readers::begin`] when a thread has one, and the [`Turn`] that it returns is dropped when it is answered.
+//! Independent of the requests' contents: a thread calls [`Readers::begin`] when it has received a request, and drops the
+//! returned [`Turn`] when it has answered.
 
 use std::cell::RefCell;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::{Condvar, Mutex};
 
-/// How long nobody may wait for the kernel before a thread that rests is called.
+/// How long no thread may wait for the kernel before a resting thread is woken.
 pub const TICK: Duration = Duration::from_millis(1);
-/// A thread that finds the next request so soon after an answer has not slept: another program's was there already.
+/// Longest time between an answer and the next request that counts as no pause: the request was already queued.
 pub const PAUSE: Duration = Duration::from_micros(4);
-/// Requests without a pause, one after the other, after which one more thread is at work: what nobody waits for (the end of a handle,
-/// numbers that are forgotten) comes together with other requests, too.
+/// Number of successive requests without a pause after which one more thread becomes active. More than one, because
+/// requests that no program waits for (`release`, `forget`) also follow other requests immediately.
 const STREAK: u32 = 8;
-/// Answers in a row, at each of which another thread had nothing to do, after which one thread less is at work.
+/// Number of successive answers, each with another idle thread, after which one thread less is active.
 const SURPLUS: u32 = 64;
-/// Ticks without a request after which nobody looks any longer.
+/// Number of ticks without a request after which the watching thread sleeps.
 const QUIET: u32 = 10;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Threads that had a request.
+    /// Threads that have received a request.
     seen: usize,
-    /// Of these, those that wait for the kernel, or are on their way there.
+    /// Of these, threads that wait for the kernel or are about to.
     waiting: usize,
     resting: usize,
-    /// Resting threads that were called and have not gone yet; they count as waiting.
+    /// Threads that were woken and still have to run; they count as waiting.
     called: usize,
-    /// So many are to be at work.
+    /// Number of threads that should be active.
     crew: usize,
     begun: u64,
     streak: u32,
     surplus: u32,
-    /// Somebody looks at each tick.
+    /// The watching thread checks at each tick.
     watched: bool,
     ended: bool,
 }
 
 impl State {
-    /// One more at work.
+    /// Wakes a resting thread.
     fn grow(&mut self, bell: &Condvar) {
         if self.resting == 0 {
             return;
@@ -70,18 +71,18 @@ impl State {
 #[derive(Debug)]
 pub struct Readers {
     state: Mutex<State>,
-    /// For those that rest.
+    /// Wakes resting threads.
     bell: Condvar,
-    /// For whoever looks at each tick.
+    /// Wakes the watching thread.
     watch: Condvar,
     tick: Duration,
     pause: Duration,
 }
 
-/// A request that a thread works on. To be dropped when it is answered, by the same thread, which may rest there.
+/// A request in progress. The same thread drops it after the answer; the drop may block, as the thread may rest there.
 pub struct Turn<'r>(&'r Readers);
 
-/// Ends a mount when its thread does.
+/// Wakes all resting threads when its thread ends.
 struct Leaves(Weak<Readers>);
 
 thread_local! {
@@ -90,10 +91,10 @@ thread_local! {
 }
 
 impl Readers {
-    /// - `tick`, `pause`: [`TICK`] and [`PAUSE`], but for tests.
+    /// - `tick`, `pause`: [`TICK`] and [`PAUSE`], except in tests.
     ///
     /// # Errors
-    /// A thread that cannot be started.
+    /// If the watching thread cannot be started.
     pub fn new(tick: Duration, pause: Duration) -> std::io::Result<Arc<Readers>> {
         let state = Mutex::new(State { crew: 1, ..State::default() });
         let readers = Arc::new(Readers { state, bell: Condvar::new(), watch: Condvar::new(), tick, pause });
@@ -106,7 +107,7 @@ impl Readers {
         self.state.lock()
     }
 
-    /// This thread has a request.
+    /// Call when this thread has received a request.
     pub fn begin(self: &Arc<Readers>) -> Turn<'_> {
         let is_new = LEAVES.with_borrow_mut(|leaves| {
             let is_new = leaves.is_none();
@@ -147,7 +148,7 @@ impl Readers {
                 state.resting += 1;
                 state = self.bell.wait_while(state, |state| state.called == 0 && !state.ended);
                 ANSWERED.set(None);
-                // Whoever called has counted it among those that wait.
+                // The waking thread has counted this one as waiting.
                 state.called = state.called.saturating_sub(1);
                 return;
             }
@@ -157,7 +158,7 @@ impl Readers {
         ANSWERED.set(Some(Instant::now()));
     }
 
-    /// Looks at each tick whether somebody waits for the kernel, as long as there are requests.
+    /// Checks at each tick, while there are requests, whether a thread waits for the kernel.
     fn look(&self) {
         let mut state = self.state();
         let (mut begun, mut quiet) = (0, 0);
@@ -177,14 +178,14 @@ impl Readers {
                 state.grow(&self.bell);
             }
             quiet += 1;
-            // Nobody is waited for, or nobody rests: the next request that changes this tells.
+            // A thread waits, or none rests: a request that changes this wakes the watching thread.
             if quiet >= QUIET && (state.waiting > 0 || state.resting == 0) {
                 state.watched = false;
             }
         }
     }
 
-    /// No thread rests any longer.
+    /// Wakes all resting threads, permanently.
     pub fn leave(&self) {
         self.state().ended = true;
         self.bell.notify_all();
@@ -215,7 +216,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// What a request does: tells who has it, then waits for leave to end.
+    /// A test request: sends its thread's number, then waits for permission to end.
     struct Request {
         began: Sender<ThreadId>,
         may_end: Receiver<()>,
@@ -228,7 +229,7 @@ mod tests {
         more: Condvar,
     }
 
-    /// Threads that take requests as the kernel gives them out: who has waited longest has the next.
+    /// Threads that take requests in the kernel's order: the thread that has waited longest gets the next one.
     struct Served {
         kernel: Arc<Kernel>,
         threads: Vec<JoinHandle<()>>,
@@ -270,7 +271,8 @@ mod tests {
             self.readers.state().resting
         }
 
-        /// Sends a request as soon as a thread waits for one; returns what tells who has it, and what lets it end when dropped.
+        /// Sends a request as soon as a thread waits for one; returns the receiver of its thread's number, and a sender
+        /// whose drop ends the request.
         fn send(&self) -> (Receiver<ThreadId>, Sender<()>) {
             let ((began, who), (end, may_end)) = (channel(), channel());
             let none = |waiting: &mut Option<VecDeque<_>>| waiting.as_ref().is_some_and(VecDeque::is_empty);
@@ -282,7 +284,7 @@ mod tests {
             (who, end)
         }
 
-        /// One that ends at once; who had it.
+        /// Sends a request that ends immediately; returns the number of its thread.
         fn one(&self) -> ThreadId {
             let (who, end) = self.send();
             drop(end);

@@ -1,7 +1,7 @@
-//! The border: what a hook does before and after our own code runs in a program that knows nothing of it.
+//! The border: entry into and return from our own code inside an unmodified program.
 //!
-//! Inside, calls of the C library that our own code makes go to the C library: no hook calls itself. A failure becomes
-//! `errno`; one that a number can't tell is said on standard error, each once. Panics end here, as `EIO`.
+//! Inside our own code, calls of the C library bypass the hooks. A failure becomes `errno`; if the number says too little,
+//! the message is printed on standard error, each message once. Panics are caught and become `EIO`.
 #![allow(unsafe_code)] // errno
 
 use libc::{c_int, c_void};
@@ -38,7 +38,7 @@ impl Drop for Inside {
     }
 }
 
-/// A failure, as the number that a program gets.
+/// A failure, as the `errno` that the program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fail(pub c_int);
 
@@ -55,7 +55,7 @@ impl From<Error> for Fail {
 }
 
 impl Fail {
-    /// Of this call; said where the number says too little.
+    /// The failure of this call; printed if the number says too little.
     pub fn of(call: PosixCall, error: Error) -> Fail {
         let number = errno::of_call(call, &error);
         let bare = number == Errno::IO.raw_os_error();
@@ -68,10 +68,10 @@ impl Fail {
     }
 }
 
-/// What our own code gives back to a hook.
+/// Result of our own code for a hook.
 pub type Outcome<T> = Result<T, Fail>;
 
-/// What a C function returns that failed.
+/// The value that a C function returns on failure.
 pub trait Failed {
     const FAILED: Self;
 }
@@ -93,7 +93,7 @@ pub fn enter<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
     enter_or(T::FAILED, body)
 }
 
-/// As [`enter`], for functions with another value for a failure.
+/// As [`enter`], for functions with another failure value.
 pub fn enter_or<T>(failed: T, body: impl FnOnce() -> Outcome<T>) -> T {
     match attempt(body) {
         Ok(value) => value,
@@ -104,7 +104,7 @@ pub fn enter_or<T>(failed: T, body: impl FnOnce() -> Outcome<T>) -> T {
     }
 }
 
-/// Runs our own code for a function that returns the number of its failure.
+/// Runs our own code for a function that returns an error number.
 pub fn enter_number(body: impl FnOnce() -> Outcome<()>) -> c_int {
     attempt(body).map_or_else(|Fail(number)| number, |()| 0)
 }
@@ -128,22 +128,22 @@ fn get_errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Says a sentence on standard error, once for each process.
+/// Prints a message on standard error, each message once per process.
 pub fn tell(what: &str) {
     static TOLD: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
-    // Who is saying something in another thread comes first; nobody waits.
+    // No wait: while another thread prints, this message is dropped.
     let Some(mut told) = TOLD.try_lock() else { return };
     let told = told.get_or_insert_default();
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
     what.hash(&mut hash);
     if told.len() < 100 && told.insert(hash.finish()) {
-        // Standard error may be a file of ours: then it can't be said.
+        // Standard error may be a file of a mount: then the message cannot be printed.
         let _ = rustix::io::write(std::io::stderr(), format!("thalweg: {}\n", what.trim_end()).as_bytes());
     }
 }
 
-/// Memory of the program to be filled; `EFAULT` for none.
+/// The program's memory to write into; `EFAULT` for a null pointer.
 ///
 /// # Safety
 /// As the C function's manual page says of its arguments.
@@ -156,7 +156,7 @@ pub unsafe fn memory_mut<'a>(at: *mut c_void, bytes: usize) -> Outcome<&'a mut [
     }
 }
 
-/// Memory of the program to be read.
+/// The program's memory to read from.
 ///
 /// # Safety
 /// As [`memory_mut`].
@@ -165,7 +165,7 @@ pub unsafe fn memory<'a>(at: *const c_void, bytes: usize) -> Outcome<&'a [u8]> {
     unsafe { memory_mut(at.cast_mut(), bytes) }.map(|bytes| &*bytes)
 }
 
-/// A text of the program.
+/// A C string of the program.
 ///
 /// # Safety
 /// As [`memory_mut`].

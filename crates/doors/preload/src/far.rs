@@ -1,5 +1,5 @@
-//! Layouts of the mounts. What lies on other machines is asked of the daemon of this one: a program that was not made for it
-//! gets neither threads nor a runtime of ours.
+//! Creates the layouts of mounts. Stores on other machines are reached through the daemon of this machine, so that an
+//! unmodified program gets neither threads nor a runtime of ours.
 
 use std::sync::Arc;
 use thalweg_layout::Layout;
@@ -7,7 +7,7 @@ use thalweg_mounts::table::{self as mounts, Entry};
 use thalweg_remote::Remote;
 use thalweg_remote::transport::unix::Socket;
 
-/// Makes the layout of a mount, or says why that can't be now.
+/// Creates the layout of a mount; the error gives the reason why this is not possible.
 pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
     match entry.is_far() {
         false => mounts::make_now(entry),

@@ -1,32 +1,32 @@
-//! The preload door: programs that are not changed open files under mounts.
+//! The preload door: unmodified programs open files under mounts.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | how | `libthalweg-preload.so` stands before the C library (`LD_PRELOAD`, set by `thalweg run`): its functions of the same names decide by path and by descriptor who does the work |
-//! | paths under no mount | go to the C library, after a comparison with the prefixes |
-//! | files that a layout lays down as they are (`direct`, `flat` on POSIX) | are opened as such: the program has the system's own descriptor, and everything works |
-//! | other files | have a [`placeholder`]; all calls on it are ours |
+//! | how | `libthalweg-preload.so` is loaded before the C library (`LD_PRELOAD`, set by `thalweg run`); its functions of the same names handle paths and descriptors of mounts and pass other calls to the C library |
+//! | paths outside all mounts | are passed to the C library after a comparison with the prefixes |
+//! | files that a layout stores unchanged (`direct`, `flat` on POSIX) | are opened directly: the program gets the system's descriptor, and all calls work |
+//! | other files | get a [`placeholder`]; the door handles all calls on it |
 //! | stores on other machines | are reached through the daemon ([`far`]) |
-//! | descriptors that the door needs itself | lie high, where the program's calls pass them over ([`private`]) |
-//! | what runs in the program | what it calls, in its own threads; no thread, no signal, no runtime of ours |
-//! | errors | `errno`; where a number says too little, a line on standard error, once |
+//! | the door's own descriptors | have high numbers, which the program's calls skip ([`private`]) |
+//! | code in the program | runs in the program's threads, within its calls; no thread, signal or runtime of ours |
+//! | errors | `errno`; if the number says too little, a line on standard error, once |
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`hooks`] | the functions, by topic; listed in `crates/doors/calls.txt` |
-//! | [`world`] | mounts, where a path leads, the current folder |
+//! | [`world`] | mounts, path resolution, the current folder |
 //! | [`paths`] | the comparison that every path goes through |
-//! | [`table`] | which descriptors are ours, and what they stand for |
+//! | [`table`] | the placeholders' descriptors and their open files |
 //! | [`numbers`] | sets of descriptors |
-//! | [`open`] | a file or folder that is open |
+//! | [`open`] | an open file or folder |
 //! | [`placeholder`] | the descriptors |
-//! | [`private`] | descriptors of the stores, kept out of the program's way |
+//! | [`private`] | the door's own descriptors |
 //! | [`lock`] | locks between processes of one machine |
 //! | [`stdio`] | streams of the C library |
-//! | [`process`] | `fork`, `exec`, the end |
-//! | [`border`] | from the program into our code and back |
+//! | [`process`] | `fork`, `exec`, exit |
+//! | [`border`] | entry into our code and return to the program |
 //! | [`real`] | the functions behind the hooks |
-// Nobody calls this library by names of Rust: its pages are for those who change it.
+// The library has no Rust callers: its documentation is for its developers.
 #![allow(rustdoc::private_intra_doc_links)]
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
@@ -45,7 +45,7 @@ mod stdio;
 mod table;
 mod world;
 
-/// How a process ends whose mount table is wrong.
+/// Exit status of a process whose mount table is invalid.
 pub const REFUSED: i32 = 125;
 
 /// Run by the loader, before the program.
@@ -54,7 +54,7 @@ pub const REFUSED: i32 = 125;
 #[allow(unsafe_code)] // the loader's list of functions
 static BEGIN: extern "C" fn() = {
     extern "C" fn begin() {
-        // A program that is killed by a panic here would not know why.
+        // A panic here would kill the program without a message.
         let begun = std::panic::catch_unwind(|| {
             world::begin();
             if world::current_world().is_some() {

@@ -1,17 +1,17 @@
 //! Locks of files that have a placeholder.
 //!
-//! A lock is taken on the file that stands for the logical one ([`LockFile`]), through a *companion*: one open file description
-//! beside each placeholder's, closed with it. So the system itself keeps a program's locks as it keeps those of any file:
-//! `flock` and ranges of a description as long as a descriptor of it is left in any process, ranges of a process until that
-//! closes the file or ends.
+//! A lock is taken on the lock object of the logical file ([`LockFile`]), through a *companion*: one open file description
+//! per placeholder, closed with it. So the system's own lock semantics apply: `flock` and locks of an open file description
+//! last until its last descriptor in any process is closed, a process's range locks until the process closes the file or
+//! ends.
 //!
 //! | moment | what happens |
 //! |--------|--------------|
 //! | the first lock | the companion is opened, unless another process may share the placeholder already |
-//! | before `fork`, `vfork`, `exec`, `posix_spawn` | it is opened, so that all who share the placeholder share it. Its offset is the placeholder's inode: so the next program knows whose it is |
-//! | a lock was taken | the file is looked at anew: what others closed or synced before is read |
-//! | before a lock is given up | what was written is published |
-//! | any descriptor of the file is closed | ranges of the process are given up, as the system does it |
+//! | before `fork`, `vfork`, `exec`, `posix_spawn` | the companion is opened, so that all processes that share the placeholder share the companion. Its offset is the placeholder's inode, by which the next program finds the placeholder |
+//! | after a lock was taken | the view of the file is refreshed: bytes that others closed or synced become visible |
+//! | before a lock is released | written bytes are published |
+//! | any descriptor of the file is closed | the process's range locks are released, as on any file |
 
 use crate::border::{Fail, Outcome};
 use crate::open::{Open, borrow};
@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
 
-/// Whether this process ever locked a range for itself.
+/// Whether this process has ever taken a range lock of its own.
 static RANGES: AtomicBool = AtomicBool::new(false);
 
-/// What the locks of a placeholder's description are taken on.
+/// The open file description on which a placeholder's locks are taken.
 pub struct Companion {
     file: LockFile,
-    /// This process has locked ranges through it.
+    /// Whether this process has locked ranges through the companion.
     ranges: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Companion {
         self.file.descriptor().as_raw_fd()
     }
 
-    /// The same in a child of `fork`.
+    /// The companion in a child of `fork`.
     #[allow(unsafe_code)]
     pub fn in_child(&self) -> Companion {
         // SAFETY: the child's own descriptor of this number; the parent's value is never dropped in the child.
@@ -48,7 +48,7 @@ impl Companion {
         Companion { file: self.file.in_child(file), ranges: AtomicBool::new(false) }
     }
 
-    /// Of a descriptor that this program was started with, and the inode of the placeholder that it belongs to.
+    /// The companion behind a descriptor inherited at `exec`, and the inode of its placeholder.
     #[allow(unsafe_code)]
     pub fn inherited(fd: RawFd) -> Option<(u64, Companion)> {
         // SAFETY: nobody else in this program knows the descriptor.
@@ -56,13 +56,13 @@ impl Companion {
         let of = rustix::fs::seek(file.descriptor(), SeekFrom::Current(0)).ok()?;
         crate::private::mark(fd);
         let _ = rustix::io::fcntl_setfd(file.descriptor(), rustix::io::FdFlags::CLOEXEC);
-        // A program that is started anew may have locked ranges before, as another program.
+        // The process may have locked ranges before `exec`.
         RANGES.store(true, Ordering::Relaxed);
         Some((of, Companion { file, ranges: AtomicBool::new(true) }))
     }
 }
 
-/// The companion; opened where there is none.
+/// The companion; opened if there is none.
 fn companion(open: &Open, fd: RawFd) -> Outcome<Arc<Companion>> {
     if let Some(known) = &*open.lock.lock() {
         return Ok(known.clone());
@@ -82,14 +82,14 @@ fn companion(open: &Open, fd: RawFd) -> Outcome<Arc<Companion>> {
     Ok(kept.insert(Arc::new(Companion { file, ranges: AtomicBool::new(false) })).clone())
 }
 
-/// What tells a placeholder's description from all others.
+/// The inode of a placeholder, which identifies its open file description.
 pub fn placeholder(fd: RawFd) -> Result<u64, Errno> {
     Ok(rustix::fs::fstat(borrow(fd))?.st_ino)
 }
 
-/// Before other processes share what this one has open: companions for all, where the layout has locks.
+/// Call before other processes share this process's open files: opens the companion, if the layout has locks.
 pub fn share(world: &World, open: &Open, fd: RawFd) {
-    // Without a word: whoever locks is told why that cannot be.
+    // A failure is not reported here: a later lock call reports it.
     if !open.is_gone()
         && open.companion().is_none()
         && open.place().layout(world).is_ok_and(|layout| layout.lock_folder(&open.place().name).is_some())
@@ -111,9 +111,9 @@ fn kind(taken: c_int) -> Outcome<Kind> {
     }
 }
 
-/// Gives up what others may see, or sees what others gave up, around a lock.
+/// Runs a lock call: publishes written bytes before a lock is released, refreshes the view after a lock was taken.
 fn around(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
-    // Also a lock that is made weaker, or exchanged.
+    // Also for a lock that is downgraded or converted.
     open.publish()?;
     lock().map_err(failed)?;
     if kind != Kind::None {
@@ -122,7 +122,7 @@ fn around(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -
     Ok(())
 }
 
-/// `fcntl` with a range.
+/// `fcntl` range locks.
 pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) -> Outcome<c_int> {
     let (owner, locks, wait) = match command {
         libc::F_GETLK => (Owner::Process, false, false),
@@ -148,7 +148,7 @@ pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) ->
         return Err(Errno::BADF.into());
     }
     let from = range.l_start.checked_add(start).ok_or(Errno::OVERFLOW)?;
-    // A negative length is that of the bytes before.
+    // A negative length means the bytes before the start.
     let (from, length) = match range.l_len {
         length if length < 0 => {
             (from.checked_add(length).ok_or(Errno::INVAL)?, length.checked_neg().ok_or(Errno::INVAL)?)
@@ -191,7 +191,7 @@ pub fn whole(open: &Open, fd: RawFd, how: c_int) -> Outcome<c_int> {
     Ok(0)
 }
 
-/// `lockf`: from the offset.
+/// `lockf`: the range starts at the offset.
 pub fn ahead(open: &Open, fd: RawFd, command: c_int, length: i64) -> Outcome<c_int> {
     let mut wanted =
         libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_CUR as _, l_start: 0, l_len: length, l_pid: 0 };
@@ -211,7 +211,8 @@ pub fn ahead(open: &Open, fd: RawFd, command: c_int, length: i64) -> Outcome<c_i
     range(open, fd, command, &mut wanted)
 }
 
-/// A descriptor of a file is about to be closed: the process's ranges in the file end, through whatever they were locked.
+/// Call before a descriptor of a file is closed: releases the process's range locks on the file, whichever descriptor they
+/// were taken through.
 pub fn before_close(world: &World, open: &Open) {
     if !RANGES.load(Ordering::Relaxed) || open.is_folder() {
         return;
@@ -219,7 +220,7 @@ pub fn before_close(world: &World, open: &Open) {
     for same in world.open_below(&open.place()) {
         let known = same.lock.lock().clone();
         if let Some(companion) = known.filter(|known| known.ranges.swap(false, Ordering::Relaxed)) {
-            // Who waits for the lock may read at once; and finds no handle that is being closed meanwhile.
+            // Bytes are published and the handle closed first: a process that waits for the lock may read immediately.
             if let Err(Fail(number)) = same.settle() {
                 same.failed.store(number, Ordering::Relaxed);
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Numbers<const WORDS: usize>([AtomicU64; WORDS]);
 
 impl<const WORDS: usize> Numbers<WORDS> {
-    /// None.
+    /// An empty set.
     pub const fn new() -> Self {
         Numbers([const { AtomicU64::new(0) }; WORDS])
     }
@@ -17,23 +17,23 @@ impl<const WORDS: usize> Numbers<WORDS> {
         Some((self.0.get(fd as usize / 64)?, 1 << (fd as usize % 64)))
     }
 
-    /// Whether it is one.
+    /// Whether the descriptor is in the set.
     #[inline]
     pub fn has(&self, fd: RawFd) -> bool {
         self.place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Returns whether it is a new one; those that are too high or none at all are left out.
+    /// Adds a descriptor; returns whether it is new. Numbers that are negative or too high are ignored.
     pub fn add(&self, fd: RawFd) -> bool {
         self.place(fd).is_some_and(|(word, bit)| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
-    /// Returns whether it was one.
+    /// Removes a descriptor; returns whether it was in the set.
     pub fn take(&self, fd: RawFd) -> bool {
         self.place(fd).is_some_and(|(word, bit)| word.fetch_and(!bit, Ordering::Relaxed) & bit != 0)
     }
 
-    /// All, the lowest first.
+    /// All descriptors, in ascending order.
     pub fn all(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let bits = word.load(Ordering::Relaxed);

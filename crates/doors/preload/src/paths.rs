@@ -1,6 +1,6 @@
-//! Paths as text: which may lie under a mount, told without allocating for almost all that do not.
+//! Comparison of paths with prefixes, as text; almost all paths outside mounts need no allocation.
 
-/// Whether a path has parts that are settled before prefixes are compared: `.`, `..`, empty ones.
+/// Whether a path has parts that are resolved before prefixes are compared: `.`, `..`, empty ones.
 pub fn has_dots(path: &[u8]) -> bool {
     let mut rest = path;
     while let Some(at) = rest.iter().position(|byte| *byte == b'/') {
@@ -13,12 +13,12 @@ pub fn has_dots(path: &[u8]) -> bool {
     false
 }
 
-/// Whether one of the parts is `..`.
+/// Whether a part of the path is `..`.
 pub fn goes_up(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
 
-/// Whether a path, taken as it is, lies under a prefix.
+/// Whether a path, as it is written, is under a prefix.
 pub fn under(prefix: &[u8], path: &[u8]) -> bool {
     prefix == b"/" || (path.starts_with(prefix) && matches!(path.get(prefix.len()), None | Some(b'/')))
 }

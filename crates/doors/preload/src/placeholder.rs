@@ -72,7 +72,7 @@ impl Told {
     }
 }
 
-/// Makes a placeholder, at the lowest free descriptor.
+/// Creates a placeholder at the lowest free descriptor.
 pub fn make(told: &Told, close_on_exec: bool) -> Result<RawFd, Errno> {
     // The name is for people; only its prefix is read.
     let last = told.path.rsplit('/').next().unwrap_or_default();

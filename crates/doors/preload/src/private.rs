@@ -1,7 +1,7 @@
-//! Descriptors of our own: those of the stores' files, and of the connections to the daemon.
+//! The door's own descriptors: those of the stores' files and of the connections to the daemon.
 //!
-//! They lie high above those of the program, which expects the lowest free number of each open and may close or replace
-//! whatever it finds; its calls never reach them.
+//! Their numbers are far above the program's, because a program expects the lowest free number from each open and may close
+//! or replace any descriptor. The program's calls never affect them.
 
 use crate::numbers::Numbers;
 use rustix::fs::OFlags;
@@ -10,24 +10,25 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 const MOST: usize = 1 << 16;
 static OURS: Numbers<{ MOST / 64 }> = Numbers::new();
 
-/// Whether a descriptor is one of our own.
+/// Whether a descriptor is private.
 #[inline]
 pub fn is(fd: RawFd) -> bool {
     OURS.has(fd)
 }
 
-/// All of them, the lowest first.
+/// All private descriptors, in ascending order.
 pub fn all() -> impl Iterator<Item = RawFd> {
     OURS.all()
 }
 
-/// Where they begin: in the upper part of what the system lets a process have.
+/// Lowest private number: three quarters of the process's limit, of which at most 65,536 count.
 pub fn base() -> RawFd {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 16);
     (most.min(MOST as u64) / 4 * 3) as RawFd
 }
 
-/// Moves a descriptor that our own code was given up to the others. It stays where it is where there is no room.
+/// Moves a descriptor that our own code opened to the private range. Without a free number there the descriptor keeps its
+/// number.
 #[allow(unsafe_code)]
 pub fn take(fd: RawFd) -> RawFd {
     if fd < 0 {
@@ -53,24 +54,25 @@ pub fn keep(fd: OwnedFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(take(fd.into_raw_fd())) }
 }
 
-/// Notes a descriptor as one of our own.
+/// Records a descriptor as private.
 pub fn mark(fd: RawFd) {
     OURS.add(fd);
 }
 
-/// Our own code closes one.
+/// Call when our own code closes a private descriptor.
 pub fn forget(fd: RawFd) {
     OURS.take(fd);
 }
 
-/// Closes all, in a child that does not use them: what the parent holds with them ends with the parent.
+/// Closes all private descriptors in a child that does not use them, so that the parent's leases and locks end with the
+/// parent.
 ///
-/// - `keep`: those that the child shares after all.
+/// - `keep`: descriptors that the child shares.
 pub fn close_all(keep: &[RawFd]) {
     OURS.all().filter(|fd| !keep.contains(fd) && OURS.take(*fd)).for_each(crate::open::close_raw);
 }
 
-/// Whether flags of an open are those of our own code, which never hands a descriptor on.
+/// Whether the flags of an open contain `O_CLOEXEC`, as all opens by our own code do.
 pub fn closes_on_exec(flags: i32) -> bool {
     OFlags::from_bits_retain(flags as u32).contains(OFlags::CLOEXEC)
 }

@@ -1,12 +1,12 @@
-//! What a process does besides calling on files: it makes others, becomes another program, ends.
+//! Process events: creating processes, `exec`, exit.
 //!
 //! | when | what happens |
 //! |------|--------------|
-//! | `fork` | before: others see what was written. In the child: a world of its own, in which files are opened again when used |
-//! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
-//! | `exec` | before: handles are given up and logs end; the program finds the placeholders. Where that fails, so does `exec` |
-//! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather and through the daemon |
-//! | a `close`, `dup2`, `close_range` or an end of the process that fails for a file it wrote | accepted bytes may be lost: a line on standard error, and a process that would exit with 0 exits with 1, as programs may ignore the result of `close` |
+//! | `fork` | before: written bytes are published. In the child: a new world, in which files are reopened at their first use |
+//! | `vfork`, `posix_spawn` | before: written bytes are published; the child shares the parent's memory and does not change it |
+//! | `exec` | before: handles are closed and logs ended; the next program finds the placeholders. If this fails, `exec` fails |
+//! | exit | handles are closed, which publishes written bytes, and logs end. A killed process loses bytes without a later `fsync` or `close`, on layouts that buffer and through the daemon |
+//! | a `close`, `dup2`, `close_range` or exit that fails for a written file | accepted bytes may be lost: a line on standard error, and a process that would exit with 0 exits with 1, as programs may ignore the result of `close` |
 #![allow(unsafe_code)] // handlers that the C library calls
 
 use crate::border::{Fail, Inside, Outcome};
@@ -25,22 +25,22 @@ use thalweg_exit_status::{forget_loss, has_loss, record_loss, status_of, watch};
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// What is taken off the modes of what a program makes.
+/// The umask, which clears permission bits of created files.
 pub fn umask() -> mode_t {
     UMASK.load(Ordering::Relaxed)
 }
 
-/// The program changed it.
+/// Records a new umask of the program.
 pub fn set_umask(mask: mode_t) {
     UMASK.store(mask & 0o777, Ordering::Relaxed);
 }
 
-/// Whether the process ends: what is written now is the last.
+/// Whether the process is exiting: no writes follow the current ones.
 pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
-/// What is kept still over a `fork`.
+/// Locks that are held during a `fork`.
 struct ForkGuard {
     parent: &'static World,
     table: RwLockWriteGuard<'static, Table>,
@@ -63,21 +63,21 @@ extern "C" fn prepare() {
 
 extern "C" fn in_parent() {
     let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
-    // What is open is shared from now on.
+    // Open files are shared with the child from now on.
     held.table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
 
 extern "C" fn in_child() {
     let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
     let _inside = Inside::new();
-    // Its parent says so.
+    // The parent reports losses of its own writes.
     forget_loss();
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
     let companions: Vec<RawFd> =
         held.table.all().filter_map(|open| open.companion_in_child()).map(|c| c.descriptor()).collect();
     crate::private::close_all(&companions);
-    // The parent's world stays as it is: nothing of it is closed by us.
+    // The parent's world is left unchanged: the child closes none of its handles.
     drop(held);
 }
 
@@ -89,7 +89,7 @@ extern "C" fn at_end() {
     }
 }
 
-/// Handles are closed, locks given up, logs ended.
+/// Closes handles, releases locks and ends logs.
 fn end(world: &World) {
     let _inside = Inside::new();
     ENDING.store(true, Ordering::Relaxed);
@@ -100,20 +100,20 @@ fn end(world: &World) {
     }
 }
 
-/// What is open, with its descriptors.
+/// All open files with their descriptors.
 fn opened(world: &World) -> Vec<(RawFd, Arc<Open>)> {
     let table = world.table.read();
     table.each().map(|(fd, open)| (fd, open.clone())).collect()
 }
 
-/// Before another process shares what is open: so that they share locks.
+/// Call before another process shares the open files: opens companions, so that the processes share locks.
 fn share_all(world: &World) {
     if table::any() {
         opened(world).iter().filter(|(_, open)| !open.is_folder()).for_each(|(fd, open)| lock::share(world, open, *fd));
     }
 }
 
-/// Hands companions of locks on to the next program with their placeholders.
+/// Passes companions to the next program if it inherits their placeholders.
 fn hand_on(world: &World) {
     if !table::any() {
         return;
@@ -128,10 +128,10 @@ fn hand_on(world: &World) {
     }
 }
 
-/// Before the process becomes another program.
+/// Call before `exec`.
 ///
 /// # Errors
-/// Handles or logs could not be ended, now or before. The next program would never hear of it, so this one must not be left.
+/// If handles or logs could not be ended, now or earlier: the next program could not report the loss, so `exec` must fail.
 pub fn before_exec() -> Outcome<()> {
     let Some(world) = current_world() else { return Ok(()) };
     let _inside = Inside::new();
@@ -143,7 +143,7 @@ pub fn before_exec() -> Outcome<()> {
             record_loss();
             return Err(fail);
         }
-        // A shell tries one folder of PATH after the other; what is lost stays lost.
+        // A shell repeats `exec` for each folder of PATH: an earlier loss fails each attempt.
         if has_loss() { Err(Fail(libc::EIO)) } else { Ok(()) }
     } else {
         hand_on(world);
@@ -152,7 +152,7 @@ pub fn before_exec() -> Outcome<()> {
     }
 }
 
-/// Before a child is made that no handler hears of.
+/// Call before a child is created without the `fork` handlers.
 pub fn before_spawn() {
     let Some(world) = current_world() else { return };
     let _inside = Inside::new();
@@ -166,7 +166,7 @@ pub fn before_spawn() {
     table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
 
-/// Before the process ends without its handlers; returns the status it ends with.
+/// Call before the process exits without exit handlers; returns its exit status.
 pub fn before_end(status: c_int) -> c_int {
     if let Some(world) = current_world().filter(|world| world.is_own()) {
         end(world);
@@ -174,9 +174,9 @@ pub fn before_end(status: c_int) -> c_int {
     status_of(status)
 }
 
-/// Asks to be called.
+/// Registers the handlers of `fork` and exit.
 pub fn listen() {
-    // What is registered first is called last.
+    // Exit handlers run in reverse order of registration.
     watch();
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);

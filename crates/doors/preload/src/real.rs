@@ -1,4 +1,4 @@
-//! The functions behind our hooks: the next library's of the same name.
+//! The functions behind the hooks: those of the same names in the next library.
 #![allow(unsafe_code)] // dlsym, the only way to the function that a hook stands before
 
 use std::ffi::CStr;
@@ -28,7 +28,7 @@ impl Real {
         // SAFETY: the name ends with a zero byte.
         let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
         if at == 0 {
-            // A program that calls it was linked with a library that has it.
+            // A program that calls the function was linked with a library that contains it.
             crate::border::tell(&format!("the C library has no function {:?}", self.name));
             std::process::abort();
         }
@@ -37,8 +37,8 @@ impl Real {
     }
 }
 
-/// Hooks: C functions that stand before those of the same names. `real` is the next library's; names that share a body
-/// (`open`, `open64`) have one each.
+/// Defines hooks: C functions that replace those of the same names. `real` is the next library's function; each of several
+/// names with one body (`open`, `open64`) has its own.
 macro_rules! hooks {
     ($( fn $($name:ident)|+ ($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty = |$real:ident| $body:block )*) => {
         $( hooks!(@each [$($name)+] ($($arg: $ty),*) $ret, $real $body); )*

@@ -1,7 +1,9 @@
-//! Streams of the C library over our descriptors, and its three standard streams while their descriptors are ours.
+//! Streams of the C library on placeholders' descriptors, and the three standard streams while their descriptors are
+//! placeholders.
 //!
-//! A stream of the C library reads and writes by itself, past every hook. So those over our descriptors are made of functions
-//! of ours, and `stdin`, `stdout` and `stderr` stand for such streams as long as 0, 1 or 2 is ours.
+//! A stream of the C library reads and writes internally, without the hooks. So streams on our descriptors are created with
+//! `fopencookie` and our functions, and `stdin`, `stdout` and `stderr` refer to such streams as long as 0, 1 or 2 is a
+//! placeholder.
 #![allow(unsafe_code)] // streams are pointers of the C library
 
 use crate::border::enter;
@@ -31,7 +33,7 @@ unsafe extern "C" {
     static mut stderr: *mut FILE;
 }
 
-/// What a stream of ours knows. The descriptor is -1 once the stream may no longer touch it.
+/// State of our stream. The descriptor is -1 once the stream must not use it.
 struct Cookie {
     fd: RawFd,
     stream: *mut FILE,
@@ -40,12 +42,12 @@ struct Cookie {
 static STREAMS: RwLock<Option<HashMap<usize, RawFd>>> = RwLock::new(None);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Streams that stand in for the standard ones, and what these were.
+/// Streams that replace the standard ones, and the replaced streams.
 static IN_PLACE: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 static BEFORE: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 static COOKIES: [AtomicPtr<Cookie>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 
-/// Keeps the list still over a `fork`.
+/// Locks the list during a `fork`.
 pub fn hold() -> RwLockWriteGuard<'static, Option<HashMap<usize, RawFd>>> {
     STREAMS.write()
 }
@@ -72,7 +74,7 @@ unsafe extern "C" fn write(cookie: *mut c_void, data: *const c_char, count: size
         let fd = (*cookie.cast::<Cookie>()).fd;
         Ok(need(fd)?.write(fd, &[IoSlice::new(crate::border::memory(data.cast(), count)?)])? as ssize_t)
     });
-    // Nothing written is how this function says that it failed.
+    // This function returns 0 to report a failure.
     done.max(0)
 }
 
@@ -94,7 +96,7 @@ unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
         COUNT.fetch_sub(1, Ordering::Relaxed);
     }
     for (number, place) in IN_PLACE.iter().enumerate() {
-        // A program that closes its standard output: the variable means what it did.
+        // The program closes its standard output: the variable refers to the original stream again.
         if place.compare_exchange(cookie.stream, null_mut(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             COOKIES[number].store(null_mut(), Ordering::Relaxed);
             // SAFETY: a variable of the C library.
@@ -103,7 +105,7 @@ unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     }
     match cookie.fd {
         fd if fd < 0 => 0,
-        // The hook, also inside.
+        // Calls the hook, also from our own code.
         fd => crate::hooks::descriptor::end(fd),
     }
 }
@@ -137,13 +139,13 @@ fn variable(number: usize) -> *mut *mut FILE {
     }
 }
 
-/// The stream that a standard one is now.
+/// The current value of a standard stream's variable.
 pub fn standard(number: usize) -> *mut FILE {
     // SAFETY: a variable of the C library.
     unsafe { *variable(number) }
 }
 
-/// After a descriptor has become ours: where it is a standard one, its stream follows.
+/// Call after a descriptor has become a placeholder: a standard descriptor's stream is replaced.
 pub fn follow(fd: RawFd) {
     let Some(place) = usize::try_from(fd).ok().and_then(|number| IN_PLACE.get(number)) else { return };
     let number = fd as usize;
@@ -166,7 +168,8 @@ pub fn follow(fd: RawFd) {
     }
 }
 
-/// Before a descriptor ceases to be ours: what its stream holds is written, and the variable means what it did.
+/// Call before a descriptor stops being a placeholder: its stream is flushed, and the variable refers to the original
+/// stream again.
 pub fn leave(fd: RawFd) {
     let Some(place) = usize::try_from(fd).ok().and_then(|number| IN_PLACE.get(number)) else { return };
     let stream = place.swap(null_mut(), Ordering::Relaxed);
@@ -182,14 +185,14 @@ pub fn leave(fd: RawFd) {
         }
         let cookie = COOKIES[number].swap(null_mut(), Ordering::Relaxed);
         if !cookie.is_null() {
-            // The descriptor itself is closed by who asked for that.
+            // The caller closes the descriptor itself.
             (*cookie).fd = -1;
             libc::fclose(stream);
         }
     }
 }
 
-/// Before another descriptor takes the place of a standard one: what the C library holds back goes to the old.
+/// Call before another file replaces a standard descriptor: the stream's buffered bytes go to the old file.
 pub fn write_out(fd: RawFd) {
     let (1 | 2) = fd else { return };
     // SAFETY: a variable of the C library.

@@ -1,4 +1,4 @@
-//! Which descriptors are ours: one bit for each, read without a lock, and what the set ones stand for.
+//! The placeholders' descriptors, one bit for each, read without a lock; and the open file of each.
 
 use crate::border::{Fail, Outcome};
 use crate::lock::Companion;
@@ -11,29 +11,29 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Descriptors beyond this are never ours.
+/// Higher descriptors are never placeholders.
 const MOST: usize = 1 << 20;
 
 static OURS: Numbers<{ MOST / 64 }> = Numbers::new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a descriptor is ours.
+/// Whether a descriptor is a placeholder.
 #[inline]
 pub fn is_ours(fd: RawFd) -> bool {
     OURS.has(fd)
 }
 
-/// All that are, the lowest first.
+/// All placeholders' descriptors, in ascending order.
 pub fn numbers() -> impl Iterator<Item = RawFd> {
     OURS.all()
 }
 
-/// Whether any is.
+/// Whether there is a placeholder.
 pub fn any() -> bool {
     COUNT.load(Ordering::Relaxed) > 0
 }
 
-/// What the descriptors of ours stand for.
+/// The open files of the placeholders' descriptors.
 #[derive(Default)]
 pub struct Table {
     open: HashMap<RawFd, Arc<Open>>,
@@ -44,7 +44,7 @@ impl Table {
         self.open.values()
     }
 
-    /// With their descriptors.
+    /// All open files with their descriptors.
     pub fn each(&self) -> impl Iterator<Item = (RawFd, &Arc<Open>)> {
         self.open.iter().map(|(fd, open)| (*fd, open))
     }
@@ -58,7 +58,7 @@ fn mark(fd: RawFd, ours: bool) {
     }
 }
 
-/// What a descriptor stands for, if it is ours.
+/// The open file of a descriptor, if it is a placeholder.
 pub fn get(fd: RawFd) -> Option<Arc<Open>> {
     if !is_ours(fd) {
         return None;
@@ -66,12 +66,12 @@ pub fn get(fd: RawFd) -> Option<Arc<Open>> {
     current_world()?.table.read().open.get(&fd).cloned()
 }
 
-/// As [`get`]; `EBADF` where another thread has closed it.
+/// As [`get`]; `EBADF` if another thread has closed the descriptor.
 pub fn need(fd: RawFd) -> Outcome<Arc<Open>> {
     get(fd).ok_or(Fail(libc::EBADF))
 }
 
-/// Notes what a descriptor stands for; returns what it stood for before.
+/// Records the open file of a descriptor; returns the previous one.
 pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<Open>>> {
     if fd < 0 || fd as usize >= MOST {
         return Err(Fail(libc::EMFILE));
@@ -82,12 +82,12 @@ pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<O
     Ok(before)
 }
 
-/// Forgets a descriptor; returns what it stood for.
+/// Removes a descriptor; returns its open file.
 pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
     if !is_ours(fd) {
         return None;
     }
-    // What is still in memory of its stream goes first.
+    // The stream's buffer is flushed first.
     crate::stdio::leave(fd);
     if let Some(open) = get(fd) {
         crate::lock::before_close(world, &open);
@@ -99,7 +99,7 @@ pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
     before
 }
 
-/// Finds what a program inherits from the one that started it.
+/// Finds the placeholders inherited at `exec`.
 pub fn find_inherited(world: &World) {
     let all = placeholder::descriptors();
     let mut companions: HashMap<u64, Companion> = all.iter().filter_map(|fd| Companion::inherited(*fd)).collect();
@@ -110,7 +110,7 @@ pub fn find_inherited(world: &World) {
             world.set_current(Some((told.path, fd)));
             continue;
         }
-        // Several numbers of one description are one open file.
+        // Several descriptors of one open file description are one open file.
         let number = crate::lock::placeholder(fd).unwrap_or_default();
         if let Some(open) = known.get(&number) {
             drop(insert(world, fd, open.clone()));
@@ -128,7 +128,7 @@ pub fn find_inherited(world: &World) {
     }
 }
 
-/// Gives a child of `fork` what the parent has open.
+/// Copies the parent's open files into the table of a child of `fork`.
 pub fn carry_over(parent: &Table, child: &World) {
     let mut seen: HashMap<*const Open, Arc<Open>> = HashMap::new();
     let mut table = child.table.write();

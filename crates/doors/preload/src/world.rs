@@ -1,7 +1,7 @@
-//! What this process knows: the mounts, its open files, its current folder.
+//! The state of this process: the mounts, the open files, the current folder.
 //!
-//! A process that forks leaves its world to the parent: the child makes one of its own, in which every open file is opened
-//! again when it is used first, as after `exec`. So no handle of a layout is ever used by two processes.
+//! After a `fork` the world belongs to the parent; the child creates its own, in which every open file is reopened at its
+//! first use, as after `exec`. So two processes never use one handle of a layout.
 #![allow(unsafe_code)] // the pointer to the world, which is never freed
 
 use crate::border::{Fail, Inside, Outcome, inside, tell};
@@ -24,14 +24,14 @@ use thalweg_types::mutex::RwLock;
 /// A mount of this process.
 pub struct Mounted {
     pub mount: Mount,
-    /// What `st_dev` says of its files.
+    /// `st_dev` of its files.
     pub device: u64,
 }
 
 /// The world. See the module's page.
 pub struct World {
     pub pid: u32,
-    /// For all that this process writes.
+    /// The writer of all this process's writes.
     pub writer: WriterId,
     pub mounts: Vec<Mounted>,
     pub table: RwLock<Table>,
@@ -39,7 +39,7 @@ pub struct World {
     /// Every part of every prefix: a relative path that leads to a mount begins with one.
     parts: HashSet<Vec<u8>>,
     current: RwLock<Current>,
-    /// [`NEAR`] and its neighbours.
+    /// [`NEAR`], [`FAR`] or [`UNKNOWN`].
     near: AtomicU8,
 }
 
@@ -47,11 +47,12 @@ pub struct World {
 enum Current {
     /// The system's.
     Real,
-    /// Of a mount; the system's is one that was removed. The descriptor tells the next program.
+    /// A folder of a mount; the system's current folder is then a removed one. The descriptor passes the folder to the next
+    /// program.
     Ours { path: String, fd: RawFd },
 }
 
-/// Symbolic links followed in one path, as Linux does.
+/// Largest number of symbolic links followed in one path, as in Linux.
 const MOST_LINKS: usize = 40;
 
 const UNKNOWN: u8 = 0;
@@ -61,7 +62,7 @@ const NEAR: u8 = 2;
 
 static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The world, for a hook: none before the door is open, where nothing is mounted, and inside our own code.
+/// The world, for a hook; `None` before the door is open, without mounts, and inside our own code.
 #[inline]
 pub fn world() -> Option<&'static World> {
     // SAFETY: worlds are made once and never freed.
@@ -69,7 +70,7 @@ pub fn world() -> Option<&'static World> {
     if inside() { None } else { Some(world) }
 }
 
-/// The world, also inside.
+/// The world, also inside our own code.
 pub fn current_world() -> Option<&'static World> {
     // SAFETY: as above.
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
@@ -81,11 +82,11 @@ fn install(world: World) -> &'static World {
     world
 }
 
-/// Where a path leads.
+/// Result of resolving a path.
 pub enum Located {
-    /// Not to a mount: the call goes on as it came.
+    /// Outside mounts: the call is passed on unchanged.
     Untouched,
-    /// Not to a mount, but the current folder or the folder beside is ours: by this absolute path.
+    /// Outside mounts, but relative to a folder of a mount: the call is passed on with this absolute path.
     Elsewhere(CString),
     Ours(Place),
     Nowhere(Fail),
@@ -95,7 +96,7 @@ pub enum Located {
 pub enum Followed<T> {
     /// The call's result, under a mount.
     Here(T),
-    /// The links lead to this absolute path, which lies under no mount.
+    /// The links lead to this absolute path outside mounts.
     Outside(CString),
 }
 
@@ -103,9 +104,9 @@ pub enum Followed<T> {
 #[derive(Clone)]
 pub struct Place {
     pub mount: usize,
-    /// In the layout.
+    /// Name in the layout.
     pub name: String,
-    /// Absolute.
+    /// Absolute path.
     pub path: String,
 }
 
@@ -115,12 +116,12 @@ impl Place {
     }
 }
 
-/// Reads the mount table; nothing happens where nothing is mounted.
+/// Reads the mount table; does nothing without mounts.
 ///
-/// A table that is wrong ends the process: a program that runs without its mounts would write elsewhere than it was told.
+/// An invalid table ends the process: without its mounts a program would write to the wrong place.
 pub fn begin() {
     let _inside = Inside::new();
-    // Once, here: the program and those that it starts may go to other folders.
+    // Once, here, because the program and its children may change their current folders.
     absolute(mounts::VARIABLE);
     absolute(thalweg_remote::VARIABLE);
     let entries = mounts::files().and_then(|files| mounts::entries(&files));
@@ -135,7 +136,7 @@ pub fn begin() {
     crate::table::find_inherited(world);
 }
 
-/// Makes the path that a variable of the environment names an absolute one.
+/// Makes the path in an environment variable absolute.
 fn absolute(variable: &str) {
     let Some(named) = std::env::var_os(variable).map(PathBuf::from).filter(|named| !named.as_os_str().is_empty())
     else {
@@ -150,7 +151,8 @@ fn absolute(variable: &str) {
     }
 }
 
-/// Puts a text in a variable's place in the list that the program is given. `setenv` may be the program's own, as a shell's is.
+/// Replaces an entry of the environment that the program receives. `setenv` may be the program's own function, as in
+/// shells.
 fn replace(variable: &[u8], text: *mut c_char) {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
@@ -191,7 +193,7 @@ impl World {
         }
     }
 
-    /// The world of a child: the same mounts, made anew when they are used; open files are added by the caller.
+    /// The world of a child: the same mounts, whose layouts are created at their first use; the caller adds the open files.
     pub fn of_child(&self) -> &'static World {
         let child = World::new(self.entries.clone());
         let current = self.current.read();
@@ -202,8 +204,7 @@ impl World {
         install(child)
     }
 
-    /// Whether this is the process that made this world, rather than a child that shares its memory until it runs
-    /// another program.
+    /// Whether this process created this world; `false` in a `vfork` child, which shares the parent's memory until `exec`.
     pub fn is_own(&self) -> bool {
         self.pid == std::process::id()
     }
@@ -220,7 +221,7 @@ impl World {
         self.mounts.iter().map(|m| m.mount.prefix())
     }
 
-    /// Whether a path may lead to a mount. `false` is certain, and cheap.
+    /// Whether a path may lead to a mount. `false` is certain; the check is cheap.
     fn maybe(&self, folder: c_int, path: &[u8]) -> bool {
         match path.first() {
             None => false,
@@ -233,7 +234,7 @@ impl World {
         }
     }
 
-    /// Where a path of a call leads.
+    /// Resolves the path of a call.
     #[inline]
     pub fn locate(&self, folder: c_int, path: &[u8]) -> Located {
         if self.maybe(folder, path) { self.find(folder, path) } else { Located::Untouched }
@@ -252,19 +253,19 @@ impl World {
             },
         };
         let Ok(text) = std::str::from_utf8(path) else {
-            // Names of layouts are texts. Elsewhere such a name is as good as any.
+            // Names in layouts are UTF-8. Outside mounts other bytes are valid names.
             let under_one = ours || self.prefixes().any(|prefix| under(prefix.as_bytes(), path));
             return if under_one { Located::Nowhere(Errno::ILSEQ.into()) } else { Located::Untouched };
         };
         let normal = mount::normal(text, &before);
         match mount::resolve(self.prefixes(), &normal, "/") {
             Some((mount, name)) => Located::Ours(Place { mount, name, path: normal }),
-            // As the root's own `..`: what is above a mount need not be there.
+            // Like `..` of the root: the folder above a mount may not exist.
             None if (ours || has_dots(path)) && self.is_above(&normal) && rustix::fs::stat(&*normal).is_err() => {
                 let mount = self.prefixes().position(|prefix| under(normal.as_bytes(), prefix.as_bytes())).unwrap_or(0);
                 Located::Ours(Place { mount, name: String::new(), path: self.mounts[mount].mount.prefix().to_string() })
             }
-            // The system knows nothing of a mount that the path goes through, nor of what is above it there.
+            // Except for paths that cross a mount, which the system cannot resolve.
             None if !ours && !self.goes_through(text, &before) => Located::Untouched,
             None => match CString::new(normal) {
                 Ok(path) => Located::Elsewhere(path),
@@ -273,7 +274,7 @@ impl World {
         }
     }
 
-    /// Whether a path leads into a mount and, by `..`, out of it.
+    /// Whether a path leads into a mount and out of it by `..`.
     fn goes_through(&self, path: &str, before: &str) -> bool {
         let inside = |at: usize| mount::resolve(self.prefixes(), &mount::normal(&path[..at], before), "/").is_some();
         path.match_indices("/..").any(|(at, _)| at > 0 && inside(at))
@@ -283,7 +284,7 @@ impl World {
         self.prefixes().any(|prefix| under(path.as_bytes(), prefix.as_bytes()))
     }
 
-    /// The folder that a relative path begins in, and whether it is ours. `None` for one that is no concern of ours.
+    /// The folder at which a relative path begins, and whether it is a mount's. `None` if the path needs no handling.
     fn beside(&self, folder: c_int) -> Outcome<Option<(String, bool)>> {
         if folder == libc::AT_FDCWD {
             if let Some(path) = self.current_folder() {
@@ -309,7 +310,7 @@ impl World {
         Ok(real.map(|path| (path, false)))
     }
 
-    /// The current folder, where that is one of a mount.
+    /// The current folder, if it is a mount's.
     pub fn current_folder(&self) -> Option<String> {
         match &*self.current.read() {
             Current::Real => None,
@@ -317,7 +318,7 @@ impl World {
         }
     }
 
-    /// The descriptor that tells the next program of the current folder.
+    /// The descriptor that passes the current folder to the next program.
     pub fn current_fd(&self) -> Option<RawFd> {
         match &*self.current.read() {
             Current::Real => None,
@@ -325,7 +326,7 @@ impl World {
         }
     }
 
-    /// Takes a folder of a mount as the current one, or the system's again; returns the descriptor that told of the last.
+    /// Sets the current folder to a mount's or back to the system's; returns the descriptor of the previous mount folder.
     pub fn set_current(&self, to: Option<(String, RawFd)>) -> Option<RawFd> {
         let mut current = self.current.write();
         let now = to.map_or(Current::Real, |(path, fd)| Current::Ours { path, fd });
@@ -336,12 +337,13 @@ impl World {
         }
     }
 
-    /// The file of this machine that a name stands for, where the layout has one.
+    /// The underlying file of a name on this machine, if the layout has one.
     pub fn plain(&self, place: &Place) -> Outcome<Option<PathBuf>> {
         Ok(place.layout(self)?.plain_file(&place.name))
     }
 
-    /// The path behind the first symbolic link in `place`, which may lie in another mount or in none. `None`: no link.
+    /// The path with the first symbolic link in `place` resolved; it may be in another mount or outside all mounts. `None`:
+    /// no link.
     pub fn through_links(&self, place: &Place) -> Outcome<Option<Located>> {
         let layout = place.layout(self)?;
         let prefix = self.mounts[place.mount].mount.prefix();
@@ -366,8 +368,8 @@ impl World {
         Ok(None)
     }
 
-    /// Calls `call` for a path. Where it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the call is
-    /// repeated for the link's target: layouts follow links within one mount only.
+    /// Calls `call` for a path. If it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the
+    /// call is repeated for the link's target: layouts follow links within one mount only.
     ///
     /// # Errors
     /// The failure of the last `call`; `ELOOP` after [`MOST_LINKS`] links.
@@ -387,7 +389,7 @@ impl World {
         Err(Errno::LOOP.into())
     }
 
-    /// Open files by this name, or below it.
+    /// Open files with this name or below it.
     pub fn open_below(&self, place: &Place) -> Vec<Arc<Open>> {
         let table = self.table.read();
         table.all().filter(|open| open.mount == place.mount && open.lies_below(&place.name)).cloned().collect()

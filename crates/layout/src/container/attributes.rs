@@ -117,7 +117,7 @@ impl StoredAttributes {
     /// Decodes an object of attributes.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for another version.
+    /// `Corrupt` for a wrong checksum or an invalid field, `Torn` if bytes are missing at the end, `Unsupported` for another version.
     pub fn decode(bytes: &[u8]) -> Result<StoredAttributes> {
         let mut c = Cursor::new(sealed(bytes, "attributes")?);
         if c.take(8, "attributes")? != b"TWATTRIB" {

@@ -27,7 +27,7 @@ impl Container {
             let name = attributes::name(version, number);
             match file.place.read(&name).and_then(|bytes| StoredAttributes::decode(&bytes)) {
                 Ok(kept) => return Ok((kept, newest)),
-                // Replaced since the last look, or still being written on a store that shows objects before their bytes.
+                // Replaced since the last refresh, or still being written on a store that shows objects before their bytes.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
                     if e.kind() == ErrorKind::Torn {
                         std::thread::sleep(pause);
@@ -56,7 +56,7 @@ impl Container {
         }
     }
 
-    /// Locks a file's attributes against other processes, where the store can: concurrent changes would overwrite each other.
+    /// Locks a file's attributes against other processes, if the store can: concurrent changes would overwrite each other.
     pub(super) fn changing<'a>(&self, file: &'a File) -> Result<Alone<'a>> {
         match &file.place.inline {
             Some(inline) => Ok(Alone { inline: Some(inline.lock()?), _lease: None }),
@@ -66,7 +66,7 @@ impl Container {
 
     pub(super) fn changing_folder(&self, file: &File) -> Result<Option<Lease>> {
         let name = format!("{}/stamp", file.place.folder());
-        // A lock creates its object, even where that was removed just now.
+        // A lock creates its object, even if the object was just removed.
         let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));
         match locked {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),

@@ -1,32 +1,33 @@
-//! The logical clock of a container, and the length of a file by it.
+//! The logical clock of a container, and the file length that follows from it.
 //!
-//! Wall clocks of different hosts differ, so none of them orders anything. A session takes a number one above the highest
-//! it has seen published when it opens, and again when it syncs, if others have published since. So whatever is written
-//! after a look at what another published comes later by the clock. Sessions that never looked at each other may hold the
-//! same number: then the writer's number decides, and `check` tells of it.
+//! Wall clocks of different hosts differ, so they order nothing. A session takes the highest published clock plus one when
+//! it begins, and again when it syncs if others have published since. Writes that follow a refresh are therefore later by
+//! the clock than everything that the refresh showed. Sessions that have not seen each other may have the same clock: then
+//! the writer number decides, and `check` reports it.
 //!
-//! The order of records is that of (clock, cuts before writes, writer, session, segment, place in its data log).
+//! Records are ordered by (clock, cuts before writes, writer, session, segment, offset in the data log).
 //!
-//! An append goes where the file ends at its place in this order. It takes a clock of its own, above all that its process knows,
-//! unless it follows an append of the same handle and nothing is newer: so what was seen before it lies before it.
+//! An append is placed at the end that the file has at that point of the order. Each append takes a new clock, above all
+//! clocks that its process knows, unless it follows an append of the same handle and nothing newer is known: bytes seen
+//! before the append are before it in the file.
 
 /// Summary of a session's writes, to compute the file's length. Clocks count from 1; 0: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// Clock of the first write behind the session's last cut.
+    /// Clock of the first write after the session's last cut.
     pub first: u64,
-    /// Clock of its last write.
+    /// Clock of the last write.
     pub last: u64,
-    /// End of the furthest write behind its last cut.
+    /// Largest end offset of the writes after the last cut.
     pub end: u64,
-    /// Clock of its last cut.
+    /// Clock of the last cut.
     pub cut_clock: u64,
-    /// The length of that cut (which may extend the file).
+    /// New length set by that cut (a cut may extend the file).
     pub cut_length: u64,
-    /// Bytes written, all of them.
+    /// Number of bytes written by the session.
     pub bytes: u64,
-    /// End of the file, as its process saw it, before the session's first append; `None` without appends,
-    /// [`Summary::UNSEEN`] behind a cut or if unknown. `end` counts from it.
+    /// End of the file before the session's first append, as its process saw it; `None` without appends,
+    /// [`Summary::UNSEEN`] after a cut or if unknown. `end` is computed from it.
     pub base: Option<u64>,
 }
 
@@ -44,37 +45,38 @@ impl Summary {
         self.bytes += bytes;
     }
 
-    /// Adds an append to a file that its process saw end at byte `from`.
+    /// Adds an append to a file whose end, as its process saw it, is byte `from`.
     pub fn append(&mut self, clock: u64, from: u64, bytes: u64) {
         self.base = match self.base {
             None => Some(from),
-            // Others' bytes lie between: readers of whom some of these sessions cannot be seen yet do not find it here.
+            // Bytes of other sessions are in between: a reader that does not see those sessions yet would compute another
+            // place.
             Some(_) if from != self.end => Some(Summary::UNSEEN),
             known => known,
         };
         self.write(clock, from.saturating_add(bytes), bytes);
     }
 
-    /// Adds a cut. Writes of the same clock come after it, wherever they are in the log.
+    /// Adds a cut. Writes of the same clock come after the cut, wherever they are in the log.
     pub fn cut(&mut self, clock: u64, length: u64) {
         if self.first < clock {
             (self.first, self.last, self.end) = (0, 0, 0);
-            // What was appended before the cut still tells where it was placed.
+            // The session still has appends, but `base` no longer gives the place of later ones.
             self.base = self.base.map(|_| Summary::UNSEEN);
         }
         (self.cut_clock, self.cut_length) = (clock, length);
     }
 
-    /// The highest clock in use.
+    /// The highest clock of the session's writes and cuts.
     pub fn clock(&self) -> u64 {
         self.last.max(self.cut_clock)
     }
 }
 
-/// How long a file is; `None` where a session wrote both before and behind another's cut, or appended without having seen
-/// all that comes before, so that only the index knows.
+/// Length of a file, computed from the sessions' summaries; `None` if only the index gives it: a session wrote both before
+/// and after another's cut, or appended without having seen all earlier writes.
 ///
-/// - `sessions`: writer, session, what it wrote.
+/// - `sessions`: writer, session, summary of its writes.
 pub fn length(sessions: impl Iterator<Item = (u32, u64, Summary)> + Clone) -> Option<u64> {
     let cuts = sessions.clone().filter(|(_, _, s)| s.cut_clock > 0);
     let last = cuts.max_by_key(|(writer, session, s)| (s.cut_clock, *writer, *session));
@@ -86,7 +88,8 @@ pub fn length(sessions: impl Iterator<Item = (u32, u64, Summary)> + Clone) -> Op
     if behind.clone().all(|(_, _, s)| s.base.is_none()) {
         return Some(behind.fold(length, |length, (_, _, s)| length.max(s.end)));
     }
-    // An append counts from what its process saw: that has to be all that comes before, and nothing may come between.
+    // An append starts at the end that its process saw: that view must include all earlier writes, and no other session may
+    // write in between.
     let mut behind: Vec<_> = behind.collect();
     behind.sort_unstable_by_key(|(writer, session, s)| (s.first, *writer, *session));
     let (mut last, mut last_append) = (0, 0);

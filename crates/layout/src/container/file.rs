@@ -2,11 +2,11 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
+//! | handles of one process | see each other's writes immediately; with one writer number, later writes replace earlier ones; of different numbers (ranks as threads), the greater number wins until one of them syncs |
 //! | other processes | their marks are read when a handle is opened, at its first write, and by `sync` |
 //! | appends | are ordered after every write this process knows of, by any of its handles, and before its later writes |
 //! | the index | is loaded by the first read and then updated with this process's writes; a process that only writes loads none |
-//! | unreadable logs | for example of another node's burst buffer: bytes behind the last byte of their sessions are read without them; other reads fail |
+//! | unreadable logs | for example in another node's burst buffer: bytes after the last byte of their sessions are read without these logs; other reads fail |
 //! | a fork   | a child that continues with a handle begins its own session, ordered after all that the parent wrote; unpublished bytes stay the parent's |
 //! | lock order | a handle's session, then this state |
 
@@ -29,17 +29,17 @@ use thalweg_store::{ReadObject, pieces};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Data logs held open for reading.
+/// Largest number of data logs kept open for reading.
 const MOST_OPEN: usize = 64;
 
-/// A container, open.
+/// An open container.
 pub struct File {
     pub place: Arc<Place>,
     options: Arc<Options>,
     state: Mutex<State>,
-    /// Held while the index is loaded, so that it is loaded once.
+    /// Locked while the index is loaded, so that one thread loads it.
     loading: Mutex<()>,
-    /// Held during an append: appends are done one after the other.
+    /// Locked during an append: appends are serialized.
     appending: Mutex<()>,
     readers: Mutex<Readers>,
     /// The process whose sessions `state` knows.
@@ -55,40 +55,40 @@ struct Readers {
 #[derive(Default)]
 struct State {
     looked: bool,
-    /// Forked, and has not looked since.
+    /// The process was forked and has not refreshed since.
     inherited: bool,
-    /// Handles for writing that were opened so far.
+    /// Number of handles opened for writing so far.
     sessions: u64,
-    /// Handles closed so far.
+    /// Number of handles closed so far.
     closes: u64,
-    /// The last list.
+    /// Names in the folder of marks at the last refresh.
     seen: Vec<String>,
-    /// Names beside the marks of sessions.
+    /// Names in the folder of marks that are no marks: attributes, snapshots.
     beside: Vec<String>,
-    /// Sessions of others, and of handles that were closed.
+    /// Marks of other processes' sessions and of this process's closed handles.
     others: Vec<Mark>,
     local: BTreeMap<u64, Local>,
     /// Highest clock in use.
     used: u64,
     /// Clock of the last cut by a handle of this process: all later writes of this process come after it.
     floor: u64,
-    /// The session that wrote last, where that was an append; and the clock of the last append.
+    /// The session of the last write if that was an append, and the clock of the last append.
     appender: (Option<u64>, u64),
-    /// Where the last append's data log and clock begin in the file.
+    /// Data log and clock of the last append, and the offset in the file at which their appends begin.
     tail: Option<(Source, u64, u64)>,
-    /// Which handle of a writer's number wrote last.
+    /// Session that wrote last, by writer number.
     last: HashMap<u32, u64>,
     length: u64,
     cut: u64,
-    /// The marks don't tell the length: the index does.
+    /// The marks do not determine the length: the index is needed.
     by_index: bool,
-    /// Sessions of others are open. The marks tell the length unless a writer died: records in its logs count too.
+    /// Other sessions are open. The marks determine the length unless a writer died: the records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
     /// Entries written while the index is being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
-    /// The name is gone.
+    /// The file was unlinked.
     unlinked: Option<Arc<Going>>,
     /// The container is durable.
     rooted: bool,
@@ -108,7 +108,7 @@ impl State {
         others.max(local.unwrap_or(0))
     }
 
-    /// The length as the marks tell it, after a look at them.
+    /// Computes the length from the marks after a refresh.
     fn measure(&mut self) {
         let others =
             self.others.iter().map(|m| (m.home.writer, m.home.session, m.published.unwrap_or_default().summary));
@@ -123,12 +123,12 @@ impl State {
         }
     }
 
-    /// Whether the length is known without another look at logs.
+    /// Whether the length is known without reading logs.
     fn knows_length(&self) -> bool {
         self.index.is_some() || !(self.by_index || self.unsettled)
     }
 
-    /// Orders a session's next writes after all that others have published.
+    /// Orders a session's next writes after everything that others have published.
     fn follow(&mut self, session: &Session, log: &mut Log) {
         let published = self.published(session.home.session);
         if published >= log.clock {
@@ -137,13 +137,13 @@ impl State {
         }
     }
 
-    /// A handle is about to write.
+    /// Called before a handle writes.
     fn begins(&mut self, session: &Arc<Session>, log: &mut Log) {
         log.time = now();
         self.open(session);
     }
 
-    /// A session of this process has a mark, or is about to make one.
+    /// Registers a session of this process that has a mark or is about to create one.
     fn open(&mut self, session: &Arc<Session>) {
         self.local.entry(session.home.session).or_insert_with(|| Local {
             session: session.clone(),
@@ -159,7 +159,8 @@ impl State {
         }
         if let Some(index) = &mut self.index {
             if !index.add(source, &entry) {
-                // Concurrent calls: an entry with an earlier clock moves appended bytes. The logs tell.
+                // Concurrent calls: an entry with an earlier clock moves appended bytes. The index is loaded again from the
+                // logs.
                 (self.index, self.by_index) = (None, true);
                 return;
             }
@@ -203,8 +204,8 @@ impl File {
         }
     }
 
-    /// In a forked child: the parent's sessions belong to another process, and the child's writes are ordered after all that the
-    /// parent had written.
+    /// In a forked child: the parent's sessions belong to another process, and the child's writes are ordered after all
+    /// writes of the parent before the fork.
     pub fn belong(&self) {
         let process = std::process::id();
         if self.process.load(Ordering::Acquire) == process {
@@ -237,7 +238,7 @@ impl File {
                 state.looked && state.seen == names
             };
             if !known && self.place.has_folder() {
-                // Of a container that is being removed, of which the stamp goes first, the list may be half of it.
+                // A removal deletes the stamp first: without the stamp the list may be incomplete.
                 let stamp = format!("{}/stamp", self.place.folder());
                 self.place.first().stat(&stamp).map_err(|e| self.gone(e))?;
             }
@@ -247,7 +248,7 @@ impl File {
         }
     }
 
-    /// As [`File::look`], for a caller that holds the inline object locked and has just looked at it.
+    /// As [`File::look`], for a caller that has locked the inline object and just read it.
     pub fn look_locked(&self) -> Result<()> {
         self.belong();
         let closes = self.state().closes;
@@ -258,7 +259,7 @@ impl File {
         }
     }
 
-    /// Takes the list of marks that another rank saw just now, if this process has not looked yet; else looks.
+    /// Uses the list of marks that another rank has just read, if this process has not refreshed yet; else refreshes.
     pub fn see(&self, names: &[String]) -> Result<()> {
         self.belong();
         let closes = {
@@ -274,7 +275,7 @@ impl File {
         }
     }
 
-    /// Takes a list of marks. `false` where the list is outdated: a handle was closed since the count was `closes`.
+    /// Applies a list of marks. `false` if the list is outdated: a handle was closed since the count was `closes`.
     fn learn(&self, names: Vec<String>, closes: u64) -> Result<bool> {
         let mut others = marks::read(&names)?;
         let mut state = self.state();
@@ -305,24 +306,24 @@ impl File {
         Ok(true)
     }
 
-    /// Looks where this process was forked and has not looked since.
+    /// Refreshes if this process was forked and has not refreshed since.
     fn known(&self) -> Result<()> {
         self.belong();
         let inherited = self.state().inherited;
         if inherited { self.look() } else { Ok(()) }
     }
 
-    /// Names beside the marks of sessions, as of the last look: attributes, snapshots.
+    /// Names in the folder of marks that are no marks, as of the last refresh: attributes, snapshots.
     pub fn beside(&self) -> Vec<String> {
         self.state().beside.clone()
     }
 
-    /// Names in the folder of marks, as of the last look.
+    /// Names in the folder of marks, as of the last refresh.
     pub fn seen(&self) -> Vec<String> {
         self.state().seen.clone()
     }
 
-    /// Translates `NotFound` of a container's object.
+    /// Translates `NotFound` of a container's object to `Io`.
     pub fn gone(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::NotFound => Error::new(ErrorKind::Io, "the container of this file is gone").caused_by(e),
@@ -330,8 +331,8 @@ impl File {
         }
     }
 
-    /// Length of the file: the published length, and records found in logs of writers that may be dead. Where such logs cannot be
-    /// read and no writer is known to be dead, the published length.
+    /// Length of the file: the published length, extended by records in logs of writers that may be dead. If such logs
+    /// cannot be read and no writer is known to be dead: the published length.
     pub fn length(&self) -> Result<u64> {
         self.known()?;
         match self.whole_length() {
@@ -350,7 +351,7 @@ impl File {
         }
     }
 
-    /// As [`File::length`], but an error where a log cannot be read that may hold more.
+    /// As [`File::length`], but an error if a log that may contain more records cannot be read.
     fn whole_length(&self) -> Result<u64> {
         loop {
             let others = {
@@ -360,7 +361,7 @@ impl File {
                 }
                 (!state.by_index).then(|| state.others.clone())
             };
-            // Of living writers only the published part counts, which their marks tell.
+            // Of living writers only the published part counts, which is in their marks.
             if let Some(others) = others
                 && load::logs(&self.place, &others)?.0.tails.is_empty()
             {
@@ -369,14 +370,14 @@ impl File {
                 continue;
             }
             match self.load() {
-                // They closed meanwhile.
+                // The writers closed meanwhile.
                 Err(e) if e.kind() == ErrorKind::Io && self.state().knows_length() => {}
                 outcome => return outcome.map(|()| self.state().length),
             }
         }
     }
 
-    /// Loads the index, unless it is there.
+    /// Loads the index if it is not loaded.
     fn load(&self) -> Result<()> {
         let _loading = self.loading.lock();
         loop {
@@ -400,7 +401,7 @@ impl File {
                 Ok(loaded) => loaded,
                 Err(e) => {
                     drop(state);
-                    // Logs may have gone since the marks were listed: others compact, cut and remove.
+                    // Logs may have been removed since the marks were listed: by a compaction, truncation or removal.
                     if e.kind() == ErrorKind::Io && self.changed(&others)? {
                         continue;
                     }
@@ -408,7 +409,7 @@ impl File {
                 }
             };
             if !recorded.iter().all(|(source, entry)| index.add(source, entry)) {
-                // Calls met, and the views of handles were taken between them.
+                // Concurrent calls: handles wrote while their views were taken.
                 continue;
             }
             // A read of missing bytes at the end is an error: the file does not end before them.
@@ -426,7 +427,7 @@ impl File {
         }
     }
 
-    /// Takes an index that was gathered elsewhere, if it covers all that is published now.
+    /// Uses an index that ranks gathered, if it covers everything that is published now.
     pub fn take_index(&self, marks: &[Mark], index: Merged) -> bool {
         let mut state = self.state();
         if state.others != marks || !state.local.is_empty() {
@@ -438,19 +439,19 @@ impl File {
         true
     }
 
-    /// Whether others' marks are not those any more.
+    /// Whether the marks of other sessions differ from `others`.
     fn changed(&self, others: &[Mark]) -> Result<bool> {
         self.look()?;
         Ok(self.state().others != others)
     }
 
-    /// An error where something of the file is missing, once its index is loaded.
+    /// Fails if bytes of the file are missing. The index must be loaded.
     pub fn is_whole(&self) -> Result<()> {
         self.load()?;
         self.state().unclean.first().map_or(Ok(()), |unclean| Err(unclean.unsettled()))
     }
 
-    /// Calls with the index, loaded.
+    /// Calls `f` with the loaded index.
     pub fn with_index<T>(&self, mut call: impl FnMut(&Merged) -> Result<T>) -> Result<T> {
         loop {
             if let Some(index) = &self.state().index {
@@ -460,13 +461,13 @@ impl File {
         }
     }
 
-    /// Reads as much as there is.
+    /// Reads up to the end of the file.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.known()?;
         for tried in 0.. {
             match self.read_once(offset, out) {
                 Err(e) if tried < 2 && matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn | ErrorKind::NotReady) => {
-                    // Another process may have closed, compacted or cut since.
+                    // Another process may have closed, compacted or truncated since.
                     let others = self.state().others.clone();
                     if !self.changed(&others)? {
                         return self.read_behind(offset, out)?.ok_or(e);
@@ -478,8 +479,8 @@ impl File {
         unreachable!("two tries at most")
     }
 
-    /// Reads where the index cannot be loaded, without the logs that tell nothing of these bytes; `None` where none is without
-    /// a say.
+    /// Reads although the index cannot be loaded, without the logs that do not affect these bytes; `None` if every log may
+    /// affect them.
     fn read_behind(&self, offset: u64, out: &mut [u8]) -> Result<Option<usize>> {
         let (others, sessions) = {
             let state = self.state();
@@ -513,7 +514,8 @@ impl File {
             let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
             break (pieces_of(index, offset, count)?, count, state.unclean.first().cloned());
         };
-        // Bytes that a dead writer had only buffered are not in the file, as on any filesystem; missing bytes before the end are an error.
+        // Bytes that a dead writer had only buffered are not in the file, as on any filesystem; missing bytes before the
+        // end are an error.
         if count == 0 {
             return Ok(0);
         }
@@ -521,7 +523,7 @@ impl File {
         Ok(count)
     }
 
-    /// Fills memory from byte `offset` on: pieces from their logs, zeros between them; an error where bytes may be missing.
+    /// Fills memory from byte `offset` on: pieces from their logs, zeros between them; an error if bytes may be missing.
     pub fn fill(
         &self,
         offset: u64,
@@ -562,7 +564,7 @@ impl File {
                 return Ok(());
             }
         }
-        // The bytes were published: where they are missing, the store has lost them.
+        // The bytes were published: if they are missing, the store has lost them.
         let store = self.place.store(source.store)?.describe();
         let what = format!("backing store {store} has lost the end of a data log");
         Err(Error::new(ErrorKind::Io, what).in_object(self.place.shown(source)))
@@ -588,7 +590,7 @@ impl File {
         Ok(object)
     }
 
-    /// A session for a handle.
+    /// Creates a session for a handle.
     pub fn session(&self, writer: u32) -> Arc<Session> {
         let about = load::about(&format!("writer {writer}"));
         let mut state = self.state();
@@ -599,7 +601,7 @@ impl File {
         Arc::new(Session::new(self.place.clone(), home, about, &self.options, clock))
     }
 
-    /// The session of a handle whose file was made for it, with the session's mark behind the stamp.
+    /// Creates the session of a handle that created the file; the session's mark was written with the stamp.
     pub fn first_session(&self, home: Home, held: LeasedObject) -> Arc<Session> {
         let about = load::about(&format!("writer {}", home.writer));
         let mut state = self.state();
@@ -610,12 +612,12 @@ impl File {
         session
     }
 
-    /// Assigns the handle a clock for its write, later than the writes of other handles of the same writer's number.
+    /// Assigns the handle a clock for its write, later than the writes of other handles with the same writer number.
     fn turn(&self, session: &Arc<Session>, log: &mut Log) {
         let id = session.home.session;
         let mut state = self.state();
         let before = state.last.insert(session.home.writer, id);
-        // An append stays behind all that came before it.
+        // Earlier writes stay before the append.
         if before.is_some_and(|before| before != id) || log.clock <= state.appender.1 {
             state.used = state.used.max(log.clock) + 1;
             log.clock = state.used;
@@ -624,8 +626,8 @@ impl File {
         state.appender.0 = None;
     }
 
-    /// Begins a handle's session, or continues it. A session that begins looks at the marks again, so that its writes are ordered
-    /// after truncations and compactions by others since the handle was opened.
+    /// Begins a handle's session, or continues it. The begin of a session refreshes the marks, so that its writes are
+    /// ordered after other processes' truncations and compactions since the handle was opened.
     fn begin(&self, session: &Arc<Session>, log: &mut Log) -> Result<()> {
         self.state().begins(session, log);
         if !session.start(log)? {
@@ -637,7 +639,7 @@ impl File {
         Ok(())
     }
 
-    /// Waits while a compaction takes effect: later writes must be ordered after it.
+    /// Waits while a compaction is being published: later writes must be ordered after it.
     fn await_compaction(&self) -> Result<()> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
@@ -650,7 +652,7 @@ impl File {
             for mark in &committing {
                 match load::alive(&self.place, mark)?.0 {
                     load::Alive::Yes => wait = true,
-                    // It takes no effect any more.
+                    // The compaction was abandoned.
                     load::Alive::No => {}
                     load::Alive::Unknown if started.elapsed() < super::PATIENCE => wait = true,
                     load::Alive::Unknown => {
@@ -669,15 +671,15 @@ impl File {
         }
     }
 
-    /// Assigns the handle a clock for its append, later than every write this process knows of. Returns the file's end; `None` where
-    /// only the index tells it.
+    /// Assigns the handle a clock for its append, later than every write this process knows of. Returns the file's end;
+    /// `None` if only the index gives it.
     fn turn_to_append(&self, session: &Arc<Session>, log: &mut Log) -> Option<u64> {
         let id = session.home.session;
         let mut state = self.state();
         if !state.knows_length() {
             return None;
         }
-        // Records found in the log of a writer that has not published count, too.
+        // Records in the log of a writer that has not published count too.
         let newer = state.appender.0 != Some(id)
             || state.used > log.clock
             || state.published(id) >= log.clock
@@ -692,7 +694,7 @@ impl File {
         Some(state.length)
     }
 
-    /// Appends; returns the new end, as this process sees it.
+    /// Appends; returns the new end as this process sees it.
     pub fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
         self.known()?;
@@ -799,7 +801,7 @@ impl File {
 
     pub fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
         match &self.place.inline {
-            // The session's bytes and the stamp are one object; a session that lies elsewhere made the folder.
+            // The session's bytes and the stamp are one object; a session stored elsewhere created the folder.
             Some(inline) if !self.place.has_folder() => {
                 let durable = self.meet(session, &mut session.lock(), true)?;
                 match self.place.has_folder() {
@@ -810,9 +812,9 @@ impl File {
             }
             _ => {
                 let mut log = session.lock();
-                // Bytes first: the filesystem's journal then takes the names along, which are synced next.
+                // Bytes first: the filesystem's journal then also writes the names, which are synced next.
                 session.begin_sync(&mut log)?;
-                // An ordinary session that publishes makes the folder of marks durable with its own.
+                // An ordinary session that publishes syncs the folder of marks itself.
                 let marks = Session::will_sync_marks(&log);
                 self.root(path, marks)?;
                 self.meet(session, &mut log, true)?;
@@ -835,10 +837,10 @@ impl File {
         Ok(published.is_some())
     }
 
-    /// Makes the container durable, unless it is: its stamp, by both names, and its folders. The parent folder of the file's name is
-    /// the program's to sync, as with any file.
+    /// Makes the container durable if it is not yet: its stamp, by both names, and its folders. The program syncs the
+    /// parent folder of the file's name, as with any file.
     ///
-    /// - `marks`: the caller makes the folder of marks durable next.
+    /// - `marks`: the caller syncs the folder of marks next.
     fn root(&self, path: &str, marks: bool) -> Result<()> {
         if self.state().rooted {
             return Ok(());
@@ -850,7 +852,7 @@ impl File {
             None => self.place.names().sync_closed(path),
         };
         match name {
-            // Renamed or removed since it was opened: a folder or a link may have taken the name.
+            // The file was renamed or removed since it was opened: the name may now be a folder or a link.
             Err(e)
                 if self.place.inline.is_some() || self.place.names().stat(path).is_ok_and(|about| !about.is_folder) =>
             {
@@ -863,7 +865,7 @@ impl File {
             store.sync_folder(&self.place.marks())?;
         }
         if self.place.stamp.home != 0 {
-            // Where the name's object was made.
+            // The store on which the name's object was created.
             self.place.names().sync_folder(HIDDEN)?;
         }
         Ok(())
@@ -881,22 +883,22 @@ impl File {
         }
         state.closes += 1;
         match &outcome {
-            // The index has its entries already, and the next look finds this mark.
+            // The index contains the entries already, and the next refresh finds this mark.
             Ok(published) if published.is_some() => {
                 let at = state.others.partition_point(|m| m.home.session < session.home.session);
                 state.others.insert(at, Mark { home: session.home, open: None, published: *published });
             }
             Ok(_) => {}
             Err(_) => {
-                // The published part stays; buffered bytes are lost, as the error says.
+                // The published part stays; buffered bytes are lost, which the error states.
                 (state.index, state.looked) = (None, false);
             }
         }
         outcome.map(|_| ())
     }
 
-    /// Removes logs without live bytes after a truncation to zero, and logs of dead writers. Open handles of others notice on their
-    /// next look.
+    /// Removes logs without live bytes after a truncation to zero, and logs of dead writers. Open handles of other
+    /// processes notice at their next refresh.
     pub fn drop_dead(&self) -> Result<()> {
         self.look()?;
         let mut dead: Vec<Mark> = {
@@ -923,7 +925,7 @@ impl File {
         if remove_inside(&self.place, &dead)? {
             return self.look();
         }
-        // While a tool maintains the file they stay: the tool may be working on them.
+        // During maintenance by a tool the logs stay: the tool may use them.
         let Some(_alone) = super::tools::alone(&self.place, false)? else { return Ok(()) };
         for mark in &dead {
             remove_session(&self.place, mark)?;
@@ -931,18 +933,18 @@ impl File {
         self.look()
     }
 
-    /// Whether this process has looked at nothing and written nothing: all that it knows is that it made the file.
+    /// Whether this process has only created the file: no refresh, no write since.
     pub fn is_untouched(&self) -> bool {
         let state = self.state();
         !state.looked && state.local.values().all(|local| local.summary == clock::Summary::default())
     }
 
-    /// Whether a handle writes here.
+    /// Whether a handle of this process writes the file.
     pub fn is_written(&self) -> bool {
         !self.state().local.is_empty()
     }
 
-    /// The name is gone: the container is removed with the last handle; until then its number is in `going`.
+    /// The file was unlinked: the container is removed when the last handle closes; until then its number is in `going`.
     pub fn unlink(&self, going: &Arc<Going>) {
         let mut state = self.state();
         if state.unlinked.is_none() {
@@ -951,19 +953,19 @@ impl File {
         }
     }
 
-    /// Time of the last write, by the clock of the last writer that published; `None` where nothing was published.
+    /// Latest time of a write, by the writers' wall clocks; `None` if nothing was written.
     pub fn written(&self) -> Option<u64> {
         let state = self.state();
         let others = state.others.iter().filter_map(|m| m.published.map(|p| p.time));
         others.chain(state.local.values().map(|l| l.written)).max().filter(|t| *t > 0)
     }
 
-    /// Highest clock that is published.
+    /// Highest published clock.
     pub fn clock(&self) -> u64 {
         self.state().published(0)
     }
 
-    /// The sessions that the marks tell of.
+    /// Marks of other processes' sessions and of this process's closed handles, as of the last refresh.
     pub fn marks(&self) -> Vec<Mark> {
         self.state().others.clone()
     }
@@ -974,7 +976,7 @@ impl Drop for File {
         self.belong();
         let unlinked = self.state().unlinked.take();
         if unlinked.is_some() || self.place.is_nameless() {
-            // No caller to report to: `check` of the mount finds leftovers.
+            // No caller to report to: `check` of the mount finds objects left behind.
             let _ = remove_container(&self.place);
         }
         if let Some(going) = unlinked {
@@ -983,7 +985,7 @@ impl Drop for File {
     }
 }
 
-/// Where bytes of the file lie, and in which data log.
+/// A range of the file and its data log.
 fn pieces_of(index: &Merged, offset: u64, count: usize) -> Result<Vec<(Piece, Source)>> {
     let pieces = index.resolve(offset, offset.saturating_add(count as u64))?;
     Ok(pieces.into_iter().map(|p| (p, index.source_of(&p).clone())).collect())

@@ -94,7 +94,7 @@ impl Guard {
                 Err(e) => Err(e),
             };
             match given {
-                // An object that another node of a burst buffer holds: until that node drains it, its folder protects it.
+                // An object on another node of a burst buffer: until that node drains the object, its folder protects it.
                 Err(e) if e.kind() == ErrorKind::NotReady => {}
                 Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Err(e),
                 _ => {}

@@ -68,7 +68,7 @@ struct New {
     number: Option<(u64, u64)>,
 }
 
-/// How long the handle that made a file answers for its attributes without a look.
+/// How long the handle that created a file reports its attributes without a refresh.
 const JUST_NOW: Duration = Duration::from_millis(100);
 
 impl Writer {

@@ -3,11 +3,11 @@
 //! | question | answer |
 //! |----------|--------|
 //! | which object | the opened one: renames, removals and replacements of the name have no effect |
-//! | readers  | take no lock. A look asks for the length and reads the new bytes |
-//! | adding   | locks the object ([`WriteObject::lock`]), looks, truncates incomplete bytes of a dead writer behind the last whole record, and writes all records in one operation |
+//! | readers  | take no lock. A refresh requests the length and reads the new bytes |
+//! | adding   | locks the object ([`WriteObject::lock`]), refreshes, truncates incomplete bytes of a dead writer after the last complete record, and writes all records in one operation |
 //! | sessions | at most one open session is here: the one that leases the object ([`WriteObject::lease`]) |
-//! | failed writes | are truncated. Where that fails, incomplete records are ignored; complete ones were requested |
-//! | a fork   | child and parent share open objects and their locks: the object is opened anew for a lock or a question about leases |
+//! | failed writes | are truncated. If that fails, incomplete records are ignored and complete ones count |
+//! | a fork   | child and parent share open objects and their locks: the object is opened again for a lock or a query of leases |
 //! | a close  | may report a failed write: each addition opens the object and closes it |
 //! | memory   | all records, for each open file |
 
@@ -21,36 +21,36 @@ use thalweg_store::{Attributes, Change, Lease, Life, OpenWrite, ReadObject, Stor
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How often bytes that do not check are read again: a writer may be at work.
+/// How often bytes with a wrong checksum are read again: a writer may be writing them.
 const TRIES: u32 = 4;
 
-/// The object of a name, open; see the module's page.
+/// An open inline object; see the module's page.
 pub struct InlineObject {
     number: u128,
     names: Arc<dyn Store>,
-    /// The name that the object had.
+    /// The name that the object had when it was opened.
     path: String,
     open: OnceLock<Object>,
     tail: Mutex<Tail>,
 }
 
-/// The object, however it was opened.
+/// The object, open for reading or for writing.
 enum Object {
     Reading(Box<dyn ReadObject>),
-    /// Made by this process.
+    /// Created by this process.
     Writing(Arc<dyn WriteObject>),
 }
 
-/// The stamp of a file and its object, opened.
+/// The stamp of a file, and its inline object.
 pub struct Opened {
     pub stamp: Stamp,
-    /// Where objects may lie behind the stamp.
+    /// `None` for stamps that no records can follow.
     pub inline: Option<InlineObject>,
 }
 
-/// All bytes of the object of a name.
+/// Reads all bytes of the object of a file's name.
 ///
-/// - `length`: its length, known just now.
+/// - `length`: the object's current length.
 pub fn read(object: &dyn ReadObject, length: u64) -> Result<Vec<u8>> {
     if length > MOST {
         return Err(Error::new(ErrorKind::Corrupt, format!("this is no file of layout \"container\": {length} bytes")));
@@ -62,7 +62,7 @@ pub fn read(object: &dyn ReadObject, length: u64) -> Result<Vec<u8>> {
 }
 
 impl Opened {
-    /// - `bytes`: all of the object's.
+    /// - `bytes`: all bytes of the object.
     pub fn new(
         names: &Arc<dyn Store>,
         path: &str,
@@ -79,7 +79,7 @@ impl Opened {
         }
         let tail = Mutex::new(Tail::new(stamp.container, length as u64));
         let inline = InlineObject { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
-        // A tail that does not check is read once more.
+        // Records with a wrong checksum are read once more.
         if inline.tail().extend(&bytes[length..]).is_err() {
             inline.look()?;
         }
@@ -88,9 +88,9 @@ impl Opened {
 }
 
 impl InlineObject {
-    /// Of an object that this process makes, which has only the stamp as yet.
+    /// An object that this process creates, with only the stamp so far.
     ///
-    /// - `start`: bytes of the stamp.
+    /// - `start`: length of the stamp in bytes.
     pub fn of_new(
         number: u128,
         names: &Arc<dyn Store>,
@@ -109,7 +109,7 @@ impl InlineObject {
         }
     }
 
-    /// Takes the record that its maker wrote with the stamp.
+    /// Applies the record that was written together with the stamp.
     pub fn made(&self, record: Record, length: u64) {
         self.tail().wrote(vec![record], length);
     }
@@ -118,7 +118,7 @@ impl InlineObject {
         self.tail.lock()
     }
 
-    /// The object; opened by its name where only its bytes are known, which another rank read.
+    /// The object; opened by its name if this process only received its bytes from another rank.
     fn object(&self) -> Result<&Object> {
         if let Some(object) = self.open.get() {
             return Ok(object);
@@ -144,7 +144,7 @@ impl InlineObject {
     /// Reads added records.
     ///
     /// # Errors
-    /// `Corrupt` naming the first byte that does not check; those of the store.
+    /// `Corrupt` with the first byte of the damaged record; those of the store.
     pub fn look(&self) -> Result<()> {
         let object = self.object()?;
         for tried in 1.. {
@@ -166,7 +166,7 @@ impl InlineObject {
         Ok(())
     }
 
-    /// Takes the records of an object of this length behind the known end.
+    /// Applies the records between the known end and this length of the object.
     fn take(&self, length: u64, read: impl Fn(u64, &mut [u8]) -> Result<usize>, tail: &mut Tail) -> Result<()> {
         // Incomplete bytes may be a whole record now, of the same length.
         if length == tail.end() {
@@ -186,28 +186,28 @@ impl InlineObject {
         Ok(())
     }
 
-    /// Whether the container has a folder, as of the last look.
+    /// Whether the container has a folder, as of the last refresh.
     pub fn has_home(&self) -> bool {
         self.tail().has_home()
     }
 
-    /// Names of the objects, as of the last look.
+    /// Names of the objects, as of the last refresh.
     pub fn names(&self) -> Vec<String> {
         self.tail().names().map(str::to_string).collect()
     }
 
-    /// As [`InlineObject::names`]; `None` where the container has a folder, which may hold more.
+    /// As [`InlineObject::names`]; `None` if the container has a folder, which may contain more objects.
     pub fn all_names(&self) -> Option<Vec<String>> {
         let tail = self.tail();
         (!tail.has_home()).then(|| tail.names().map(str::to_string).collect())
     }
 
-    /// The bytes of an object, as of the last look.
+    /// The bytes of an object, as of the last refresh.
     pub fn get(&self, name: &str) -> Option<Arc<Vec<u8>>> {
         self.tail().get(name).cloned()
     }
 
-    /// The stamp and its records, as of the last look: for other ranks.
+    /// The stamp and its records, as of the last refresh, for other ranks.
     pub fn bytes(&self, stamp: &Stamp) -> Vec<u8> {
         let mut out = stamp.encode();
         let tail = self.tail();
@@ -218,17 +218,17 @@ impl InlineObject {
         out
     }
 
-    /// Bytes behind the stamp, as of the last look.
+    /// Number of bytes after the stamp, as of the last refresh.
     pub fn length(&self) -> u64 {
         self.tail().length()
     }
 
-    /// Behind the last whole record, as of the last look.
+    /// End of the last complete record, as of the last refresh.
     pub fn end(&self) -> u64 {
         self.tail().end()
     }
 
-    /// Whether the object is leased: by a session that is stored here.
+    /// Whether an inline session leases the object.
     pub fn life(&self) -> Result<Life> {
         match self.object()? {
             Object::Reading(object) => object.life(),
@@ -249,7 +249,7 @@ impl InlineObject {
         self.reopen()?.set_attributes(change)
     }
 
-    /// Makes the stamp and all behind it durable.
+    /// Makes the stamp and all records durable.
     pub fn sync(&self) -> Result<()> {
         self.reopen()?.sync()
     }
@@ -274,7 +274,7 @@ impl InlineObject {
         }
     }
 
-    /// Keeps others from adding anything, and looks.
+    /// Locks the object against other writers and refreshes.
     pub fn lock(&self) -> Result<Locked<'_>> {
         let object = self.reopen()?;
         let lock = object.lock(true)?;
@@ -295,16 +295,16 @@ pub struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Adds records, all or none of them, as far as the store can, and lets others add.
+    /// Adds records, all or none if the store can, and unlocks the object.
     ///
     /// # Errors
-    /// Those of the store; the next look tells which records are there.
+    /// Those of the store; the next refresh shows which records were written.
     pub fn add(self, records: Vec<Record>) -> Result<()> {
         self.add_and_keep(records)?;
         self.close()
     }
 
-    /// Reserves space for records to come.
+    /// Reserves space for later records.
     ///
     /// # Errors
     /// `NoSpace`.
@@ -313,13 +313,13 @@ impl Locked<'_> {
         reserved.map_err(|e| e.in_object(self.inline.path.clone()))
     }
 
-    /// Gives space back that was reserved and not used.
+    /// Frees reserved space that is not used.
     pub fn give_back(&self) -> Result<()> {
         let end = self.inline.end();
         self.object.truncate(end).map_err(|e| e.in_object(self.inline.path.clone()))
     }
 
-    /// Lets others add.
+    /// Unlocks the object.
     ///
     /// # Errors
     /// A write error that the store reports at close.
@@ -329,7 +329,7 @@ impl Locked<'_> {
         object.close().map_err(|e| e.in_object(inline.path.clone()))
     }
 
-    /// As [`Locked::add`], and others are still kept out. Ends with [`Locked::close`].
+    /// As [`Locked::add`], but the object stays locked until [`Locked::close`].
     pub fn add_and_keep(&self, records: Vec<Record>) -> Result<()> {
         let (mut tail, number) = (self.inline.tail(), self.inline.number);
         let at = tail.end();
@@ -345,7 +345,7 @@ impl Locked<'_> {
         };
         let written = cut.and_then(|()| {
             let written = self.object.write_at(at, &[IoSlice::new(&bytes)]);
-            // A failed write is truncated; where that fails, the next addition truncates it.
+            // A failed write is truncated; if that fails, the next addition truncates it.
             written.inspect_err(|_| drop(self.object.truncate(at)))
         });
         self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });
@@ -354,7 +354,7 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Holds the object for a session that begins. `None` where the store cannot.
+    /// Leases the object for a session that begins. `None` if it cannot be leased.
     pub fn lease(&self) -> Option<(Arc<dyn WriteObject>, Lease)> {
         let object: Arc<dyn WriteObject> = self.object.reopen().ok()?.into();
         let lease = object.lease().ok().flatten()?;

@@ -1,4 +1,4 @@
-//! Builds the index of an open file from marks, index logs and, where index logs end early, data logs.
+//! Builds the index of an open file from the marks, the index logs and, if index logs end early, the data logs.
 
 use super::clock::Summary;
 use super::index::block::Entry;
@@ -19,12 +19,12 @@ use thalweg_store::ReadObject;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A session of which bytes may be missing.
+/// A session whose bytes may be incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclean {
     /// The session.
     pub session: u64,
-    /// Its writer: host, PID, number. Of a log that ends early, the log's name.
+    /// Its writer: host, PID, writer number. For a log that ends early, the log's name.
     pub who: String,
     /// The reason.
     pub why: Why,
@@ -37,7 +37,7 @@ pub enum Why {
     Dead,
     /// The session is open and its process may live or not.
     Open,
-    /// A log is shorter than its mark says: a power cut before it was durable, or a loss of the store.
+    /// A log is shorter than its mark states: the power failed before the log was durable, or the store lost bytes.
     Lost,
 }
 
@@ -93,13 +93,13 @@ pub enum Alive {
     Yes,
     /// The process is dead.
     No,
-    /// Unknown: the store does not tell, and neither does the system.
+    /// Unknown: neither the store's leases nor the system's process table show it.
     Unknown,
 }
 
 /// Whether an open session's writer lives, and its description.
 pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
-    // It closed after the list was made; the next list tells.
+    // The session was closed after the marks were listed; the next list shows that.
     let closing = || Ok((Alive::Unknown, "closing".into()));
     let Some(name) = &mark.open else {
         let Some(p) = &mark.published else { return closing() };
@@ -133,16 +133,16 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
         Some(false) => Alive::No,
         None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
     };
-    // A closing writer removes its mark before the lease ends: a mark that is still there is a dead writer's.
+    // A closing writer removes its mark before the lease ends: a mark that still exists belongs to a dead writer.
     if alive == Alive::No && !place.exists(name)? {
         return closing();
     }
     Ok((alive, if who.is_empty() { UNKNOWN.into() } else { who }))
 }
 
-/// The writer's description where a mark has no bytes.
+/// Description of a writer whose mark is empty.
 const UNKNOWN: &str = "unknown";
-/// Bytes of a mark that are read.
+/// Largest number of bytes read of a mark.
 const MOST_ABOUT: usize = 4096;
 
 /// A writer's process, as described in its mark.
@@ -151,7 +151,7 @@ struct Process {
     host: String,
     number: u32,
     since: u64,
-    /// The start of the system and the namespace in which the PID is valid; `None` in marks without them.
+    /// Boot identity and PID namespace in which the PID is valid; `None` in marks without them.
     among: Option<String>,
 }
 
@@ -161,7 +161,7 @@ const COMPACTING: &str = "compacting";
 /// Description of this process for the mark of a writer.
 pub fn about(writer: &str) -> String {
     let number = std::process::id();
-    // Asked of the system once by each process, and again after a fork.
+    // The system is queried once per process, and again after a fork.
     if let Some(known) = KNOWN.try_lock()
         && let Some((of, before, behind)) = &*known
         && *of == number
@@ -171,7 +171,7 @@ pub fn about(writer: &str) -> String {
     let behind = among().map_or(String::new(), |among| format!(", among {among}"));
     let before = format!("host {}, process {number} since {}, ", host(), since(number).unwrap_or(0));
     let said = format!("{before}{writer}{behind}");
-    // No wait: a fork may have copied the lock while it was held.
+    // No wait: a fork may have copied the lock in the locked state.
     if let Some(mut known) = KNOWN.try_lock() {
         *known = Some((number, before, behind));
     }
@@ -186,7 +186,7 @@ pub fn about_compacting() -> String {
     about(COMPACTING)
 }
 
-/// Whether a mark is that of a compaction, which repeats other sessions' bytes and counts once it is closed.
+/// Whether a mark belongs to a compaction, which copies other sessions' bytes and takes effect when it is closed.
 pub fn compacts(who: &str) -> bool {
     who.split(", ").any(|field| field == COMPACTING)
 }
@@ -207,12 +207,12 @@ fn host() -> String {
 /// Start time of a process of this host, in ticks since the boot.
 fn since(process: u32) -> std::io::Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in brackets, may hold anything.
+    // The name, in brackets, may contain any character.
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
     field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
 }
 
-/// Whether a process of this number is there. The system may hide its folder in `/proc` from other users (`hidepid`).
+/// Whether a process with this PID exists. The system may hide its folder in `/proc` from other users (`hidepid`).
 fn exists(process: u32) -> bool {
     let number = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
     number.is_some_and(|number| rustix::process::test_kill_process(number) != Err(Errno::SRCH))
@@ -227,7 +227,7 @@ impl Process {
         Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()?, among })
     }
 
-    /// Known for processes of this host and namespace.
+    /// Whether the process lives. Known for processes of this host, boot and PID namespace.
     fn alive(&self) -> Alive {
         let seen = self.among.is_none() || self.among == among();
         match self.host == host() && seen && self.since > 0 && since(std::process::id()).is_ok() {
@@ -249,15 +249,15 @@ impl Process {
     }
 }
 
-/// The logs that the marks list, and how far each counts.
+/// The logs that the marks list, and the valid length of each.
 pub struct Logs {
     /// Segments, with the published bytes of index log and data log.
     pub segments: Vec<(Source, u64, u64)>,
-    /// Segments to scan from this byte on: unpublished, and no living writer is known.
+    /// Segments whose unpublished part, from this byte on, is scanned: no living writer is known.
     pub tails: Vec<(Source, u64)>,
 }
 
-/// Which logs the marks tell of.
+/// The logs that the marks list.
 pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
     let (mut logs, mut unclean) = (Logs { segments: Vec::new(), tails: Vec::new() }, Vec::new());
     for mark in marks {
@@ -292,14 +292,14 @@ pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
     })
 }
 
-/// The snapshot that covers exactly these marks, where there is one that can be read.
+/// The snapshot that covers exactly these marks, if it exists and can be read.
 fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment> {
     let covers = snapshot::covers(marks)?;
     let name = snapshot::name(&covers);
     if !beside.contains(&name) {
         return None;
     }
-    // A damaged snapshot is ignored: the index logs hold the same.
+    // A damaged snapshot is ignored: the index logs have the same content.
     let bytes = place.read(&name).ok()?;
     let snapshot = Snapshot::decode(&bytes).ok()?;
     snapshot.index.each(|_, _| Ok(())).ok()?;
@@ -315,7 +315,7 @@ pub fn joined(place: &Place, options: &Options, fragment: &Fragment) -> Result<M
 
 /// Adds a fragment's entries.
 pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
-    // Entries of one log come one behind the other.
+    // Entries of one log are consecutive.
     let mut last: Option<(Source, u32)> = None;
     fragment.each(|source, entry| {
         let number = match &last {
@@ -330,7 +330,7 @@ pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
     })
 }
 
-/// Content of the index logs of these sessions; all of them are closed.
+/// Content of the index logs of these sessions, which must all be closed.
 pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let mut fragment = Fragment::default();
     each_segment(place, marks, |source, index, data| {
@@ -339,17 +339,17 @@ pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     Ok(fragment)
 }
 
-/// Tells the entries that the index logs of these sessions hold, as they are read; all of them are closed.
+/// Passes the entries of these sessions' index logs to `tell` while they are read. All sessions must be closed.
 pub fn told(place: &Place, marks: &[Mark], mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
     each_segment(place, marks, |source, index, data| {
         whole_segment(place, source, index, data, |entry| tell(source, entry)).map(|_| ())
     })
 }
 
-/// Calls for every segment of these sessions, with how much of its index log and data log is published.
+/// Calls `call` for every segment of these sessions with the published lengths of its index log and data log.
 ///
 /// # Errors
-/// `NotReady` or `Torn`, naming a session that is open.
+/// `NotReady` or `Torn`, naming an open session.
 fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64, u64) -> Result<()>) -> Result<()> {
     let (logs, unclean) = logs(place, marks)?;
     if let Some(unclean) = unclean.first() {
@@ -358,10 +358,10 @@ fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64
     logs.segments.iter().try_for_each(|(source, index, data)| call(source, *index, *data))
 }
 
-/// The index of all that the marks tell of, and of what local sessions hold. Of a log that ends early what is there counts, and the
-/// session is among those of which something is missing.
+/// The index of all logs that the marks list and of local sessions. Of a log that ends early the existing records count,
+/// and its session is in the returned list of incomplete sessions.
 ///
-/// - `beside`: names beside the marks, among which a snapshot may be.
+/// - `beside`: names in the folder of marks that are no marks; one may be a snapshot.
 pub fn merged(
     place: &Place,
     options: &Options,
@@ -383,9 +383,9 @@ pub fn merged(
     Ok((build.finish()?, unclean))
 }
 
-/// As [`merged`], for bytes from `from` on alone, where some logs cannot be read: without the logs of sessions that wrote only
-/// before them, and without what cannot be read in the logs of those who have not published it and may live. `None` where
-/// that leaves nothing out, or where something was appended, of which only all that came before tells the place.
+/// As [`merged`], but only for bytes from `from` on, if some logs cannot be read. Leaves out the logs of sessions that
+/// wrote only before `from`, and the unreadable unpublished parts of logs whose writers may live. `None` if nothing would
+/// be left out, or if there are appends: their place depends on all earlier writes.
 pub fn behind(
     place: &Place,
     options: &Options,
@@ -398,7 +398,7 @@ pub fn behind(
     let (segments, dead) = (logs.segments.len(), |session: u64| died.contains(&session));
     let written: HashMap<u64, Summary> =
         marks.iter().filter_map(|m| m.published.map(|p| (m.home.session, p.summary))).collect();
-    // A cut has a say in every byte.
+    // A cut affects every byte.
     let before = |s: &Summary| s.cut_clock == 0 && s.end <= from;
     logs.segments.retain(|(source, ..)| !written.get(&source.session).is_some_and(before));
     let appended = written.values().any(|s| s.base.is_some());
@@ -418,7 +418,7 @@ pub fn behind(
     Ok((!index.has_appended()).then_some((index, unclean)))
 }
 
-/// - `unclean`: gets the sessions of logs that end early.
+/// - `unclean`: receives the sessions of logs that end early.
 fn add_segments(place: &Place, logs: &Logs, build: &mut Build, unclean: &mut Vec<Unclean>) -> Result<()> {
     for (source, index, data) in &logs.segments {
         let number = build.source(source);
@@ -445,12 +445,12 @@ fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     Ok(())
 }
 
-/// Opens a log; `None` where it is missing.
+/// Opens a log; `None` if it is missing.
 pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<dyn ReadObject>>> {
     if which == Which::Data {
         return place.open_data(&source.home(), source.segment);
     }
-    // A log behind the stamp has no index log: it is scanned.
+    // An inline data log has no index log: it is scanned.
     if place.is_inside(&data_name(&source.home(), source.segment)) && !place.has_folder() {
         return Ok(None);
     }
@@ -469,7 +469,7 @@ pub fn name(place: &Place, source: &Source, which: Which) -> String {
     }
 }
 
-/// A log that is gone.
+/// The error for a missing log.
 pub fn lost(place: &Place, source: &Source, which: Which) -> Error {
     let store = place.store(source.store).map_or_else(|_| "?".into(), |store| store.describe());
     let which = if which == Which::Data { "data log" } else { "index log and data log" };
@@ -477,10 +477,11 @@ pub fn lost(place: &Place, source: &Source, which: Which) -> Error {
     Error::new(ErrorKind::Io, what).in_object(place.shown(source))
 }
 
-/// Records of a run that are believed without a look at the data log.
+/// Largest number of records of a run that is accepted without comparison with the data log's length.
 const BELIEVED: u64 = 1 << 20;
 
-/// Whether a data log has room for a run. Reading looks through a run's records, so that a made-up count must not be believed.
+/// Fails if the data log is too short for the run's records. Reads iterate over a run's records, so a forged count would
+/// take arbitrarily long.
 fn has_room(place: &Place, source: &Source, run: &Run) -> Result<()> {
     let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Data)) };
     let length = object.length()?;
@@ -493,7 +494,7 @@ fn has_room(place: &Place, source: &Source, run: &Run) -> Result<()> {
     }
 }
 
-/// As [`segment`], of which nothing may be missing.
+/// As [`segment`], but a segment that ends early is an error.
 fn whole_segment(
     place: &Place,
     source: &Source,
@@ -507,7 +508,7 @@ fn whole_segment(
     }
 }
 
-/// As [`entries_of`], of which no made-up counts are told.
+/// As [`entries_of`], but runs of many records are checked against the data log's length.
 fn segment(
     place: &Place,
     source: &Source,
@@ -525,8 +526,8 @@ fn segment(
     })
 }
 
-/// Tells the entries of a segment as published: those of its index log and, where that is missing or damaged from some block on,
-/// from there those of its data log. Returns how far of the data log they cover, and what is wrong where neither tells all of it.
+/// Passes the published entries of a segment to `tell`: from its index log and, where that is missing or damaged, from its
+/// data log. Returns the end of the covered part of the data log, and an error if both logs are incomplete.
 fn entries_of(
     place: &Place,
     source: &Source,
@@ -542,7 +543,7 @@ fn entries_of(
         if damage.is_none() && (data == u64::MAX || covered >= data) {
             return Ok((covered, None));
         }
-        // Of a log that was not checked from its head on, its head is checked too.
+        // If the index log gave nothing, the data log is read from its header on, which is checked too.
         from = if covered > SEGMENT_HEADER { covered } else { 0 };
     }
     let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Index)) };
@@ -561,7 +562,7 @@ fn entries_of(
     Ok((scanned.whole, Some(torn.in_object(place.shown(source)).at_byte(scanned.whole))))
 }
 
-/// Adds records of data logs behind the published part, up to the first incomplete record.
+/// Adds the records of data logs after the published part, up to the first incomplete record.
 pub fn add_tail(place: &Place, source: &Source, from: u64, build: &mut Build) -> Result<()> {
     let (mut source, mut from) = (source.clone(), from);
     while let Some(object) = open(place, &source, Which::Data)? {

@@ -1,4 +1,4 @@
-//! Making files: of a small one the object of its name alone, of others the container first and the name last.
+//! Creation of files: for a small file only the inline object; for others the container first and the name last.
 
 use super::file::File;
 use super::guard::{self, Guard};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use thalweg_store::{StoreExt, fresh, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How a file was made.
+/// The way in which a file was created.
 pub(super) enum Made {
     /// With the container's folder.
     Folder,
-    /// As the object of its name alone, which holds this session's mark.
+    /// As an inline object only, which contains this session's mark.
     Small(Home, LeasedObject),
 }
 
@@ -28,7 +28,7 @@ impl Container {
     pub(super) fn stamp(&self, link: Option<&str>) -> Result<Stamp> {
         let container = u128::from(fresh()) << 64 | u128::from(fresh());
         let stores = self.stores.identities()?;
-        // The number is drawn: so containers are spread over the stores.
+        // A random number distributes containers over the stores.
         let home = if link.is_none() { (container % stores.len().max(1) as u128) as u8 } else { 0 };
         Ok(Stamp {
             container,
@@ -45,7 +45,7 @@ impl Container {
         })
     }
 
-    /// Makes a small file: the object of its name alone, with a session of this writer begun in it. `None` where the store cannot.
+    /// Creates a small file: only the inline object, with a new session of this writer. `None` if the store cannot.
     pub(super) fn make_small(&self, path: &str, writer: u32) -> Result<Option<(Opened, Home, LeasedObject)>> {
         let first = self.first();
         let can = first.capability();
@@ -66,8 +66,8 @@ impl Container {
             let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
             let object = first.open_write_as(&temporary, OpenWrite::New, guard.object())?;
             let remove = || drop(remove_if_there(&**first, &temporary));
-            // Leased before it has its name, so that the session is never taken for a dead writer's. The lease is on a second handle: the
-            // first is closed after its write.
+            // Leased before it gets its name, so that the session is never taken for a dead writer's. The lease is on a
+            // second handle: the first is closed after its write.
             let held: Option<LeasedObject> =
                 object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
                     let lease = again.lease().ok().flatten()?;
@@ -109,9 +109,9 @@ impl Container {
         Ok(None)
     }
 
-    /// Makes a file: the container first, then its name. `AlreadyExists` where another process made it first.
+    /// Creates a file: the container first, then its name. `AlreadyExists` if another process created it first.
     pub(super) fn make(&self, path: &str, torn: bool) -> Result<Stamp> {
-        // Where the stamp is renamed to its name, the rename fails if the folder is missing.
+        // If the stamp is renamed to its name, the rename fails for a missing folder.
         let renamed = !torn && objects::appears_early(&**self.first());
         if !renamed {
             self.has_above(path)?;
@@ -143,7 +143,7 @@ impl Container {
         Ok(stamp)
     }
 
-    /// An error where the parent of a name is no folder.
+    /// Fails if the parent of a name is no folder.
     pub(super) fn has_above(&self, path: &str) -> Result<()> {
         let above = name::folder_of(path);
         if above.is_empty() {
@@ -157,7 +157,7 @@ impl Container {
         }
     }
 
-    /// Writes the stamp of a name whose creation was interrupted; `AlreadyExists` where another process did that meanwhile.
+    /// Writes the stamp of a name whose creation was interrupted; `AlreadyExists` if another process did that meanwhile.
     pub(super) fn replace_torn(&self, temporary: &str, path: &str, bytes: &[u8]) -> Result<()> {
         let first = self.first();
         let _alone = match first.lock(path, true) {
@@ -170,13 +170,13 @@ impl Container {
         }
     }
 
-    /// Opens a file for writing, or makes it; also returns how it was made.
+    /// Opens a file for writing, or creates it; also returns how it was created.
     pub(super) fn open_or_make(&self, path: &str, how: OpenWrite, writer: u32) -> Result<(Arc<File>, Option<Made>)> {
         let mut path = path.to_string();
         // Another process may remove the file between two steps.
         for _ in 0..100 {
             let path = &mut path;
-            // No look first: the creation fails if the name is taken.
+            // No lookup first: the creation fails if the name is taken.
             if how == OpenWrite::New
                 && let Some((opened, home, held)) = self.make_small(path, writer)?
             {
@@ -186,7 +186,7 @@ impl Container {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
                 Ok(file) => return Ok((file, None)),
                 Err(e) if how == OpenWrite::Existing => return Err(e),
-                // A link takes its name, wherever it leads.
+                // A link occupies its name, whatever its target.
                 Err(e) if how == OpenWrite::New && e.kind() != ErrorKind::NotFound && self.link_at(path)?.is_some() => {
                     return Err(errno::failure(Errno::EXIST, "make", path));
                 }
@@ -204,7 +204,7 @@ impl Container {
                         None => self.make(path, torn).map(|stamp| (Opened { stamp, inline: None }, Made::Folder)),
                     });
                     match made {
-                        // New: there are no marks to look at.
+                        // New: there are no marks to read.
                         Ok((opened, made)) => return Ok((self.file(opened), Some(made))),
                         // Possibly a link to a name that is free.
                         Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {

@@ -1,5 +1,5 @@
-//! Marks: objects without bytes whose *names* tell the sessions of a container, the place of their logs, the published lengths,
-//! clocks and the file's end. One list of one folder tells the size of a closed file.
+//! Marks: empty objects whose *names* contain the sessions of a container, the locations of their logs, the published
+//! lengths, clocks and the file's end. One list of one folder gives the size of a closed file.
 //!
 //! ```text
 //! o-SESSION-WRITER-STORE-FOLDER-CRC                                            a session that began
@@ -42,7 +42,7 @@ pub struct Published {
     pub data: u64,
     /// Bytes of the last index log.
     pub index: u64,
-    /// Summary of its writes: gives the file's length without an index.
+    /// Summary of its writes, which gives the file's length without an index.
     pub summary: Summary,
     /// Time of the last write by the writer's wall clock, nanoseconds since 1970. Shown to users, not used for order.
     pub time: u64,
@@ -55,7 +55,7 @@ pub struct Mark {
     pub home: Home,
     /// Name of its open mark, if there is one.
     pub open: Option<String>,
-    /// The published part; `None`: nothing.
+    /// The published part; `None`: nothing is published.
     pub published: Option<Published>,
 }
 
@@ -95,7 +95,7 @@ pub fn published_name(home: Home, p: &Published) -> String {
     with_crc(name)
 }
 
-/// Name of the commit mark of a compaction that is about to take effect.
+/// Name of the commit mark of a compaction that is about to be published.
 pub fn commit_name(session: u64) -> String {
     with_crc(format!("k-{session:016x}"))
 }
@@ -174,7 +174,7 @@ fn said(kind: u8, name: &str) -> Option<Said> {
     fields.next().is_none().then_some(Said::Published(home, published))
 }
 
-/// All sessions that a list of names tells of, sorted by session.
+/// All sessions in a list of names, sorted by session.
 ///
 /// # Errors
 /// `Corrupt`, naming the first damaged mark.

@@ -8,8 +8,8 @@
 //! | overlaps | the later write by a logical clock ([`clock`]) wins; wall clocks are not used for order |
 //! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
 //! | a name   | is a small object, the stamp. A rename moves only the stamp |
-//! | a small file | on POSIX filesystems is stored in the object of its name, behind the stamp ([`tail`]); its container's folder is made when it is needed |
-//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; of a small file one write at its end; a write: a copy into the buffer |
+//! | a small file | on POSIX filesystems is stored in the inline object, after the stamp ([`tail`]); the container's folder is created when it is needed |
+//! | cost     | an open: one list of the marks (their number grows with the writer sessions), none if the open creates the file; one list for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; for a small file one write at its end. A write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a full store | a write is accepted once space for its bytes is reserved, so that `close` does not run out of space |
 //! | a writer that dies | readers get the bytes that it synced; missing bytes are an error, never zeros. [`repair`](crate::Container::repair) closes its session |
@@ -19,15 +19,15 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`stamp`] | the object of a file's name; the identity of a store |
-//! | `names` | looking up a name: its stamp, or its link |
-//! | `making` | how files are made |
-//! | `changing` | how attributes are read and changed |
-//! | `place` | where the parts of a container lie |
+//! | `names` | lookup of a name: its stamp, or its link |
+//! | `making` | creation of files |
+//! | `changing` | reads and changes of attributes |
+//! | `place` | locations of a container's parts |
 //! | `stores` | the stores of a mount and their identities |
 //! | `guard` | permission bits and owner of a container's objects |
-//! | `objects` | small objects that others see whole |
-//! | [`tail`] | objects of a small file that lie behind its stamp |
-//! | `inline_object` | the object of a name as one process has it open: stamp, and small sessions behind it |
+//! | `objects` | small objects, created atomically |
+//! | [`tail`] | the records of an inline object |
+//! | `inline_object` | the inline object as one process has it open: the stamp and small sessions after it |
 //! | [`marks`] | objects whose names list the sessions and how far each is published |
 //! | [`clock`] | the order of writes, the length of a file |
 //! | [`record`] | data logs |
@@ -39,7 +39,7 @@
 //! | [`tools`] | map, flatten, compact, check, repair |
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: a log for each writer); Cranor, Polte, Gibson, PDSW 2013 (containers over stores).
-//! Differs: data logs tell where their bytes belong; nothing is ordered by wall clocks; names are objects of their own.
+//! Differs: data logs contain the offsets of their bytes; nothing is ordered by wall clocks; names are separate objects.
 
 use crate::{
     Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno, wire,
@@ -90,14 +90,14 @@ mod stores;
 pub mod tail;
 pub mod tools;
 
-/// The object that holds a folder's attributes, on stores without attributes.
+/// The object with a folder's attributes, on stores without attributes.
 const OF_FOLDER: &str = ".thalweg.folder";
-/// How long to wait for a name without bytes, which another process is making.
+/// How long to wait for an empty name object, which another process is creating.
 const PATIENCE: Duration = Duration::from_millis(2000);
-/// Longest pause between two looks at it.
+/// Longest pause between two checks of it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
-/// How containers of a mount are made and opened.
+/// Options of the containers of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Index module of new containers; existing ones keep theirs. Default `pattern`.
@@ -107,9 +107,9 @@ pub struct Options {
     pub buffer: usize,
     /// Folders of logs on each store, of new containers. Default 16.
     pub folders: u8,
-    /// Longest data log, in bytes, that is stored behind the stamp of its file, so that a small file is one object; 0: none.
-    /// `None`: 32 KiB over one store; 0 over several, because names are on the first store and small files would not be spread.
-    /// Only on POSIX filesystems; elsewhere every log is an object.
+    /// Largest data log, in bytes, that is stored in the inline object, so that a small file is one object; 0: none.
+    /// `None`: 32 KiB over one store; 0 over several, because names are on the first store and small files would not be
+    /// spread. Only on POSIX filesystems; elsewhere every log is an object.
     pub inline: Option<usize>,
     /// Longest data log, in bytes. Default 1 TiB, or the store's largest object.
     pub segment: u64,
@@ -137,13 +137,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Longest data log behind a stamp, given the number of stores; [`Container::new`] stores the result.
+    /// Largest inline data log, given the number of stores; [`Container::new`] stores the result.
     fn inline(&self, stores: usize) -> usize {
         self.inline.unwrap_or(if stores == 1 { 32 << 10 } else { 0 })
     }
 }
 
-/// Most bytes behind a stamp at which another session may begin there; attributes may use as many again.
+/// Largest number of bytes after the stamp at which another session may begin inline; attributes may use the same number in
+/// addition.
 fn most_inside(inline: usize) -> u64 {
     4 * inline as u64
 }
@@ -157,10 +158,10 @@ pub struct Container {
 }
 
 impl Container {
-    /// A layout over these stores, of which the first holds names.
+    /// A layout over these stores; the first stores the names.
     ///
     /// # Errors
-    /// `Config`, naming the store and the ability that it lacks.
+    /// `Config`, naming the store and the missing capability.
     pub fn new(stores: Vec<Arc<dyn Store>>, options: Options) -> Result<Container> {
         let refuse = |what: String| Err(Error::new(ErrorKind::Config, what));
         if stores.is_empty() || stores.len() > 255 {
@@ -200,7 +201,7 @@ impl Container {
         Ok(inside.into_owned())
     }
 
-    /// A file is about to lose its last name: where this process has it open, others are shown that.
+    /// Call before a file loses its last name: if this process has the file open, a lease shows that to others.
     fn hold_open(&self, opened: Option<&Opened>) {
         let Some(opened) = opened else { return };
         let file = self.files.lock().get(&opened.stamp.container).and_then(Weak::upgrade);
@@ -209,7 +210,7 @@ impl Container {
         }
     }
 
-    /// Gives a container up: at once, or with the last handle that this process has of it.
+    /// Removes a container: immediately, or with this process's last handle.
     fn give_up(&self, opened: Opened) {
         // Without other handles, dropped here.
         self.file(opened).unlink(&self.going);
@@ -255,7 +256,7 @@ impl Layout for Container {
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.inside(path, "open")?;
         let file = match self.look(&path) {
-            // Nothing was ever written to it.
+            // The file was never written.
             Err(e) if e.kind() == ErrorKind::Torn && self.first().stat(&path).is_ok_and(|about| about.length == 0) => {
                 return self.first().open_read(&path);
             }
@@ -272,7 +273,7 @@ impl Layout for Container {
         }
         let file = match self.look_in(&path, known) {
             Err(e) if e.kind() == ErrorKind::Torn && about.length == 0 => return Ok(about),
-            // A link to a folder, on a store that knows no links.
+            // A link to a folder, on a store without links.
             Err(e) if e.kind() == ErrorKind::InvalidArgument && !self.first().capability().attributes => {
                 let end = self.first().stat(&self.end_of_links(&path)?)?;
                 return if end.is_folder { Ok(end) } else { Err(e) };
@@ -320,7 +321,7 @@ impl Layout for Container {
             if !self.first().capability().rename_folder {
                 return Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from));
             }
-            // An empty folder gives way, also one of which only attributes are kept.
+            // An empty folder is replaced, also one that contains only attributes.
             if self.first().list(&to).is_ok_and(|names| names == [OF_FOLDER]) {
                 remove_if_there(&**self.first(), &of_folder(&to))?;
             }
@@ -385,10 +386,10 @@ impl Layout for Container {
         let inside = self.inside(path, "look at")?;
         let (named, known) = self.known(&inside)?;
         if named.kind != Kind::File && self.first().capability().modes {
-            // A store may keep modes and nothing else that a link would be told by (HDFS).
+            // A store may have modes but no other property that identifies a link (HDFS).
             return named.about.map_or_else(|| self.first().attributes(&inside), Ok);
         }
-        // Of a link that the store keeps without a mode: where it leads.
+        // A link that the store keeps has no mode: the mode of its target.
         let folder = match named.kind {
             Kind::File => None,
             _ => Some(self.first().stat(&inside)?).filter(|about| about.is_folder),
@@ -474,7 +475,7 @@ impl Layout for Container {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
-        // A second name for the stamp is one for the file.
+        // A hard link of the stamp is a hard link of the file.
         self.first().make_hard_link(&self.inside(from, "link")?, &self.inside(to, "link to")?)
     }
 

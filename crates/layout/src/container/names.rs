@@ -2,11 +2,11 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | one open | attributes, stamp and records are read from one object, opened once: one look at the open object, one read |
-//! | a file that this process has open | is looked at through its open object; any other is as it was just read |
-//! | links    | are the store's own if it keeps links; else a stamp holds the target |
+//! | one open | attributes, stamp and records are read from one object, opened once: one query of the open object, one read |
+//! | a file that this process has open | is queried through its open object; any other file is as it was just read |
+//! | links    | are the store's own if it keeps links; else a stamp contains the target |
 //! | replaced meanwhile | if the container is gone, the name is looked up once more |
-//! | a name without bytes | another process is making it: waited for |
+//! | an empty name object | another process is creating it: the lookup waits |
 
 use super::attributes::StoredAttributes;
 use super::file::File;
@@ -90,7 +90,7 @@ impl Container {
 
     /// As [`Container::found`].
     ///
-    /// - `known`: the object of the name, where it was opened just now.
+    /// - `known`: the object of the name, if it was just opened.
     pub(super) fn found_in(&self, path: &str, mut known: Option<Object>) -> Result<Found> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
@@ -139,7 +139,7 @@ impl Container {
         links::follow(path, step, |name| self.link_at(name))
     }
 
-    /// The container's open state in this process, made if there is none.
+    /// The container's open state in this process, created if there is none.
     pub(super) fn file(&self, opened: Opened) -> Arc<File> {
         self.open_here(opened).0
     }
@@ -221,10 +221,10 @@ impl Container {
         .map_err(|e| e.in_object(path))
     }
 
-    /// Calls; and again if it fails because another file has the name now.
+    /// Runs the call; again if it fails because another file now has the name.
     ///
     /// # Errors
-    /// `NotFound` where the name is gone; else those of the call.
+    /// `NotFound` if the name was removed; else those of the call.
     pub(super) fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
         let mut before = None;
         loop {
@@ -241,7 +241,7 @@ impl Container {
         }
     }
 
-    /// Target of the link of this name; `None` where it is no link.
+    /// Target of the link of this name; `None` if it is no link.
     pub(super) fn link_at(&self, path: &str) -> Result<Option<String>> {
         if self.first().capability().attributes {
             return links::target_of(self.first().attributes(path), || self.first().read_link(path));
@@ -253,7 +253,7 @@ impl Container {
         }
     }
 
-    /// Where links lead: to a file, a folder or a name that is free.
+    /// Final target of links: a file, a folder or a free name.
     pub(super) fn end_of_links(&self, path: &str) -> Result<String> {
         let step = |path: &str| {
             Ok(match self.link_at(path)? {

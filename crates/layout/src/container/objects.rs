@@ -1,4 +1,5 @@
-//! Small objects beside logs: stamps, marks, attributes, snapshots. Made so that others see them whole or not at all.
+//! Small objects other than logs: stamps, marks, attributes, snapshots. As far as the store can, others see the complete object or
+//! none.
 
 use std::io::IoSlice;
 use thalweg_store::{OpenWrite, Rename, Store, StoreExt};
@@ -9,7 +10,7 @@ pub const TEMPORARY: &str = "t-";
 /// How often to repeat a step that another process may undo.
 pub const MOST_TRIES: usize = 100;
 
-/// Makes a small object that other nodes read; `AlreadyExists` where the name is taken.
+/// Creates a small object that other nodes read; `AlreadyExists` if the name is taken.
 pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
     put_new_as(store, name, bytes, 0o666)
 }
@@ -22,7 +23,8 @@ pub fn put_new_as(store: &dyn Store, name: &str, bytes: &[u8], mode: u32) -> Res
         && e.kind() != ErrorKind::AlreadyExists
         && !store.capability().whole
     {
-        // Made by this call, and incomplete. Where objects appear whole, an object of this name is another process's.
+        // This call created the object, which is incomplete. On stores where objects appear complete, an object of this
+        // name is another process's.
         let _ = remove_if_there(store, name);
     }
     put
@@ -107,7 +109,7 @@ pub fn put_new_whole(store: &dyn Store, temporary: &str, name: &str, bytes: &[u8
     }
 }
 
-/// Renames; an error is ignored where the rename was done all the same.
+/// Renames; an error is ignored if the rename has taken effect.
 pub fn moved(store: &dyn Store, from: &str, to: &str) -> Result<()> {
     match store.rename(from, to) {
         Err(_) if matches!((store.exists(from), store.exists(to)), (Ok(false), Ok(true))) => Ok(()),

@@ -1,16 +1,17 @@
-//! Collective open of a file: each rank reads some of the index logs. This module has the steps of one rank; the caller
-//! (`thalweg_collective_open`) sends bytes between ranks.
+//! Collective open of a file: each rank reads some of the index logs. This module contains the steps of one rank; the
+//! caller (`thalweg_collective_open`) sends bytes between ranks.
 //!
 //! 1. One rank calls [`Container::opening`] and sends its bytes to all: the file's stamp and sessions at one moment.
 //! 2. Each rank reads its share of the index logs, [`Opening::shares`].
-//! 3. Of `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on their way to one
-//!    rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
-//! 4. Of `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the ranges it meets,
-//!    and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole index. The ranges of
-//!    appended records are known once all ranks have sent the reach of each clock of each log ([`Reach`], [`Bases`]).
+//! 3. Index modules `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on
+//!    their way to one rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
+//! 4. Index module `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the
+//!    ranges it meets, and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole
+//!    index. The offsets of appended records are computed after all ranks have sent the length of each clock of each log
+//!    ([`Reach`], [`Bases`]).
 //!
-//! Each index log is read once, and one rank lists the marks. Opened by itself, every rank would read every index log: 10,000 ranks
-//! times 10,000 logs.
+//! Each index log is read once, and one rank lists the marks. With independent opens every rank would read every index log:
+//! 10,000 ranks times 10,000 logs.
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: ranks read some of the index each and exchange it).
 
@@ -33,19 +34,19 @@ use thalweg_types::{ErrorKind, Result};
 /// Entries in a block of a fragment.
 const MOST_ENTRIES: usize = 1 << 16;
 
-/// A container as one rank saw it, for all ranks to read the same.
+/// The state of a container as one rank saw it, so that all ranks read the same state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     /// The file's stamp.
     pub stamp: Stamp,
-    /// Names in the folder of marks, and of those behind the stamp.
+    /// Names in the folder of marks and in the inline object.
     pub names: Vec<String>,
     /// The stamp and the records behind it, of stamp version 3.
     pub behind: Vec<u8>,
 }
 
 impl Opening {
-    /// For sending.
+    /// Encodes the opening for other ranks.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = b"TWOPENIN".to_vec();
         put_counted(&mut out, &self.stamp.encode());
@@ -59,7 +60,7 @@ impl Opening {
     /// Decodes the result of [`Opening::encode`].
     ///
     /// # Errors
-    /// `Torn` where bytes are missing, `Corrupt` where a checksum or a field does not hold.
+    /// `Torn` if bytes are missing, `Corrupt` for a wrong checksum or an invalid field.
     pub fn decode(bytes: &[u8]) -> Result<Opening> {
         let mut c = Cursor::new(sealed(bytes, "opening")?);
         if c.take(8, "opening")? != b"TWOPENIN" {
@@ -77,14 +78,14 @@ impl Opening {
         self.stamp.module
     }
 
-    /// Whether all that was written is published: then the index logs are complete, and ranks can share them. Otherwise data logs
-    /// are scanned as well, and their content depends on the moment: each rank opens such a file by itself.
+    /// Whether all writes are published: then the index logs are complete, and ranks can share their reading. Otherwise
+    /// data logs are scanned too, and their content changes with time: each rank opens such a file independently.
     ///
-    /// A file of index module `distributed` that was appended to is not settled either: the place of an append is known only from
+    /// A file of index module `distributed` with appends is not settled either: the offset of an append follows only from
     /// the whole index.
     ///
     /// # Errors
-    /// `Corrupt` where the name of a mark is damaged.
+    /// `Corrupt` if the name of a mark is damaged.
     pub fn is_settled(&self) -> Result<bool> {
         let marks = self.marks()?;
         let placed = self.module() != Module::Distributed
@@ -96,17 +97,17 @@ impl Opening {
         marks::read(&self.names)
     }
 
-    /// Which sessions each rank reads, as numbers from 0: every session once, index bytes spread evenly.
+    /// Numbers, from 0, of the sessions that each rank reads: every session once, index bytes distributed evenly.
     ///
     /// # Errors
-    /// `Corrupt` where the name of a mark is damaged.
+    /// `Corrupt` if the name of a mark is damaged.
     pub fn shares(&self, ranks: usize) -> Result<Vec<Vec<usize>>> {
         let lengths: Vec<u64> = self.marks()?.iter().map(|m| m.published.map_or(0, |p| p.index)).collect();
         Ok(share(&lengths, ranks))
     }
 }
 
-/// Deals things of these lengths to ranks, the longest first, each to the rank that has least.
+/// Distributes items of these lengths to ranks: the longest first, each to the rank with the fewest bytes.
 pub fn share(lengths: &[u64], ranks: usize) -> Vec<Vec<usize>> {
     let ranks = ranks.max(1);
     let mut order: Vec<usize> = (0..lengths.len()).collect();
@@ -116,19 +117,19 @@ pub fn share(lengths: &[u64], ranks: usize) -> Vec<Vec<usize>> {
     for i in order {
         let Some(std::cmp::Reverse((has, rank))) = least.pop() else { break };
         shares[rank].push(i);
-        // A log costs an open, however short it is.
+        // Every log costs an open, also a short one.
         least.push(std::cmp::Reverse((has + lengths[i] + 4096, rank)));
     }
     shares.iter_mut().for_each(|share| share.sort_unstable());
     shares
 }
 
-/// Content of index logs, in the encoding in which it is sent and stored: about 7 bytes a record.
+/// Content of index logs, in the encoding for messages and snapshots: about 7 bytes a record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fragment {
-    /// Data logs in it.
+    /// Number of data logs.
     logs: u64,
-    /// Each of them, one behind the other.
+    /// The encoded data logs, one after the other.
     body: Vec<u8>,
 }
 
@@ -137,7 +138,7 @@ const MAGIC: &[u8] = b"TWFRAGMT";
 impl Fragment {
     /// Adds a data log.
     ///
-    /// - `fill`: hands the entries in, and returns how far of the log they cover.
+    /// - `fill`: passes the entries, and returns the end of the part of the log that they cover.
     ///
     /// # Errors
     /// Those of `fill`; nothing is added then.
@@ -174,16 +175,16 @@ impl Fragment {
         Ok(())
     }
 
-    /// Adds another's.
+    /// Adds the logs of another fragment.
     pub fn join(&mut self, mut other: Fragment) {
         self.logs += other.logs;
         self.body.append(&mut other.body);
     }
 
-    /// Tells all entries, each with its data log.
+    /// Passes all entries to `tell`, each with its data log.
     ///
     /// # Errors
-    /// `Corrupt` where its bytes make no sense, which are looked at here first; those of `tell`.
+    /// `Corrupt` for invalid bytes, which no earlier call checks; those of `tell`.
     pub fn each(&self, mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
         let mut c = Cursor::new(&self.body);
         for _ in 0..self.logs {
@@ -205,12 +206,12 @@ impl Fragment {
         }
     }
 
-    /// Bytes held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.body.capacity()
     }
 
-    /// For sending, and for snapshots.
+    /// Encodes the fragment, for messages and snapshots.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.len() + 24);
         out.extend_from_slice(MAGIC);
@@ -223,7 +224,7 @@ impl Fragment {
     /// Decodes the result of [`Fragment::encode`]. Compares the checksum; entries are checked by [`each`](Fragment::each).
     ///
     /// # Errors
-    /// `Torn` where bytes are missing, `Corrupt` where the checksum does not match.
+    /// `Torn` if bytes are missing, `Corrupt` if the checksum does not match.
     pub fn decode(bytes: &[u8]) -> Result<Fragment> {
         let what = "fragment of an index";
         let inside = sealed(bytes, what)?;
@@ -236,7 +237,7 @@ impl Fragment {
     }
 }
 
-/// Entries of data logs, as they come.
+/// Entries of data logs, collected in the order in which they are added.
 #[derive(Debug, Default)]
 pub struct Pile {
     logs: Vec<(Source, Vec<Entry>)>,
@@ -244,7 +245,7 @@ pub struct Pile {
 }
 
 impl Pile {
-    /// Adds one; how many there are.
+    /// Adds an entry; returns the number of entries.
     pub fn add(&mut self, source: &Source, entry: Entry) -> usize {
         match self.logs.last_mut() {
             Some((of, entries)) if of == source => entries.push(entry),
@@ -254,11 +255,11 @@ impl Pile {
         self.count
     }
 
-    /// All of them, and none is left.
+    /// Takes all entries out.
     pub fn take(&mut self) -> Fragment {
         let mut fragment = Fragment::default();
         for (source, entries) in self.logs.drain(..) {
-            // Filling it fails nowhere.
+            // This `fill` cannot fail.
             let _ = fragment.add(&source, |tell| entries.into_iter().try_for_each(tell).map(|()| 0));
         }
         self.count = 0;
@@ -266,18 +267,18 @@ impl Pile {
     }
 }
 
-/// How far the records of each clock in each data log reach, and all cuts: from what all ranks know follows where each appended
-/// record lies. 40 bytes for each clock of a log.
+/// The largest end of the records of each clock in each data log, and all cuts. The offset of each appended record follows
+/// from all ranks' values. 40 bytes for each clock of a log.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// By data log, clock, and whether they were appended.
+    /// Largest end, by data log, clock, and whether the records are appends.
     ends: BTreeMap<(Source, u64, bool), u64>,
     cuts: Pile,
     appended: bool,
 }
 
 impl Reach {
-    /// Takes note of an entry.
+    /// Includes an entry.
     pub fn note(&mut self, source: &Source, entry: &Entry) {
         match entry {
             Entry::Cut { .. } => {
@@ -291,12 +292,12 @@ impl Reach {
         }
     }
 
-    /// Whether anything was appended.
+    /// Whether there are appends.
     pub fn has_appended(&self) -> bool {
         self.appended
     }
 
-    /// For sending: of each clock one record as long as all reach, or a hole where nothing was appended.
+    /// Takes the values out, for messages: for each clock one record of that length, or a hole if the clock has no appends.
     pub fn take(&mut self) -> Fragment {
         let mut fragment = self.cuts.take();
         let mut pile = Pile::default();
@@ -309,11 +310,11 @@ impl Reach {
     }
 }
 
-/// Where appended records begin in the file.
+/// Offsets in the file at which appended records begin.
 pub struct Bases(Merged);
 
 impl Bases {
-    /// The bases of appends, from what all ranks sent ([`Reach`]).
+    /// Computes the offsets from all ranks' values ([`Reach`]).
     ///
     /// # Errors
     /// `Corrupt` where `all` is damaged.
@@ -323,15 +324,15 @@ impl Bases {
         build.finish().map(Bases)
     }
 
-    /// How long the file is.
+    /// Length of the file.
     pub fn length(&self) -> u64 {
         self.0.length
     }
 
-    /// Appended records where they lie.
+    /// The appended records of a run, with their offsets in the file.
     ///
     /// # Errors
-    /// `Corrupt` where they would be beyond the largest offset, or their log is unknown.
+    /// `Corrupt` if they would exceed the largest offset, or if their log is unknown.
     pub fn place(&self, source: &Source, run: &Run) -> Result<Run> {
         let base = self.0.base(source, run.clock);
         let base = base.filter(|base| base.checked_add(run.bounds().1).is_some_and(|end| end <= MOST));
@@ -341,7 +342,7 @@ impl Bases {
 }
 
 impl Container {
-    /// Looks at a file, for all ranks to open it together.
+    /// Reads the state of a file that all ranks then open together.
     ///
     /// # Errors
     /// Those of opening a file for reading.
@@ -351,7 +352,7 @@ impl Container {
         Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen(), behind })
     }
 
-    /// The stamp and its records, from an opening. The object of the name is opened when it is needed.
+    /// The stamp and the inline records of an opening. The inline object is opened when it is needed.
     fn opened_by(&self, path: &str, opening: &Opening) -> Result<Opened> {
         match opening.stamp.tail {
             true => Opened::new(self.first(), &self.inside(path, "open")?, None, &opening.behind),
@@ -359,20 +360,21 @@ impl Container {
         }
     }
 
-    /// Reads the index logs of some sessions of an opening, by their number in it.
+    /// Reads the index logs of some sessions of an opening, given by their numbers in it.
     ///
     /// # Errors
-    /// `NotReady` or `Torn` where a session has not closed ([`Opening::is_settled`]); what is wrong with a log, by its name.
+    /// `NotReady` or `Torn` if a session is not closed ([`Opening::is_settled`]); the failure of a log, with the log's
+    /// name.
     pub fn read_share(&self, path: &str, opening: &Opening, sessions: &[usize]) -> Result<Fragment> {
         let file = self.file(self.opened_by(path, opening)?);
         load::gathered(&file.place, &chosen(opening, sessions)?).map_err(|e| named(e, path))
     }
 
-    /// As [`read_share`](Container::read_share), each entry told as it is read, in the order of its log; a log of many entries
-    /// is in memory a block at a time.
+    /// As [`read_share`](Container::read_share), but passes each entry to `tell` while reading, in the order of its log.
+    /// Only one block of a log is in memory at a time.
     ///
     /// # Errors
-    /// Those, and those of `tell`.
+    /// Those of [`read_share`](Container::read_share), and those of `tell`.
     pub fn tell_share(
         &self,
         path: &str,
@@ -384,7 +386,8 @@ impl Container {
         load::told(&file.place, &chosen(opening, sessions)?, tell).map_err(|e| named(e, path))
     }
 
-    /// Opens a file with an index that ranks gathered; where the file was published since, with an index of its own.
+    /// Opens a file with an index that ranks gathered; if sessions have published since, the index is loaded again at the
+    /// first read.
     ///
     /// # Errors
     /// `Corrupt` where `all` or `opening` is damaged; those of opening a file for reading.
@@ -397,10 +400,10 @@ impl Container {
         Ok(Box::new(Reader { file, path }))
     }
 
-    /// Begins to open a file with a part of its index, which [`PartBuilder`] takes.
+    /// Begins to open a file with a part of its index, whose entries are added to the [`PartBuilder`].
     ///
     /// # Errors
-    /// `Corrupt` where `opening` is damaged; `Io` where the container is gone.
+    /// `Corrupt` if `opening` is damaged; `Io` if the container was removed.
     pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
         let path = self.inside(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);
@@ -410,7 +413,7 @@ impl Container {
 }
 
 fn named(e: thalweg_types::Error, path: &str) -> thalweg_types::Error {
-    // A log's own name says more.
+    // An error that names a log keeps that name.
     if e.place().object.is_some() { e } else { e.in_object(path) }
 }
 

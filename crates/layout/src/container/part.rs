@@ -22,10 +22,10 @@ use thalweg_store::ReadObject;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes of the file that are searched first for an answer; more where they hold few pieces.
+/// Bytes of the file that an answer covers per lookup; doubled while a lookup finds few pieces.
 const FIRST_STEP: u64 = 256 << 10;
 
-/// Takes entries of index logs into a part.
+/// Collects entries of index logs for a part.
 pub struct PartBuilder {
     file: Arc<File>,
     path: String,
@@ -47,7 +47,7 @@ impl PartBuilder {
         PartBuilder { file, path, marks, part, build, cache }
     }
 
-    /// Adds an entry that meets a range of this part; cuts go to every part. In any order.
+    /// Adds an entry that overlaps a range of this part; cuts go to every part. The order does not matter.
     ///
     /// # Errors
     /// Those of the disk that holds the part's index.
@@ -56,8 +56,8 @@ impl PartBuilder {
         self.build.add(number, entry)
     }
 
-    /// The file, and its length as far as this part knows. The greatest of all parts' lengths is the file's, which
-    /// [`PartFile::is_long`] is told.
+    /// Finishes the part. Its length is what this part knows; the file's length is the largest of all parts' lengths and is
+    /// set with [`PartFile::is_long`].
     ///
     /// # Errors
     /// Those of the disk that holds the part's index.
@@ -68,10 +68,10 @@ impl PartBuilder {
     }
 }
 
-/// What was learned of others.
+/// Ranges of other parts that were learned from their owners.
 struct KnownParts {
     index: Merged,
-    /// Ranges of which all is known: first byte, end.
+    /// Completely known ranges: first byte, end.
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -95,10 +95,10 @@ impl KnownParts {
     }
 }
 
-/// Bytes that one rank knows about.
+/// A range of the file that one rank owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Which rank.
+    /// The owning rank.
     pub owner: u64,
     /// First byte.
     pub from: u64,
@@ -122,17 +122,17 @@ impl PartFile {
         self.asked.lock()
     }
 
-    /// How long the file is.
+    /// Length of the file.
     pub fn bytes(&self) -> u64 {
         self.own.length
     }
 
-    /// Tells how long the file is.
+    /// Sets the length of the file.
     pub fn is_long(&mut self, bytes: u64) {
         self.own.length = bytes;
     }
 
-    /// Bytes `from..to`, as far as the file goes, by who knows about them.
+    /// Splits bytes `from..to`, up to the end of the file, by owner.
     pub fn sections(&self, from: u64, to: u64) -> impl Iterator<Item = Section> + use<> {
         let (mut at, end, of) = (from, to.min(self.own.length), self.part.of);
         std::iter::from_fn(move || {
@@ -146,16 +146,16 @@ impl PartFile {
         })
     }
 
-    /// Whether where these bytes lie is known here: owned, or learned.
+    /// Whether the pieces of this section are known here: owned or learned.
     pub fn knows(&self, section: &Section) -> bool {
         section.owner == self.part.number || self.asked().knows(section.from, section.to)
     }
 
-    /// Where bytes `from..to`, which are of this part, lie: as far as `most` pieces reach, or a few more. Returns how far that
-    /// is.
+    /// The pieces of bytes `from..to`, which this part owns: about `most` pieces. Returns the end of the answered range and
+    /// the pieces.
     ///
     /// # Errors
-    /// `InvalidArgument` where another part has them: an asker that counts parts otherwise.
+    /// `InvalidArgument` if another part owns some of the bytes: the requesting rank counts parts differently.
     pub fn answer(&self, from: u64, to: u64, most: usize) -> Result<(u64, Fragment)> {
         if from < to && self.sections(from, to).any(|section| section.owner != self.part.number) {
             let what = format!("part {} of {} is asked for what others hold", self.part.number, self.part.of);
@@ -178,7 +178,7 @@ impl PartFile {
             at = stop;
         }
         let upto = if at < end { at } else { to };
-        // As they lie in their logs, where distances are regular if anywhere.
+        // In the order of their logs, in which strides are most likely regular.
         pieces.sort_unstable_by_key(|p| (p.strand, p.log));
         let mut fragment = Fragment::default();
         for of_one in pieces.chunk_by(|a, b| self.own.source_of(a) == self.own.source_of(b)) {
@@ -198,22 +198,22 @@ impl PartFile {
         Ok((upto, fragment))
     }
 
-    /// Takes an owner's answer for bytes `from..to`.
+    /// Adds an owner's answer for bytes `from..to`.
     ///
     /// # Errors
-    /// `Corrupt` where `answer` is damaged; those of the disk that holds the part's index.
+    /// `Corrupt` if `answer` is damaged; those of the disk that holds the part's index.
     pub fn learn(&self, from: u64, to: u64, answer: &Fragment) -> Result<()> {
         let mut asked = self.asked();
         answer.each(|source, entry| match asked.index.add(source, &entry) {
             true => Ok(()),
-            // Owners know where it lies.
+            // Owners send appended records with their offsets in the file.
             false => Err(Error::new(ErrorKind::Corrupt, "an answer tells of appended records")),
         })?;
         asked.add_range(from, to);
         Ok(())
     }
 
-    /// Forgets learned entries where they take more memory than `index_cache`.
+    /// Drops all learned entries if they use more memory than `index_cache`.
     ///
     /// # Errors
     /// Those of the disk that holds the part's index.
@@ -225,12 +225,12 @@ impl PartFile {
         Ok(())
     }
 
-    /// Bytes of memory held: of the own part, of what was learned.
+    /// Memory in bytes: of the own part, and of learned ranges.
     pub fn memory(&self) -> (usize, usize) {
         (self.own.memory(), self.asked().index.memory())
     }
 
-    /// Entries held of the own part.
+    /// Number of entries of the own part.
     pub fn entries(&self) -> u64 {
         self.own.entries()
     }

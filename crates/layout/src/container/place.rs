@@ -1,4 +1,4 @@
-//! Where the parts of a container lie on the stores of a mount.
+//! Locations of the parts of a container on the stores of a mount.
 //!
 //! | what | store | name |
 //! |------|-------|------|
@@ -9,7 +9,7 @@
 //! | marks, attributes, snapshots | home | `.../m/` |
 //! | stamp of version 3 | first | the logical file's name; marks, attributes and logs may be stored behind it ([`inline_object`](super::inline_object)), and the container's folder may be missing |
 //! | logs | picked by host, writer, container and session | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF a folder that is picked the same way |
-//! | leases | home | `.../held` of handles that hold the file, `.../unlinked` of processes that have a file without a name open, `.../upkeep` of maintenance |
+//! | leases | home | `.../held` for handles that lease the file, `.../unlinked` for processes that have the unlinked file open, `.../upkeep` of maintenance |
 
 use super::attributes::{self, StoredAttributes};
 use super::guard::{Guard, foreign, make_in_group};
@@ -38,7 +38,7 @@ pub fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A container and the stores it lies on.
+/// A container and its stores.
 pub struct Place {
     /// Its stamp.
     pub stamp: Stamp,
@@ -47,13 +47,13 @@ pub struct Place {
     found: Vec<std::result::Result<usize, String>>,
     /// Marks of sessions were seen.
     written: AtomicBool,
-    /// The object of the file's name, where the container's objects may lie behind the stamp.
+    /// The inline object, if the stamp's version allows one.
     pub inline: Option<InlineObject>,
     /// The last name was gone when the folder was made: this process removes the folder.
     nameless: AtomicBool,
-    /// The last look for a name failed.
+    /// The last check for a name failed.
     unsure: AtomicBool,
-    /// Held while this process has the file open without a name, so that nobody takes the container for a leftover.
+    /// The lease while this process has the unlinked file open, so that other processes do not remove the container.
     holding: Mutex<Option<Lease>>,
 }
 
@@ -78,7 +78,7 @@ impl Place {
         Place::new(Opened { stamp, inline: None }, stores)
     }
 
-    /// Whether the container has a folder: always, except where its objects may lie behind its stamp.
+    /// Whether the container has a folder; `false` only for containers whose objects are all in the inline object.
     pub fn has_folder(&self) -> bool {
         self.inline.as_ref().is_none_or(InlineObject::has_home)
     }
@@ -91,8 +91,8 @@ impl Place {
         self.nameless.load(Ordering::Relaxed)
     }
 
-    /// Shows others that this process has the file open though its last name goes or is gone, until the place is dropped. Where the
-    /// store does not tell who holds an object, or has no room for one, nothing happens.
+    /// Leases the object `unlinked` until the place is dropped: shows others that this process has the file open although
+    /// its last name is being or was removed. Does nothing if the store has no leases or no space for the object.
     pub fn hold(&self) {
         if !self.has_folder() || !self.first().tells_holders() {
             return;
@@ -104,11 +104,11 @@ impl Place {
         }
     }
 
-    /// Whether a process holds the container: a handle that holds the file ([`WriteObject::lease`](thalweg_store::WriteObject::lease)),
-    /// or one of a file without a name.
+    /// Whether the container is leased: by a handle that leases the file
+    /// ([`WriteObject::lease`](thalweg_store::WriteObject::lease)), or by a process that has the unlinked file open.
     ///
     /// # Errors
-    /// Those of the store, but for `NotFound`.
+    /// Those of the store, except `NotFound`.
     pub fn is_held(&self) -> Result<bool> {
         for name in [self.held(), self.unlinked()] {
             match self.first().open_read(&name) {
@@ -120,27 +120,27 @@ impl Place {
         Ok(false)
     }
 
-    /// The object that handles lease to hold the file.
+    /// The object that handles lease for [`WriteObject::lease`](thalweg_store::WriteObject::lease).
     pub fn held(&self) -> String {
         format!("{}/held", self.folder())
     }
 
-    /// The object that processes lease while they have the file open without a name.
+    /// The object that processes lease while they have the unlinked file open.
     pub fn unlinked(&self) -> String {
         format!("{}/unlinked", self.folder())
     }
 
-    /// Names of the container's marks, attributes and snapshots, sorted, as of the last look at what lies behind its stamp; `None` where
-    /// some may lie elsewhere.
+    /// Names of the container's marks, attributes and snapshots, sorted, as of the last refresh of the inline object;
+    /// `None` if some may be stored elsewhere.
     pub fn names_inside(&self) -> Option<Vec<String>> {
         let mut names = self.inline.as_ref()?.all_names()?;
         names.retain(|name| !is_log(name));
         Some(names)
     }
 
-    /// Names of the container's marks, attributes and snapshots, wherever they lie, sorted.
+    /// Names of the container's marks, attributes and snapshots, from the inline object and the folder, sorted.
     pub fn list(&self) -> Result<Vec<String>> {
-        // Objects that move from behind the stamp to the folder are made there before they are removed here.
+        // Objects that move from the inline object to the folder are created there before they are removed here.
         let mut names = match &self.inline {
             None => return self.first().list(&self.marks()),
             Some(inline) => {
@@ -189,12 +189,12 @@ impl Place {
         self.first().exists(&format!("{}/{name}", self.marks()))
     }
 
-    /// Whether an object lies behind the stamp.
+    /// Whether an object is in the inline object.
     pub fn is_inside(&self, name: &str) -> bool {
         self.inline.as_ref().is_some_and(|inline| inline.get(name).is_some())
     }
 
-    /// Removes a mark; `NotFound` where it is not there.
+    /// Removes a mark; `NotFound` if it does not exist.
     pub fn remove(&self, name: &str) -> Result<()> {
         if let Some(inline) = self.inline.as_ref().filter(|_| self.is_inside(name) || !self.has_folder()) {
             let locked = inline.lock()?;
@@ -246,12 +246,12 @@ impl Place {
         let mode = guard.map_or(0o666, |guard| guard.object());
         put_whole(&**home, &self.temporary(), &format!("{folder}/stamp"), &self.stamp.encode(), mode)?;
         locked.add_and_keep(vec![Record::Home])?;
-        // A process that removes the last name looks for the folder afterwards: one of the two notices the other.
+        // A process that removes the last name checks for the folder afterwards: one of the two notices the other.
         self.look_for_a_name(inline);
         Ok(())
     }
 
-    /// Whether the file that got a folder still has a name; a look that fails is repeated by [`Place::is_nameless`].
+    /// Checks whether the file still has a name after it got a folder; [`Place::is_nameless`] repeats a failed check.
     fn look_for_a_name(&self, inline: &InlineObject) {
         let links = inline.attributes().map(|about| about.links);
         self.nameless.store(links.as_ref().is_ok_and(|links| *links == 0), Ordering::Relaxed);
@@ -266,7 +266,7 @@ impl Place {
         }
     }
 
-    /// The file's attributes, by the records behind its stamp or the stamp itself.
+    /// The file's attributes, from the records of the inline object or from the stamp itself.
     fn kept_inside(&self, inline: &InlineObject) -> Result<StoredAttributes> {
         let newest = inline.names().iter().filter_map(|name| attributes::parse(name)).max();
         let newest = newest.and_then(|(version, number)| inline.get(&attributes::name(version, number)));
@@ -285,7 +285,7 @@ impl Place {
         self.stores.sync_down_to(self.number_of(home.store).unwrap_or(0), &self.log_folder(home.folder))
     }
 
-    /// Number in the mount of one of the container's stores, where it is there.
+    /// Number in the mount of one of the container's stores, if the mount has that store.
     fn number_of(&self, store: u8) -> Option<usize> {
         self.found.get(usize::from(store))?.as_ref().ok().copied()
     }
@@ -300,13 +300,13 @@ impl Place {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The store that holds names.
+    /// The store of the files' names.
     pub fn names(&self) -> &Arc<dyn Store> {
         self.stores.first()
     }
 
-    /// The store that holds the container's folder: marks, attributes, snapshots. Where it is not there, which
-    /// [`Place::has_home`] tells, the first.
+    /// The store of the container's folder: marks, attributes, snapshots. The first store if the mount does not have that
+    /// store, see [`Place::has_home`].
     pub fn first(&self) -> &Arc<dyn Store> {
         match self.stamp.home {
             0 => self.stores.first(),
@@ -314,7 +314,7 @@ impl Place {
         }
     }
 
-    /// Whether the store is there that holds the container's folder, where it has one.
+    /// Whether the mount has the store of the container's folder, if the container has a folder.
     ///
     /// # Errors
     /// `Io` naming it.
@@ -358,7 +358,7 @@ impl Place {
         format!("{}/m", self.folder())
     }
 
-    /// Permission bits and owner of its folder; `None` where its store keeps no modes.
+    /// Permission bits and owner of the container's folder; `None` if its store has no modes.
     pub fn guard(&self) -> Result<Option<Guard>> {
         if let Some(inline) = self.inline.as_ref().filter(|inline| !inline.has_home()) {
             let kept = self.kept_inside(inline)?;
@@ -371,7 +371,7 @@ impl Place {
         Ok(Some(Guard { folder: about.mode & 0o777, uid: about.uid, gid: about.gid }))
     }
 
-    /// Gives all objects of the container the file's access rights. Its own folders first.
+    /// Applies the file's access rights to all objects of the container, first to its folders.
     ///
     /// - `path`: the file's name.
     pub fn put_guard(&self, guard: Guard, path: &str) -> Result<()> {
@@ -399,12 +399,12 @@ impl Place {
         }
     }
 
-    /// Puts attributes beside the marks, and takes others away.
+    /// Stores attributes in the folder of marks, and removes others.
     ///
-    /// - `number`: version, and what tells it from others of this version.
+    /// - `number`: version, and a number that distinguishes attributes of the same version.
     /// - `old`: names of those that it replaces.
     /// - `locked`: of a container with an inline object.
-    /// - `most`: bytes behind the stamp, at most.
+    /// - `most`: largest number of bytes after the stamp.
     pub fn keep(
         &self,
         number: (u64, u64),
@@ -476,8 +476,8 @@ impl Place {
         format!("{}/{}", self.log_folder(home.folder), data_name(home, segment))
     }
 
-    /// Opens a data log for reading; `None` where it is nowhere. One that its session took out from behind the stamp is longer
-    /// where it was taken to, once it is whole there.
+    /// Opens a data log for reading; `None` if it does not exist. A log that its session moved out of the inline object is
+    /// longer at its new location once the move is complete.
     pub fn open_data(&self, home: &Home, segment: u32) -> Result<Option<Box<dyn ReadObject>>> {
         let inside = self.inline.as_ref().and_then(|inline| inline.get(&data_name(home, segment)));
         if let Some(bytes) = inside.as_ref().filter(|_| !self.has_folder()) {
@@ -494,7 +494,7 @@ impl Place {
         }
     }
 
-    /// Whether it is the one behind the stamp that [`Place::open_data`] opens.
+    /// Whether [`Place::open_data`] opens the log in the inline object.
     pub fn has_inside(&self, home: &Home, segment: u32) -> Result<bool> {
         let Some(bytes) = self.inline.as_ref().and_then(|inline| inline.get(&data_name(home, segment))) else {
             return Ok(false);
@@ -510,7 +510,7 @@ impl Place {
         format!("{}/{:016x}-{segment}.index", self.log_folder(home.folder), home.session)
     }
 
-    /// Where a writer's logs go.
+    /// The location of a writer's logs.
     ///
     /// - `before`: how many sessions this process began before in this container.
     pub fn home(&self, host: &str, writer: u32, before: u64) -> Home {
@@ -529,7 +529,7 @@ impl Place {
 }
 
 impl Source {
-    /// Where it lies.
+    /// Its location.
     pub fn home(&self) -> Home {
         Home { session: self.session, writer: self.writer, store: self.store, folder: self.folder }
     }
@@ -540,17 +540,17 @@ impl Source {
     }
 }
 
-/// Whether a name behind a stamp is that of a log.
+/// Whether a name in the inline object is that of a log.
 fn is_log(name: &str) -> bool {
     name.ends_with(".data")
 }
 
-/// The name of a data log, in its folder or behind the stamp.
+/// The name of a data log, in its folder or in the inline object.
 pub fn data_name(home: &Home, segment: u32) -> String {
     format!("{:016x}-{segment}.data", home.session)
 }
 
-/// An object that lies behind a stamp.
+/// An object in the inline object.
 struct Inside<'a> {
     inline: &'a InlineObject,
     bytes: Arc<Vec<u8>>,
@@ -571,7 +571,7 @@ impl ReadObject for Inside<'_> {
     }
 }
 
-/// A data log that lies behind a stamp, as of the last look.
+/// A data log in the inline object, as of the last refresh.
 struct LogInside(Arc<Vec<u8>>);
 
 impl ReadObject for LogInside {

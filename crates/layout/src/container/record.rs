@@ -14,7 +14,7 @@
 //! | 44 | 16 | 0 |
 //! | 60 | 4 | CRC-32C of the 60 bytes before |
 //!
-//! Record header, 48 bytes, its payload behind it:
+//! Record header, 48 bytes, followed by its payload:
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -22,9 +22,9 @@
 //! | 4 | 1 | kind: 1 write, 2 hole, 3 cut, 4 end of the log, 5 append |
 //! | 5 | 3 | 0 |
 //! | 8 | 8 | clock |
-//! | 16 | 8 | offset in the logical file; of a cut the new length; of an append how many bytes this segment appended before at this clock |
-//! | 24 | 8 | length: of the payload; of a hole, which has none, how many bytes |
-//! | 32 | 8 | where this header is in the log |
+//! | 16 | 8 | offset in the logical file; for a cut the new length; for an append the number of bytes that this segment appended earlier at this clock |
+//! | 24 | 8 | length of the payload in bytes; for a hole, which has no payload, its length |
+//! | 32 | 8 | offset of this header in the log |
 //! | 40 | 4 | CRC-32C of the payload |
 //! | 44 | 4 | CRC-32C of the 44 bytes before |
 
@@ -39,30 +39,30 @@ pub const RECORD_HEADER: u64 = 48;
 /// Largest offset in a logical file, as in POSIX files.
 pub const MOST: u64 = i64::MAX as u64;
 
-/// Which of a session's two logs.
+/// Selects one of a session's two logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Log {
     /// Bytes.
     Data,
-    /// Index of the data log.
+    /// Index log.
     Index,
 }
 
-/// The head of a segment.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The container.
     pub container: u128,
     /// The session.
     pub session: u64,
-    /// Number of the writer.
+    /// Writer number.
     pub writer: u32,
     /// Number of the segment, from 0.
     pub number: u32,
 }
 
 impl Segment {
-    /// The header of one of its logs.
+    /// Encodes the header of one of its logs.
     pub fn encode(&self, log: Log) -> [u8; SEGMENT_HEADER as usize] {
         let mut out = [0; SEGMENT_HEADER as usize];
         out[..8].copy_from_slice(magic(log));
@@ -79,7 +79,7 @@ impl Segment {
     /// Decodes the header of a log's segment.
     ///
     /// # Errors
-    /// `Corrupt` or `Torn` where it is none of this sort of log, `Unsupported` for another version.
+    /// `Corrupt` or `Torn` if this is no header of such a log, `Unsupported` for another version.
     pub fn decode(log: Log, bytes: &[u8]) -> Result<Segment> {
         let mut c = Cursor::new(bytes);
         let head = c.take(60, "segment header")?;
@@ -109,13 +109,13 @@ fn magic(log: Log) -> &'static [u8; 8] {
 pub enum Kind {
     /// Bytes.
     Write,
-    /// Zeros, without bytes.
+    /// A range of zeros, without payload.
     Hole,
-    /// A new length.
+    /// A new length of the file.
     Cut,
     /// The log was closed.
     End,
-    /// Bytes appended to the file: the offset follows from the order of all records.
+    /// Bytes appended to the file: their offset follows from the order of all records.
     Append,
 }
 
@@ -126,8 +126,8 @@ pub struct Record {
     pub kind: Kind,
     /// The container's clock at the write.
     pub clock: u64,
-    /// Where in the logical file; of a cut the new length; of an append behind how many bytes that this segment appended before
-    /// at this clock.
+    /// Offset in the logical file; for a cut the new length; for an append the number of bytes that this segment appended
+    /// earlier at this clock.
     pub offset: u64,
     /// Length in bytes; 0 for cuts.
     pub length: u64,
@@ -162,7 +162,7 @@ impl Record {
     /// Decodes the record header at byte `at` of a log.
     ///
     /// # Errors
-    /// `Corrupt` or `Torn`, with the byte, where there is no whole header.
+    /// `Corrupt` or `Torn`, with the byte, if there is no complete valid header.
     pub fn decode(bytes: &[u8], at: u64) -> Result<Record> {
         let corrupt = |what: &str| bad(ErrorKind::Corrupt, what).at_byte(at);
         let mut c = Cursor::new(bytes);
@@ -205,7 +205,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Bytes behind the header.
+    /// Length of the payload in bytes.
     pub fn payload(&self) -> u64 {
         if matches!(self.kind, Kind::Write | Kind::Append) { self.length } else { 0 }
     }

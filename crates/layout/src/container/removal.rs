@@ -16,7 +16,7 @@ use thalweg_store::{Store, StoreExt};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{ErrorKind, Result};
 
-/// Containers that lost their last name by a call of this process, and that are removed now or with its last handle. An open that
+/// Containers that lost their last name by a call of this process and are removed now or with its last handle. An open that
 /// read the name before would see a partly removed container.
 #[derive(Default)]
 pub struct Going(Mutex<BTreeMap<u128, usize>>);
@@ -26,12 +26,12 @@ impl Going {
         self.0.lock()
     }
 
-    /// One that lost its name. Ends with [`Going::end`].
+    /// A container that lost its name. Ends with [`Going::end`].
     pub fn add(&self, container: u128) {
         *self.numbers().entry(container).or_default() += 1;
     }
 
-    /// It is removed.
+    /// The container is removed.
     pub fn end(&self, container: u128) {
         let mut numbers = self.numbers();
         let left = numbers.get(&container).map_or(0, |count| count - 1);
@@ -41,7 +41,7 @@ impl Going {
         }
     }
 
-    /// Whether it lost its name, and is not removed yet.
+    /// Whether the container lost its name and is not removed yet.
     pub fn has(&self, container: u128) -> bool {
         self.numbers().contains_key(&container)
     }
@@ -66,7 +66,7 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     let told = mark.published.map_or(0, |p| p.segments);
     for k in 0.. {
         let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
-        // Behind those that the mark tells of only a look tells whether there are more.
+        // Further segments than those in the mark are found only by checking the store.
         if k >= told && !store.exists(&data)? && !store.exists(&index)? {
             break;
         }
@@ -76,8 +76,8 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     Ok(())
 }
 
-/// Removes sessions that lie behind the stamp of a container that has no folder, at once. `false`, and nothing is done, where it has
-/// one.
+/// Removes inline sessions of a container without a folder, in one step. Does nothing and returns `false` if the container
+/// has a folder.
 pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
     let Some(inline) = place.inline.as_ref().filter(|inline| !inline.has_home()) else { return Ok(false) };
     let locked = inline.lock()?;
@@ -95,11 +95,11 @@ pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
     }
 }
 
-/// Removes all of a container: the stamp first, by which others notice, and marks before logs, so that nobody finds half of it
-/// whole. A kill leaves its folder at least, until all of it is gone.
+/// Removes a whole container: the stamp first, by which others notice the removal, and marks before logs, so that a partly
+/// removed container never appears complete. The folder is removed last, so that it remains after a kill.
 pub fn remove_container(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
-    // Others may have made its folder since this process looked.
+    // Others may have created its folder since this process's last refresh.
     if !place.has_folder() && !first.exists(&place.folder())? {
         return Ok(());
     }
@@ -108,7 +108,7 @@ pub fn remove_container(place: &Place) -> Result<()> {
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
         names => names?,
     };
-    // A damaged name tells of no log: the lists of the folders do.
+    // A damaged name identifies no log: the lists of the folders do.
     let told = marks::read(&names).unwrap_or_default();
     for name in &names {
         remove_if_there(&**first, &format!("{folder}/{name}"))?;
@@ -119,11 +119,11 @@ pub fn remove_container(place: &Place) -> Result<()> {
             remove_logs(place, &**store, told.iter().filter(|mark| mark.home.store == k))?;
         }
     }
-    // Last: as long as there are logs, their container's folder tells of them.
+    // Last, because the container's folder leads to remaining logs.
     remove_folder(&**first, &place.folder())
 }
 
-/// Removes the logs that lie on one store, and their folders.
+/// Removes the logs on one store, and their folders.
 ///
 /// - `told`: sessions that are known to have logs there.
 fn remove_logs<'a>(place: &Place, store: &dyn Store, told: impl Iterator<Item = &'a Mark>) -> Result<()> {
@@ -142,7 +142,7 @@ fn remove_logs<'a>(place: &Place, store: &dyn Store, told: impl Iterator<Item = 
     remove_folder(store, &place.logs())
 }
 
-/// Removes a folder that should be empty; else all that is in it.
+/// Removes a folder that should be empty; otherwise with its contents.
 fn remove_folder(store: &dyn Store, name: &str) -> Result<()> {
     match store.remove(name) {
         Ok(()) => Ok(()),

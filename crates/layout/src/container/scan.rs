@@ -1,4 +1,5 @@
-//! Scans of logs, front to back: index logs by blocks; data logs by records, where an index log is missing, torn or incomplete.
+//! Scans logs from front to back: index logs block by block; data logs record by record, if an index log is missing, torn
+//! or incomplete.
 
 use super::index::Source;
 use super::index::block::{self, BLOCK_HEADER, Entry};
@@ -9,10 +10,10 @@ use thalweg_store::ReadObject;
 use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes fetched at a time.
+/// Bytes read at a time.
 const WINDOW: u64 = 256 << 10;
 
-/// Bytes of an object, fetched a window at a time.
+/// Reads an object one window at a time.
 struct Window<'a> {
     object: &'a dyn ReadObject,
     end: u64,
@@ -28,7 +29,7 @@ impl<'a> Window<'a> {
     /// Bytes `at..at + count`.
     ///
     /// # Errors
-    /// `Torn` where the object ends before.
+    /// `Torn` if the object ends earlier.
     fn take(&mut self, at: u64, count: u64) -> Result<&[u8]> {
         let held = self.at..self.at + self.bytes.len() as u64;
         if at < held.start || at + count > held.end {
@@ -66,8 +67,8 @@ fn check_head(place: &Place, source: &Source, log: Log, bytes: &[u8]) -> Result<
     }
 }
 
-/// Tells all entries of an index log up to byte `end`, block by block. Returns how far of the data log they cover, and what ended
-/// it before its end, where something did.
+/// Passes all entries of an index log up to byte `end` to `tell`, block by block. Returns the end of the covered part of
+/// the data log, and the damage that ended the scan early, if any.
 ///
 /// # Errors
 /// Those of the store, and of `tell`. Damage is no error.
@@ -100,7 +101,7 @@ pub fn index_log(
             decoded.map_err(|e| e.shifted(at))?;
             at += head.length;
             covered = covered.max(head.to);
-            // Several blocks may tell of one stretch: it is known to be whole once a block tells of the next.
+            // Several blocks may cover one range: the range is known to be complete when a block covers the next.
             before = head.from;
         }
         Ok(())
@@ -113,26 +114,25 @@ pub fn index_log(
     }
 }
 
-/// Whether an error says that bytes are not what they should be, rather than that they cannot be read, or that a later release
-/// wrote them.
+/// Whether an error means damaged bytes, and not a failed read or the format of a later release.
 fn is_damage(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt)
 }
 
-/// How a scan of a data log ended.
+/// Result of a scan of a data log.
 #[derive(Debug)]
 pub struct Scanned {
-    /// End of the last whole record.
+    /// End of the last complete record.
     pub whole: u64,
-    /// The log was closed.
+    /// Whether the log was closed.
     pub ended: bool,
-    /// Why it stopped before the end of the object.
+    /// The damage that ended the scan before the end of the object.
     pub torn: Option<Error>,
 }
 
-/// Tells each record of a data log from byte `from` (0: its head is checked) to byte `end`.
+/// Passes each record of a data log from byte `from` (0: its header is checked) to byte `end` to `tell`.
 ///
-/// - `verify`: payloads are read and checked; the first one that is damaged ends the scan.
+/// - `verify`: payloads are read and checked; the first damaged payload ends the scan.
 ///
 /// # Errors
 /// Those of the store, and of `tell`. Damage is no error: it ends the scan.
@@ -210,7 +210,7 @@ fn check_payload(window: &mut Window<'_>, record: &Record) -> Result<()> {
     }
 }
 
-/// The index entry of a record; `None` for one that says nothing about bytes.
+/// The index entry of a record; `None` for records that affect no bytes.
 pub fn entry_of(record: &Record) -> Option<Entry> {
     match record.kind {
         Kind::Write if record.length > 0 => {

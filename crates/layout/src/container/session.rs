@@ -1,20 +1,20 @@
-//! A writer session: one handle's data log and index log, only ever extended at their ends.
+//! A writer session: the data log and index log of one handle. Logs are only appended to.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | begins   | with the first write: an open mark is made before any byte is accepted, so that the death of the writer is noticed. The mark is leased before it has its name. On stores without leases, each sync removes the open mark and the next write makes it again |
-//! | a small one | is stored behind the stamp (`inline`), if the store can and no other open session is there: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
-//! | a write  | is copied to a buffer (`buffer`, bytes); a write that does not fit is written to the data log at once, together with the buffer. Contiguous writes become one record |
-//! | a full store | space for buffered bytes and for the end of the log is reserved when a buffer begins to fill: `NoSpace` is told by the write. Without space for the index log, a session closes without it, and readers scan the data log |
-//! | segments | a segment is one data log and one index log. The next begins when the object would grow too long, or when bytes must become visible on a store that shows only closed objects. None is opened again |
-//! | published | by `sync` and `close`: data first, then the index, then a mark whose name tells the lengths |
+//! | begins   | with the first write: an open mark is created before any byte is accepted, so that other processes notice the writer's death. The mark is leased before it gets its name. On stores without leases, each sync removes the open mark and the next write creates it again |
+//! | a small one | is stored in the inline object, if the store can and no other open inline session exists: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
+//! | a write  | is copied to a buffer (`buffer`, bytes); a write that does not fit is written to the data log immediately, together with the buffer. Contiguous writes become one record |
+//! | a full store | space for buffered bytes and for the end of the log is reserved when a buffer begins to fill: the write itself returns `NoSpace`. Without space for the index log, a session closes without it, and readers scan the data log |
+//! | segments | a segment is one data log and one index log. The next begins when the object would grow too long, or when bytes must become visible on a store that shows only closed objects. A closed segment is never opened again |
+//! | published | by `sync` and `close`: data first, then the index, then a mark whose name contains the lengths |
 //! | ends     | with `close`, or when the handle is dropped: an end record in the logs, a closed mark. After a failure the published part is closed and the rest removed |
 //! | memory   | the buffer, and up to 65,536 index entries |
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `inline` | a session behind the stamp |
-//! | `space` | space that is reserved before bytes are buffered |
+//! | `inline` | inline sessions |
+//! | `space` | reservation of space before bytes are buffered |
 
 use super::Options;
 use super::clock::Summary;
@@ -40,25 +40,25 @@ mod space;
 
 use space::BLOCK;
 
-/// Entries in a block of the index log, and held before one is written.
+/// Entries in a block of the index log, and the largest number buffered before a block is written.
 const MOST_ENTRIES: usize = 1 << 16;
 /// Longest record.
 const MOST_RECORD: u64 = 1 << 30;
 
-/// An object that a session keeps open, with a lease that tells others that the writer lives.
+/// An object that a session keeps open, with a lease that shows other processes that the writer lives.
 pub type LeasedObject = (Arc<dyn WriteObject>, Lease);
 
-/// A handle's session.
+/// The session of a handle.
 pub struct Session {
-    /// Where its logs lie.
+    /// Location of its logs.
     pub home: Home,
     place: Arc<Place>,
     about: String,
     buffer: usize,
-    /// Bytes of a data log that may lie behind the stamp.
+    /// Largest data log that may be stored in the inline object, in bytes.
     inline_limit: usize,
     longest: u64,
-    /// The process that it is of.
+    /// PID of the process that began the session.
     process: u32,
     log: Mutex<Log>,
 }
@@ -67,48 +67,48 @@ pub struct Session {
 pub struct Log {
     /// Clock of the next writes.
     pub clock: u64,
-    /// Summary of the writes.
+    /// Summary of the session's writes.
     pub summary: Summary,
     started: bool,
-    /// There is an open mark: readers expect more than is published.
+    /// The open mark exists: readers expect more bytes than are published.
     marked: bool,
     finished: bool,
     broken: Option<String>,
-    /// The folders of its logs are durable.
+    /// The folders of the logs are durable.
     rooted: bool,
-    /// Written since the last mark.
+    /// Bytes were written since the last published mark.
     dirty: bool,
     mark: Option<LeasedObject>,
-    /// The object of the file's name, held, while marks and data log lie behind its stamp. The buffer has all of the log.
+    /// The inline object, kept open while it contains the session's marks and data log. The buffer contains the whole log.
     inside: Option<LeasedObject>,
-    /// The mark was made with the file: other processes may have published since.
+    /// The mark was created with the file: other processes may have published since.
     unlooked: bool,
     last_mark: Option<(String, Published)>,
-    /// The published mark, where it is the renamed open mark: leased while the session lasts.
+    /// The published mark, if it is the renamed open mark: leased until the session ends.
     held: Option<LeasedObject>,
-    /// Published, and not yet durable.
+    /// Published bytes are not yet durable.
     owed: bool,
-    /// A mark whose creation failed: it may be there or not.
+    /// A mark whose creation failed: it may exist or not.
     doubtful: Option<String>,
-    /// Permission bits and owner of its objects, as of its begin.
+    /// Permission bits and owner of the session's objects, as of its begin.
     guard: Option<Guard>,
     version: u64,
     segment: u32,
     data: Option<Box<dyn WriteObject>>,
-    /// Bytes of the data log that the store has.
+    /// Bytes of the data log that were written to the store.
     end: u64,
-    /// Where the space ends that the store reserved: a byte of the data log.
+    /// End of the space that the store reserved, as an offset in the data log.
     reserved: u64,
-    /// The same, behind a stamp: a byte of the object of the file's name.
+    /// The same for an inline session, as an offset in the inline object.
     reserved_inside: u64,
-    /// Bytes that follow them.
+    /// Bytes that follow the written ones.
     buffer: Vec<u8>,
     open: Option<OpenRecord>,
-    /// Bytes of the data log that readers of the store see.
+    /// Bytes of the data log that are visible to readers of the store.
     seen: u64,
     /// Bytes of the data log that are durable.
     synced: u64,
-    /// Segments that were closed and are not known to be durable.
+    /// Closed segments that are not known to be durable.
     unsynced: Vec<u32>,
     index: Option<Box<dyn WriteObject>>,
     index_end: u64,
@@ -118,11 +118,11 @@ pub struct Log {
     covered: u64,
     recorder: Box<dyn Recorder>,
     others: Vec<Entry>,
-    /// When the last write came, nanoseconds since 1970.
+    /// Time of the last write, nanoseconds since 1970.
     pub time: u64,
-    /// Lengths of the data and index log of the last segment that was closed.
+    /// Lengths of the data log and index log of the last closed segment.
     before: (u64, u64),
-    /// A clock, and how many bytes were appended at it to this segment.
+    /// A clock, and the number of bytes appended to this segment at that clock.
     appended: (u64, u64),
 }
 
@@ -132,13 +132,13 @@ struct OpenRecord {
     crc: Crc32c,
 }
 
-/// A session's index logs and buffered entries, to build an index from.
+/// A session's index logs and buffered entries, from which an index is built.
 pub struct View {
-    /// Index logs, and how many bytes of each count.
+    /// Index logs, and the number of valid bytes of each.
     pub logs: Vec<(Source, u64)>,
-    /// Entries that are in no index log yet.
+    /// Entries that no index log contains yet.
     pub held: Vec<Entry>,
-    /// The segment they are of.
+    /// The segment of these entries.
     pub source: Source,
 }
 
@@ -196,7 +196,7 @@ impl Session {
         }
     }
 
-    /// One whose mark was made with the file.
+    /// A session whose mark was created with the file.
     pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, held: LeasedObject) -> Session {
         let session = Session::new(place, home, about, options, 1);
         {
@@ -206,12 +206,12 @@ impl Session {
         session
     }
 
-    /// The session, for one thing after the other.
+    /// Locks the session's state.
     pub fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock()
     }
 
-    /// Whether this process was forked from the session's.
+    /// Whether this process is a forked child of the session's process.
     pub fn is_left(&self) -> bool {
         self.process != std::process::id()
     }
@@ -230,13 +230,14 @@ impl Session {
         self.place.store(self.home.store)
     }
 
-    /// The segment that is written now.
+    /// The segment that is being written.
     pub fn source(&self, log: &Log) -> Source {
         Source::of(&self.home, log.segment)
     }
 
-    /// Begins the session, before its first byte is accepted. `true` where the open mark was made now: others may have published,
-    /// truncated or compacted since this process looked, and the caller looks again before it takes a clock.
+    /// Begins the session, before its first byte is accepted. `true` if this call created the open mark: others may have
+    /// published, truncated or compacted since this process's last refresh, so the caller refreshes before it assigns a
+    /// clock.
     pub fn start(&self, log: &mut Log) -> Result<bool> {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("this writer failed before: {why}")));
@@ -259,7 +260,7 @@ impl Session {
         let mut tried = 0;
         log.mark = loop {
             match self.mark(log.guard) {
-                // Removed by a repair before it had its name.
+                // A repair removed the object before it was renamed.
                 Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => tried += 1,
                 outcome => break outcome?,
             }
@@ -268,14 +269,14 @@ impl Session {
         Ok(true)
     }
 
-    /// Bytes that the buffer takes.
+    /// Capacity of the buffer in bytes.
     fn most(&self, log: &Log) -> usize {
         if log.inside.is_some() { self.inline_limit } else { self.buffer }
     }
 
-    /// Makes an object with the file's access rights.
+    /// Creates an object with the file's access rights.
     ///
-    /// - `make`: makes it in the store, with these permission bits at most.
+    /// - `make`: creates the object in the store, with at most these permission bits.
     fn make_object(
         &self,
         store: &dyn Store,
@@ -287,7 +288,7 @@ impl Session {
             return make(0o666);
         };
         let object = make(guard.object())?;
-        // Made for another, by a door that serves many users.
+        // A door that serves many users created the object for another user.
         let me = rustix::process::geteuid().as_raw();
         if me != guard.uid && me == 0 {
             guard.give(store, name)?;
@@ -295,15 +296,15 @@ impl Session {
         Ok(object)
     }
 
-    /// Makes the open mark. Where the store can, it is written and leased before it gets its name: a mark without a lease is that
-    /// of a dead writer.
+    /// Creates the open mark. If the store can, the mark is written and leased before it gets its name: a mark without a
+    /// lease belongs to a dead writer.
     fn mark(&self, guard: Option<Guard>) -> Result<Option<LeasedObject>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
         let early = appears_early(&**store);
         let at = if early { self.place.temporary() } else { name.clone() };
         let made = (|| {
             let object = self.make_object(&**store, &at, guard, |mode| store.make_for_all(&at, mode))?;
-            // Held first: a name in use is not tidied up.
+            // Leased first: cleaning up spares leased objects.
             let lease = object.lease()?;
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
             let held = match lease {
@@ -321,7 +322,7 @@ impl Session {
         made
     }
 
-    /// Adds bytes of the logical file; calls `tell` with their index entries, for an index that is kept in memory.
+    /// Adds bytes of the logical file; passes their index entries to `tell`, for an index in memory.
     pub fn write(
         &self,
         log: &mut Log,
@@ -342,10 +343,10 @@ impl Session {
         self.hand_on(log)
     }
 
-    /// Adds bytes behind the end of the logical file, wherever that is by the order of all records. Its clock must be one at
-    /// which this session has written nothing else.
+    /// Adds bytes at the end of the logical file, whose offset follows from the order of all records. The session must not
+    /// have written anything else at this clock.
     ///
-    /// - `seen`: where the file ends as this process sees it.
+    /// - `seen`: end of the file as this process sees it.
     pub fn append(
         &self,
         log: &mut Log,
@@ -366,7 +367,7 @@ impl Session {
         self.hand_on(log)
     }
 
-    /// Writes entries to the index log where they are many.
+    /// Writes buffered entries to the index log if there are enough for a block.
     fn hand_on(&self, log: &mut Log) -> Result<()> {
         if log.recorder.count() >= MOST_ENTRIES {
             self.flush(log)?;
@@ -377,7 +378,7 @@ impl Session {
 
     /// Adds one record, or extends the last one. Returns the written bytes as an entry.
     ///
-    /// - `at`: where in the logical file; `None` for bytes that are appended.
+    /// - `at`: offset in the logical file; `None` for an append.
     fn record(&self, log: &mut Log, at: Option<u64>, pieces: &[IoSlice<'_>], total: u64) -> Result<Run> {
         let kind = if at.is_some() { Kind::Write } else { Kind::Append };
         let offset = at.unwrap_or_else(|| log.behind());
@@ -408,7 +409,7 @@ impl Session {
             self.roll(log)?;
         }
         self.head(log);
-        // In a new segment nothing was appended before.
+        // A new segment contains no earlier appends.
         let offset = at.unwrap_or_else(|| log.behind());
         let at = log.end + log.buffer.len() as u64;
         let mut record = Record { kind, clock: log.clock, offset, length: total, at, crc: 0 };
@@ -420,14 +421,14 @@ impl Session {
             log.open = Some(OpenRecord { record, crc });
             return Ok(entry(log.clock, offset, at + RECORD_HEADER));
         }
-        // Does not fit the buffer: written from the caller's memory, behind the buffer, in one operation.
+        // The bytes do not fit the buffer: one operation writes the buffer and the caller's memory.
         record.crc = crc.finish();
         let head = record.encode();
         let waiting = std::mem::take(&mut log.buffer);
         let mut all = vec![IoSlice::new(&waiting), IoSlice::new(&head)];
         all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
         let written = self.put(log, &all);
-        // The allocation is kept: new pages cost as much as the copy into them.
+        // The allocation is reused: new pages cost as much as the copy into them.
         log.buffer = waiting;
         if written.is_err() {
             self.unbegin(log);
@@ -440,7 +441,7 @@ impl Session {
         Ok(written)
     }
 
-    /// A cut or a hole, without bytes.
+    /// Adds a cut or a hole: a record without bytes.
     pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
         log.seal();
         if log.buffer.len() + RECORD_HEADER as usize > self.most(log) {
@@ -465,7 +466,7 @@ impl Session {
         Ok((self.source(log), entry))
     }
 
-    /// Puts the segment's head first.
+    /// Puts the segment header into an empty buffer.
     fn head(&self, log: &mut Log) {
         if log.end == 0 && log.buffer.is_empty() {
             log.buffer.extend_from_slice(&self.segment(log).encode(Which::Data));
@@ -490,7 +491,7 @@ impl Session {
         let Some(data) = &log.data else { return Ok(()) };
         let written = data.write_at(log.end, all);
         if let Err(e) = &written {
-            // A store that writes at any offset lets us try again from here; of others the object is lost.
+            // A store that writes at any offset allows another attempt from here; on other stores the object is lost.
             if !self.store()?.capability().write_at {
                 log.broken = Some(e.to_string());
             }
@@ -498,13 +499,13 @@ impl Session {
         written
     }
 
-    /// Opens the data log of the segment, new, unless it is open.
+    /// Creates the segment's data log, unless it is open.
     fn open_data(&self, log: &mut Log) -> Result<()> {
         let store = self.store()?;
         if log.data.is_none() {
             let name = self.place.data(&self.home, log.segment);
             let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
-            // Where others wrote before, their folder is mostly there.
+            // If others wrote before, the folder usually exists.
             let there = match self.place.was_written() && appears_early(&**store) {
                 true => match self.make_object(&**store, &name, log.guard, make) {
                     Err(e) if e.kind() == ErrorKind::NotFound => None,
@@ -568,7 +569,7 @@ impl Session {
         }
         let Some(index) = &log.index else { return Ok(()) };
         if let Err(e) = index.write_at(log.index_end, &[IoSlice::new(&bytes)]) {
-            // A store that writes at any offset is asked again, from here; of others the object is lost.
+            // A store that writes at any offset allows another attempt from here; on other stores the object is lost.
             if !self.store()?.capability().write_at {
                 log.broken = Some(e.to_string());
             }
@@ -604,7 +605,7 @@ impl Session {
     fn close_logs(&self, log: &mut Log) -> Result<()> {
         log.before = (log.end, log.index_end);
         if let Some(data) = log.data.as_ref().filter(|_| log.reserved > log.end.next_multiple_of(BLOCK)) {
-            // Gives unused space back. Where that fails the space goes with the log.
+            // Frees unused reserved space. If that fails, the space is freed with the log.
             let _ = data.truncate(log.end);
         }
         let closed = log.data.take().map_or(Ok(()), |data| data.close());
@@ -615,7 +616,7 @@ impl Session {
         closed
     }
 
-    /// Publishes all that was written, durable if asked. Returns the mark's fields; `None` where nothing was new.
+    /// Publishes everything written, durable if `durable`. Returns the mark's fields; `None` if nothing is new.
     pub fn publish(&self, log: &mut Log, durable: bool, closing: bool) -> Result<Option<Published>> {
         if !log.started || log.finished || !(log.dirty || closing || (durable && log.owed)) {
             return Ok(None);
@@ -632,7 +633,7 @@ impl Session {
             self.end_of_log(log);
         }
         match self.flush(log) {
-            // Without space for its end record: the mark tells where the log ends.
+            // No space for the end record: the mark gives the end of the log.
             Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.is_ended() => log.buffer.clear(),
             flushed => flushed?,
         }
@@ -682,9 +683,10 @@ impl Session {
             remove_if_there(&**store, &format!("{folder}/{doubtful}"))?;
         }
         log.doubtful = Some(name.clone());
-        // One mark becomes the next where the store can: no moment without either, and no room is needed. The first one
-        // does too, held on: who publishes for others to see mostly closes next. Who syncs, or cut the file only, mostly
-        // writes on, and its first one stays.
+        // If the store can, the old mark is renamed to the new one: at each moment one of them exists, and no space is
+        // needed. The open mark is renamed too, and its lease kept, by a close or by a publish of writes without sync,
+        // which a close usually follows. After a sync or a mere truncation the program usually writes on, so the open mark
+        // stays.
         let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
         let first = log.marked && log.mark.is_some() && (closing || (!durable && log.summary.bytes > 0));
         let becomes = old.clone().or_else(|| first.then(|| marks::open_name(self.home)));
@@ -703,7 +705,7 @@ impl Session {
                 put_new_as(&**store, &format!("{folder}/{name}"), &[], mode)?;
                 log.doubtful = None;
                 log.last_mark = Some((name.clone(), published));
-                // A missing mark was removed by a process that took this writer for dead.
+                // A process that considered this writer dead has removed the missing mark.
                 if let Some(old) = &old {
                     self.take_away(log, old, &name)?;
                 }
@@ -713,10 +715,10 @@ impl Session {
             store.sync_folder(&folder)?;
         }
         (log.dirty, log.owed) = (false, !durable);
-        // Without a lease other processes cannot tell that this one lives: no open mark while everything is published.
+        // Without a lease other processes cannot know that this process lives: no open mark while everything is published.
         if (closing || log.mark.is_none()) && log.marked {
             match self.take_away(log, &marks::open_name(self.home), &name) {
-                // The closed mark counts more than the open one, which stays behind the stamp of a file on a full store.
+                // The closed mark overrides the open one, which stays in the inline object of a file on a full store.
                 Err(e) if closing && e.kind() == ErrorKind::NoSpace => {}
                 taken => taken?,
             }
@@ -727,7 +729,7 @@ impl Session {
             log.held = None;
             let inside = data_name(&self.home, 0);
             if self.place.is_inside(&inside) {
-                // The whole log lies elsewhere, and is the one that counts.
+                // The complete log is stored elsewhere, and is the valid one.
                 let _ = self.place.remove_if_there(&inside);
             }
             self.give_back_inside(log);
@@ -752,15 +754,15 @@ impl Session {
         Error::new(ErrorKind::Io, why).safe("the bytes that it had published")
     }
 
-    /// Writes and syncs everything without publishing, so that publishing takes little time.
+    /// Writes and syncs everything without publishing, so that the later publish takes little time.
     pub fn hand_over(&self, log: &mut Log) -> Result<()> {
         self.flush(log)?;
         self.sync_data(log, true)?;
         self.write_blocks(log)
     }
 
-    /// As [`Session::hand_over`], before a publishing that makes the rest durable; where bytes can be added behind those that were
-    /// handed over, and the log does not lie behind the stamp.
+    /// As [`Session::hand_over`], before a publish that makes the rest durable. Does nothing if the log is inline or its
+    /// store does not show bytes at each write.
     pub fn begin_sync(&self, log: &mut Log) -> Result<()> {
         let writes = log.started && !log.finished && log.broken.is_none() && log.inside.is_none() && log.dirty;
         match writes && self.store()?.capability().visible == Visible::AtWrite {
@@ -769,7 +771,8 @@ impl Session {
         }
     }
 
-    /// Makes the data log durable as far as it was written, unless it is, and shows it where that takes a sync.
+    /// If `wanted`, makes the written part of the data log durable, which also makes it visible on stores that show bytes
+    /// at a sync.
     fn sync_data(&self, log: &mut Log, wanted: bool) -> Result<()> {
         if let (Some(data), true) = (&log.data, wanted && log.synced < log.end) {
             data.sync()?;
@@ -778,13 +781,13 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a durable publishing makes objects in the folder of marks, and syncs that.
+    /// Whether a durable publish creates objects in the folder of marks and syncs that folder.
     pub fn will_sync_marks(log: &Log) -> bool {
         log.started && !log.finished && log.inside.is_none() && (log.dirty || log.owed)
     }
 
-    /// Ends a session that failed: the published part stays and is closed, the rest is removed as far as the store permits. Readers
-    /// then miss nothing.
+    /// Ends a session that failed: the published part stays and is closed, the rest is removed as far as the store permits.
+    /// Readers then report no missing bytes.
     pub fn give_up(&self, log: &mut Log) {
         if !log.started || log.finished {
             return;
@@ -792,13 +795,13 @@ impl Session {
         log.finished = true;
         log.broken.get_or_insert_with(|| "it was given up".into());
         if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
-            // Where not even that has room, it is told of as one that died.
+            // If there is no space even for this record, `check` reports the session as a dead writer's.
             let _ = self.give_up_inside(log, inline);
             log.inside = None;
             return;
         }
         (log.data, log.index) = (None, None);
-        // Whether a mark took effect whose making failed, the list tells.
+        // The list shows whether a mark exists whose creation failed.
         let own = || -> Result<Option<Mark>> {
             Ok(marks::read(&self.place.list()?)?.into_iter().find(|m| m.home.session == self.home.session))
         };
@@ -847,7 +850,7 @@ impl Session {
         Ok(View { logs, held, source: self.source(&log) })
     }
 
-    /// Reads from the segment that is being written; `false` for another one, which any reader of the store sees.
+    /// Reads from the segment that is being written; `false` if the bytes are to be read from the store.
     pub fn read(&self, segment: u32, at: u64, out: &mut [u8]) -> Result<bool> {
         let mut log = self.lock();
         if segment != log.segment || log.finished {
@@ -877,7 +880,7 @@ impl Session {
     }
 }
 
-/// Closes a session of which everything is published.
+/// Replaces the mark of a completely published session by a closed mark.
 pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
     if let Some(inline) = place.inline.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
         let closed = marks::published_name(home, &Published { closed: true, ..*p });
@@ -895,12 +898,12 @@ pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
 }
 
 impl Log {
-    /// How many bytes this segment appended before, at this clock.
+    /// Number of bytes already appended to this segment at this clock.
     fn behind(&self) -> u64 {
         if self.appended.0 == self.clock { self.appended.1 } else { 0 }
     }
 
-    /// Whether the store lacks only the end record of the log, and takes another write.
+    /// Whether only the log's end record is not on the store yet, and the log can still be written.
     fn is_ended(&self) -> bool {
         self.end > 0 && self.buffer.len() as u64 == RECORD_HEADER && self.broken.is_none()
     }

@@ -9,7 +9,7 @@
 //! | 8 | 4 | version, 1 |
 //! | 12 | 16 | the container's number |
 //! | 28 | ... | number of marks, varint; their names, counted |
-//! | ... | ... | what their index logs say, counted: `TWFRAGMT`; number of data logs; of each: writer, session, segment (varints), store, folder (bytes), number of blocks, the blocks ([`index::block`](super::index::block)) counted, end of what they cover; CRC-32C |
+//! | ... | ... | content of their index logs, counted: `TWFRAGMT`; number of data logs; of each: writer, session, segment (varints), store, folder (bytes), number of blocks, the blocks ([`index::block`](super::index::block)) counted, end of what they cover; CRC-32C |
 //! | -4 | 4 | CRC-32C of all before |
 
 use super::marks::{self, Mark};
@@ -59,7 +59,7 @@ impl Snapshot {
     /// Decodes a snapshot.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for another version.
+    /// `Corrupt` for a wrong checksum or an invalid field, `Torn` if bytes are missing at the end, `Unsupported` for another version.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot> {
         let mut c = Cursor::new(sealed(bytes, "snapshot")?);
         if c.take(8, "snapshot")? != b"TWSNAPSH" {

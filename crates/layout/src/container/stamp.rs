@@ -5,7 +5,7 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 8 | `TWCONTNR` |
-//! | 8 | 4 | version, 1; 2 where the container's folder is not on the first store; 3 where objects of the container may lie behind the stamp ([`tail`](super::tail)) |
+//! | 8 | 4 | version, 1; 2 where the container's folder is not on the first store; 3 where records of the inline object may follow the stamp ([`tail`](super::tail)) |
 //! | 12 | 1 | what it is: 1 a file, 2 a symbolic link |
 //! | 13 | 1 | index module: 0 `flat`, 1 `pattern`, 2 `distributed` |
 //! | 14 | 1 | folders of logs on each store |
@@ -16,8 +16,8 @@
 //! | 40 | 4 | owner's group |
 //! | 44 | 8 | when it was made, nanoseconds since 1970 |
 //! | 52 | ... | per store: its identity, 8 bytes; its name as the mount had it, counted text |
-//! | ... | 1 | version 2 and 3: which of these stores holds the container's folder, from 0 |
-//! | ... | ... | of a link, what it holds: counted text |
+//! | ... | 1 | version 2 and 3: number, from 0, of the store of the container's folder among these stores |
+//! | ... | ... | for a link, its target: counted text |
 //! | -4 | 4 | CRC-32C of all before; of version 3, of which more may follow, behind the last field |
 //!
 //! Identity of a store, its object `.thalweg/store`: `TWSTORE1`, 8 bytes of identity, CRC-32C of the 16 bytes before.
@@ -46,11 +46,11 @@ pub struct Stamp {
     pub made: u64,
     /// Identity and name of each of its stores.
     pub stores: Vec<(u64, String)>,
-    /// Number of the store that holds the container's folder: copy of the stamp, marks, attributes, snapshots.
+    /// Number of the store of the container's folder: copy of the stamp, marks, attributes, snapshots.
     pub home: u8,
     /// Target of a symbolic link; `None` for a file.
     pub link: Option<String>,
-    /// Whether objects of the container may be stored behind it, and its folder may be missing.
+    /// Whether objects of the container may be stored after the stamp, and its folder may be missing.
     pub tail: bool,
 }
 
@@ -84,7 +84,7 @@ impl Stamp {
         out
     }
 
-    /// Decodes a stamp. Bytes behind one of version 3 are ignored.
+    /// Decodes a stamp. Bytes after a stamp of version 3 are ignored.
     ///
     /// # Errors
     /// As [`Stamp::decode_first`].
@@ -95,7 +95,7 @@ impl Stamp {
     /// Decodes a stamp; also returns its length: all bytes, except of version 3, which records may follow.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for a version, kind or
+    /// `Corrupt` for a wrong checksum or an invalid field, `Torn` if bytes are missing at the end, `Unsupported` for a version, kind or
     /// index module of a later release.
     pub fn decode_first(bytes: &[u8]) -> Result<(Stamp, usize)> {
         if !bytes.starts_with(b"TWCONTNR") {
@@ -143,7 +143,7 @@ impl Stamp {
     }
 }
 
-/// The object that holds a store's identity.
+/// The object with a store's identity.
 pub fn encode_identity(identity: u64) -> Vec<u8> {
     let mut out = b"TWSTORE1".to_vec();
     out.extend_from_slice(&identity.to_le_bytes());
@@ -154,7 +154,7 @@ pub fn encode_identity(identity: u64) -> Vec<u8> {
 /// The identity that these bytes give.
 ///
 /// # Errors
-/// `Torn` or `Corrupt` where they are no identity.
+/// `Torn` or `Corrupt` if the bytes are no identity.
 pub fn decode_identity(bytes: &[u8]) -> Result<u64> {
     let mut c = Cursor::new(sealed(bytes, "identity of a store")?);
     match c.take(8, "identity of a store")? == b"TWSTORE1" {

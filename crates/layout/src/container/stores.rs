@@ -50,7 +50,7 @@ impl Stores {
         self.durable.lock()
     }
 
-    /// The store that holds names.
+    /// The store of the files' names.
     pub fn first(&self) -> &Arc<dyn Store> {
         &self.stores[0].0
     }

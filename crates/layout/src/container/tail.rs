@@ -1,22 +1,23 @@
-//! The records behind a stamp of version 3: objects of the container, stored in the object of the file's name.
+//! The records after a stamp of version 3: objects of the container, stored in the object of the file's name (inline
+//! object).
 //!
-//! A log of records that is only extended. The records describe a small folder: names with bytes. The names are those of the
+//! An append-only log. Its records describe a small folder of objects, with the names that they would have in the
 //! container's folders: marks, attributes, data logs (`SESSION-0.data`).
 //!
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | `TWTL` |
-//! | 4 | 1 | 1 put: the name has these bytes; 2 more: they follow those it has; 3 gone: no such name; 4 became: the name is now that which the bytes give; 5 home: the container has a folder |
+//! | 4 | 1 | 1 put: the object gets these bytes; 2 more: the bytes are appended to the object; 3 gone: the object is removed; 4 became: the object is renamed to the name in the bytes; 5 home: the container has a folder |
 //! | 5 | 1 | 0 |
 //! | 6 | 2 | length of the name |
-//! | 8 | 4 | how many bytes |
-//! | 12 | 8 | where this record is in the object |
+//! | 8 | 4 | number of bytes |
+//! | 12 | 8 | offset of this record in the inline object |
 //! | 20 | 4 | CRC-32C of the name and the bytes |
 //! | 24 | 4 | CRC-32C of the container's number and the 24 bytes before |
 //! | 28 | ... | name, bytes |
 //!
-//! An incomplete record at the end is ignored, and the next one overwrites it: its writer died, or is still writing. A record that
-//! does not check while a whole one follows is damage.
+//! An incomplete record at the end is ignored and overwritten by the next one: its writer died, or is still writing. A
+//! record with a wrong checksum that is followed by a complete one is damage.
 
 use super::wire::{Cursor, bad};
 use std::collections::BTreeMap;
@@ -26,31 +27,31 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a record's header.
 pub const HEADER: usize = 28;
-/// Largest object of a name that is read, in bytes, stamp included.
+/// Largest inline object that is read, in bytes, stamp included.
 pub const MOST: u64 = 16 << 20;
 
 /// A record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// An object of this name has these bytes, whatever it had.
+    /// The object of this name has these bytes, which replace earlier ones.
     Put(String, Vec<u8>),
-    /// These bytes follow those that it has.
+    /// These bytes are appended to the object.
     More(String, Vec<u8>),
-    /// There is no object of this name.
+    /// The object of this name is removed.
     Gone(String),
-    /// The first name is now the second.
+    /// The object of the first name is renamed to the second.
     Became(String, String),
     /// The container has a folder.
     Home,
 }
 
-/// The content of the records up to some byte.
+/// The objects that the records up to byte `end` describe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail {
     number: u128,
-    /// Where the first record is.
+    /// Offset of the first record.
     start: u64,
-    /// Behind the last whole record.
+    /// End of the last complete record.
     end: u64,
     objects: BTreeMap<String, Arc<Vec<u8>>>,
     home: bool,
@@ -59,8 +60,8 @@ pub struct Tail {
 impl Record {
     /// The record's bytes.
     ///
-    /// - `number`: the container's.
-    /// - `at`: where in the object it goes.
+    /// - `number`: the container's number.
+    /// - `at`: offset of the record in the inline object.
     pub fn encode(&self, number: u128, at: u64, out: &mut Vec<u8>) {
         let (kind, name, bytes): (u8, &str, &[u8]) = match self {
             Record::Put(name, bytes) => (1, name, bytes),
@@ -85,10 +86,10 @@ impl Record {
         out.extend_from_slice(bytes);
     }
 
-    /// The record at the beginning of these bytes, and how long it is. `None` where none is whole there.
+    /// The record at the beginning of these bytes, and its length. `None` if there is no complete record.
     ///
     /// # Errors
-    /// `Unsupported` for one that a later release wrote.
+    /// `Unsupported` for a record that a later release wrote.
     fn decode(number: u128, at: u64, bytes: &[u8]) -> Result<Option<(Record, usize)>> {
         let Some((head, rest)) = bytes.split_at_checked(HEADER) else { return Ok(None) };
         let mut c = Cursor::new(head);
@@ -133,17 +134,17 @@ fn head_crc(number: u128, head: &[u8]) -> u32 {
 }
 
 impl Tail {
-    /// Of an object whose stamp ends at byte `start`; nothing is known of what follows.
+    /// The empty state for an object whose stamp ends at byte `start`.
     pub fn new(number: u128, start: u64) -> Tail {
         Tail { number, start, end: start, objects: BTreeMap::new(), home: false }
     }
 
-    /// Of the same object, as if nothing had been read of it.
+    /// The empty state for the same object, to read its records again.
     pub fn anew(&self) -> Tail {
         Tail::new(self.number, self.start)
     }
 
-    /// Behind the last whole record.
+    /// End of the last complete record.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -153,7 +154,7 @@ impl Tail {
         self.end - self.start
     }
 
-    /// Whether the container has a folder, too.
+    /// Whether the container also has a folder.
     pub fn has_home(&self) -> bool {
         self.home
     }
@@ -163,21 +164,22 @@ impl Tail {
         self.objects.keys().map(String::as_str)
     }
 
-    /// The bytes of one.
+    /// The bytes of an object.
     pub fn get(&self, name: &str) -> Option<&Arc<Vec<u8>>> {
         self.objects.get(name)
     }
 
-    /// Records that say the same.
+    /// Records that describe the same objects.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let put = |(name, bytes): (&String, &Arc<Vec<u8>>)| Record::Put(name.clone(), bytes.to_vec());
         self.objects.iter().map(put).chain(self.home.then_some(Record::Home))
     }
 
-    /// Takes what follows, as read from byte [`end`](Tail::end) on; what is not whole at its end is left out.
+    /// Applies the records in `bytes`, which were read from byte [`end`](Tail::end) on; an incomplete record at their end
+    /// is ignored.
     ///
     /// # Errors
-    /// `Corrupt` where a record does not check and a whole one follows; `Unsupported` for those of later releases.
+    /// `Corrupt` if a record has a wrong checksum and a complete one follows; `Unsupported` for records of later releases.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -191,7 +193,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Whether nothing whole is in these bytes, which do not begin with a whole record.
+    /// Whether no complete record follows in these bytes, which do not begin with one.
     fn is_torn(&self, rest: &[u8]) -> Result<()> {
         for (from, _) in rest.windows(4).enumerate().skip(1).filter(|(_, four)| *four == b"TWTL") {
             if let Ok(None) = Record::decode(self.number, self.end + from as u64, &rest[from..]) {
@@ -203,7 +205,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Takes a record that was written at [`end`](Tail::end), `length` bytes long in all.
+    /// Applies a record that was written at [`end`](Tail::end) and is `length` bytes long.
     pub fn wrote(&mut self, records: Vec<Record>, length: u64) {
         records.into_iter().for_each(|record| self.apply(record));
         self.end += length;
@@ -261,7 +263,7 @@ mod tests {
             let mut read = Tail::new(number, start);
             read.extend(&bytes).unwrap();
             prop_assert_eq!(&read, &known);
-            // A tail that is torn anywhere says what its whole records do, and goes on from there.
+            // Records cut off at any byte: the complete ones are applied, and reading continues after them.
             for cut in 0..=bytes.len() {
                 let mut torn = Tail::new(number, start);
                 torn.extend(&bytes[..cut]).unwrap();

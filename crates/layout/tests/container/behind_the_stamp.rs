@@ -482,7 +482,7 @@ fn a_file_that_is_renamed_linked_and_removed_under_its_maker_stays_that_file() {
         let store = posix(scratch.path());
         let other = over(&store);
         let bytes = pattern(3, length);
-        // Renamed, its name taken by another; a second name.
+        // Renamed, with another file under the old name; and a hard link.
         let file = open(&over(&store), "file", OpenWrite::New, 0);
         write(&*file, 0, &bytes[..50]);
         other.make_hard_link("file", "second").unwrap();

@@ -1,71 +1,71 @@
-//! Writes that are gathered, as the C library's streams do it: what goes where, computed without sending anything.
+//! Buffering of contiguous writes, as in streams of the C library. Pure: decides what is sent where, without sending.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which writes | those that go on where the handle's last write ended; shorter than [`WHOLE`]. The first of a run is sent at once: a store that refuses says so where it happens, and who writes once has nothing unsent |
-//! | how long | until [`LIMIT`] bytes are gathered, or a write comes more than [`OLDEST`] after the first unsent one |
-//! | sent before | a read, length, cut, hole, sync, publish or close of the handle; a call by name that tells or changes lengths, times or names; a use of another handle that may be the same file |
-//! | memory | [`LIMIT`] for each file that is being written, at most [`FILES`] of them; further files are written without |
-//! | failures | bytes that cannot be sent are lost, and their handle with them: each later call on it, its close included, fails with the same error |
-//! | a fork | what the parent has not sent is the parent's: the child sends none of it |
-//! | a process that is killed | loses what it had not sent |
+//! | which writes | those that continue at the end of the handle's last write and are shorter than [`WHOLE`]. The first write of a run is sent immediately: a store's refusal is reported by that write, and a single write leaves nothing unsent |
+//! | how long | until [`LIMIT`] bytes are buffered, or until a write more than [`OLDEST`] after the first unsent one |
+//! | sent before | a read, length request, truncation, hole, sync, publish or close of the handle; a call by name that reads or changes lengths, times or names; a use of another handle that may refer to the same file |
+//! | memory | [`LIMIT`] for each file that is being written, at most [`FILES`] files; further files are written without a buffer |
+//! | failures | bytes that cannot be sent are lost, and their handle is unusable: each later call on it, close included, fails with the same error |
+//! | a fork | unsent bytes stay the parent's: the child does not send them |
+//! | a killed process | loses its unsent bytes |
 
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-/// Bytes that a handle gathers.
+/// Capacity of a handle's buffer in bytes.
 pub const LIMIT: usize = 256 << 10;
-/// Writes of so many bytes are sent at once.
+/// Writes of at least this many bytes are sent immediately.
 pub const WHOLE: usize = 64 << 10;
-/// Unsent bytes are sent with the next write that comes later than this.
+/// Age of unsent bytes after which the next write sends them.
 pub const OLDEST: Duration = Duration::from_secs(1);
-/// Handles of a mount that gather at one time.
+/// Largest number of handles of a mount with a buffer.
 pub const FILES: usize = 64;
 
-/// Where a write goes.
+/// Destination of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// To an offset, in bytes.
     At(u64),
-    /// Behind the end.
+    /// At the end of the file.
     End,
 }
 
-/// What becomes of a write.
+/// What to do with a write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It was gathered.
+    /// The write was buffered.
     Gathered,
-    /// It is sent with the unsent bytes before it, as one write to this place.
+    /// Send the unsent bytes and this write as one write to this place.
     Joined(Place),
-    /// The unsent bytes are sent, then this write by itself.
+    /// Send the unsent bytes, then this write separately.
     Apart,
 }
 
-/// A run of bytes that a handle has written, each behind the last.
+/// Contiguous bytes that a handle has written.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// Whether the run was written behind the end, and where it ends; `None` where no write can go on.
+    /// Whether the run consists of appends, and its end; `None` if no write can continue it.
     next: Option<(bool, u64)>,
     unsent: Vec<u8>,
-    /// When the first unsent byte came.
+    /// Time of the first unsent write.
     since: Option<Instant>,
 }
 
 impl Run {
-    /// Whether a further write may be gathered.
+    /// Whether a further write may be buffered.
     pub fn is_open(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Whether it has memory for unsent bytes.
+    /// Whether the run has a buffer.
     pub fn has_room(&self) -> bool {
         self.unsent.capacity() > 0
     }
 
-    /// Takes a write, or says how it is to be sent.
+    /// Buffers a write, or decides how to send it.
     ///
-    /// - `room`: whether memory may be taken if there is none yet.
+    /// - `room`: called for permission to allocate a buffer.
     pub fn take(&mut self, place: Place, pieces: &[IoSlice<'_>], now: Instant, room: impl FnOnce() -> bool) -> Step {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         let goes_on = match (place, self.next) {
@@ -96,7 +96,7 @@ impl Run {
         }
     }
 
-    /// Where the unsent bytes go, and these.
+    /// The unsent bytes and their destination.
     pub fn unsent(&self) -> Option<(Place, &[u8])> {
         let (behind, next) = self.next?;
         let start = next.checked_sub(self.unsent.len() as u64)?;
@@ -104,7 +104,7 @@ impl Run {
         (!self.unsent.is_empty()).then_some((place, &self.unsent))
     }
 
-    /// Where the file ends for this process, after an append that was gathered.
+    /// End of the file for this process, after a buffered append.
     pub fn end(&self) -> u64 {
         self.next.map_or(0, |(_, next)| next)
     }
@@ -115,13 +115,13 @@ impl Run {
         self.since = None;
     }
 
-    /// Everything was sent up to `end`; a write may go on there.
+    /// All bytes up to `end` were sent; a write may continue there.
     pub fn sent(&mut self, place: Place, end: Option<u64>) {
         self.clear();
         self.next = end.map(|end| (place == Place::End, end));
     }
 
-    /// No write goes on; gives the memory back.
+    /// Ends the run and frees the buffer.
     pub fn close(&mut self) {
         *self = Run::default();
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is sent, in order, makes the same file as the writes themselves, and memory stays bounded.
+        /// The sent writes produce the same file as the original writes, and memory stays bounded.
         #[test]
         fn sending_gathered_writes_makes_the_same_file(
             writes in prop::collection::vec((0..4u8, 0..70_000usize, any::<u8>()), 1..60)

@@ -1,4 +1,4 @@
-//! The session and its connections; which open files have unsent bytes.
+//! The session, its connections, and the open files with unsent bytes.
 
 use super::open::File;
 use crate::channel::Channel;
@@ -11,26 +11,26 @@ use std::sync::{Arc, Weak};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A mount of a daemon, as the process that made this sees it. A child that shares its memory, or has a copy of it that no handler
-/// of `fork` has put in order, is a guest: it leaves everything here as it is, and has a session for each of its calls.
+/// A mount of a daemon, used by the process that created this value. A child that shares the parent's memory, or copied it
+/// without `fork` handlers, is a guest: it changes nothing here, and each of its calls uses its own session.
 pub struct Link {
     pid: u32,
     transport: Arc<dyn Transport>,
     prefix: String,
     about: Mutex<String>,
     session: Mutex<Option<Arc<Session>>>,
-    /// Files whose next write may be gathered, by their number here.
+    /// Files whose next write may be buffered, by number.
     gathering: Mutex<HashMap<u64, Weak<File>>>,
-    /// How many files began to gather: who has looked at all of them before need not do so again.
+    /// Counts files that began to buffer, so that a file checks the other files only after a change.
     begun: AtomicU64,
-    /// How many of them have memory.
+    /// Number of files with a buffer.
     buffers: AtomicUsize,
-    /// How often names have changed.
+    /// Number of requests that changed names.
     names: AtomicU64,
     numbers: AtomicU64,
 }
 
-/// What a process has at the daemon.
+/// A process's session at the daemon.
 pub struct Session {
     number: u128,
     idle: Mutex<Vec<Channel>>,
@@ -43,9 +43,9 @@ impl Session {
     }
 }
 
-/// Takes a reply's body that is not used off its connection.
+/// Reads and drops an unused body of a reply.
 pub fn nothing(channel: &Channel, length: usize) -> Result<()> {
-    // A reply that needs none has none.
+    // Such replies have an empty body.
     channel.body(length).map(drop)
 }
 
@@ -92,12 +92,12 @@ impl Link {
         }
     }
 
-    /// Whether this process made it, see [`Link`].
+    /// Whether this process created the link; `false` in a guest, see [`Link`].
     pub fn is_ours(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// This process's session; a new one where the daemon was started again, and for each call of a guest.
+    /// This process's session; a new one if the daemon was restarted, and for each call of a guest.
     pub fn session(&self) -> Result<Arc<Session>> {
         let begin = || -> Result<Arc<Session>> {
             let (channel, number) = self.greet(None)?;
@@ -113,13 +113,13 @@ impl Link {
         }
     }
 
-    /// A call by name.
+    /// Makes a call by name.
     pub fn call(&self, request: &Request, body: &[IoSlice<'_>]) -> Result<(Reply, Vec<u8>)> {
         self.before(request);
         let take = |channel: &Channel, length| channel.body(length);
         let session = self.session()?;
         match self.call_in(&session, request, body, take) {
-            // The daemon was started again since, perhaps.
+            // The daemon may have been restarted.
             Err(_) if request.only_looks() && session.is_lost() => {
                 let session = self.session()?;
                 self.call_in(&session, request, body, take)
@@ -164,7 +164,8 @@ impl Link {
         }
     }
 
-    /// Before a call by name: sends what the call must find. What cannot be sent is told by the handles that wrote it.
+    /// Call before a request by name: sends the unsent bytes that the request depends on. Failures are reported by the
+    /// handles that wrote the bytes.
     pub fn before(&self, request: &Request) {
         if !self.is_ours() {
             return;
@@ -180,16 +181,16 @@ impl Link {
         }
     }
 
-    /// Before a use of a file: sends what was written through other handles that may be of the same file.
+    /// Call before a use of a file: sends unsent bytes of other handles that may refer to the same file.
     ///
-    /// - `looked`: the file's own, for this function alone.
+    /// - `looked`: the file's value of `begun` at its last check; used only by this function.
     pub fn before_use(&self, file: &File, looked: &AtomicU64) {
         let begun = self.begun.load(Ordering::Acquire);
         if looked.load(Ordering::Acquire) == begun {
             return;
         }
         for other in self.gathering(Some(file.number)) {
-            // Who is of another file may go on gathering; who is not begins anew and is looked at again.
+            // Handles of other files continue to buffer; a handle of the same file starts a new run and is checked again.
             if !file.differs_from(&other) {
                 other.give_out(true);
             }
@@ -202,18 +203,18 @@ impl Link {
         gathering.iter().filter(|(number, _)| Some(**number) != but).filter_map(|(_, file)| file.upgrade()).collect()
     }
 
-    /// A file's next write may be gathered.
+    /// Records that a file's next write may be buffered.
     pub fn begins(&self, number: u64, file: Weak<File>) {
         self.gathering.lock().insert(number, file);
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A file's next write is sent by itself.
+    /// Records that a file's next write is sent immediately.
     pub fn ends(&self, number: u64) {
         self.gathering.lock().remove(&number);
     }
 
-    /// Takes memory for one file, if there is any left.
+    /// Reserves a buffer; `false` if all are in use.
     pub fn take_buffer(&self) -> bool {
         let more = |taken| (taken < super::buffer::FILES).then_some(taken + 1);
         self.buffers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
@@ -223,7 +224,7 @@ impl Link {
         self.buffers.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// How often names have changed through this process.
+    /// Number of requests of this process that changed names.
     pub fn names(&self) -> u64 {
         self.names.load(Ordering::Acquire)
     }

@@ -1,14 +1,14 @@
-//! The program's side: a layout whose calls go over a transport. Blocking, no thread, no runtime.
+//! The program's side: a layout whose calls are sent over a transport. Blocking, without threads or a runtime.
 //!
-//! A process has a session with as many connections as it makes calls at once. A child of `fork` or `vfork` that goes on with its
-//! parent's layouts is a guest: each of its calls has a session of its own, files are opened again for it by their names, and what its
-//! parent has in memory stays as it is. Doors that hear of a `fork` make layouts anew in the child.
+//! A process has one session with one connection per concurrent call. A child of `fork` or `vfork` that uses its parent's
+//! layouts is a guest: each of its calls uses its own session and reopens files by name, and the parent's state is not
+//! changed. Doors with `fork` handlers create new layouts in the child.
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `link` | the session and its connections; which open files have unsent bytes |
-//! | `open` | a file that is open there |
-//! | [`buffer`] | writes that are gathered |
+//! | `link` | the session, its connections, and the open files with unsent bytes |
+//! | `open` | a file that is open at the daemon |
+//! | [`buffer`] | buffering of contiguous writes |
 
 use crate::message::{self, Reply, Request};
 use crate::transport::{Transport, unix::Socket};
@@ -39,7 +39,7 @@ impl Remote {
         Ok(Remote { link: Arc::new(Link::new(transport, prefix)?) })
     }
 
-    /// Over the socket of a daemon on this machine, see [`crate::default_socket`].
+    /// Connects to a daemon on this machine by its socket, see [`crate::default_socket`].
     ///
     /// # Errors
     /// As [`Remote::over`]. `PeerLost` names the command that starts a daemon.

@@ -12,33 +12,33 @@ use thalweg_layout::{OpenWrite, ReadObject, WriteObject};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
-/// A file that is open there, as layouts hand it out.
+/// A layout's handle of a file that is open at the daemon.
 pub struct Open(Arc<File>);
 
-/// What the handle of an open file has, and what was written through it and not sent.
+/// State of a handle, with its unsent bytes.
 pub struct File {
-    /// Among the files of the link.
+    /// Number of the file in the link.
     pub number: u64,
     link: Arc<Link>,
     path: String,
-    /// How often names had changed when it was opened.
+    /// [`Link::names`] when the file was opened.
     names: u64,
-    /// What tells it from other files of the daemon, once that was asked; `None` where it cannot be told.
+    /// The file's identity, after the first request for it; `None` if it is unknown.
     identity: OnceLock<Option<u64>>,
-    /// Who writes; `None` where it reads.
+    /// Writer number; `None` for a handle that reads.
     writer: Option<u32>,
     session: Arc<Session>,
     handle: u64,
     closed: AtomicBool,
     tail: Mutex<Tail>,
-    /// What [`Link::before_use`] has looked at.
+    /// State of [`Link::before_use`].
     looked: AtomicU64,
 }
 
-/// What was written last.
+/// The last writes.
 struct Tail {
     run: Run,
-    /// Why bytes were lost that this process takes for written.
+    /// The failure that lost bytes which the program was told are written.
     lost: Option<Reply>,
 }
 
@@ -78,7 +78,7 @@ impl Open {
 }
 
 impl File {
-    /// Runs calls on the handle; a guest's (see [`Link`]) on one of its own, which it opens by name and closes.
+    /// Runs calls on the handle; for a guest (see [`Link`]) on its own handle, which is opened by name and closed.
     fn with<T>(&self, calls: impl FnOnce(&Session, u64) -> Result<T>) -> Result<T> {
         if self.link.is_ours() {
             return calls(&self.session, self.handle);
@@ -95,7 +95,7 @@ impl File {
         outcome.and_then(|value| closed.map(|_| value))
     }
 
-    /// No write goes on where the last one ended.
+    /// Ends the run: no later write continues it.
     fn stop(&self, tail: &mut Tail) {
         if tail.run.has_room() {
             self.link.give_buffer_back();
@@ -106,7 +106,7 @@ impl File {
         tail.run.close();
     }
 
-    /// Whether it is certainly another file. Asks the daemon once for each file.
+    /// Whether the two are certainly different files. Requests each file's identity once.
     pub fn differs_from(&self, other: &File) -> bool {
         match self.path != other.path {
             true => matches!((self.identity(), other.identity()), (Some(one), Some(other)) if one != other),
@@ -118,7 +118,7 @@ impl File {
         if let Some(known) = self.identity.get() {
             return *known;
         }
-        // Its name may be another file's now.
+        // The name may now refer to another file.
         if self.link.names() != self.names {
             return None;
         }
@@ -132,7 +132,7 @@ impl File {
         self.with(|session, handle| self.link.call_in(session, &request(handle), &[], nothing).map(|(reply, ())| reply))
     }
 
-    /// Sends pieces to a place, [`LONGEST_PIECE`] bytes at a time; returns where they end.
+    /// Sends pieces to a place, at most [`LONGEST_PIECE`] bytes per request; returns their end.
     fn send(&self, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
         self.with(|session, handle| {
             let send = |end: u64, gathered: usize, now: &[IoSlice<'_>]| -> Result<u64> {
@@ -162,7 +162,7 @@ impl File {
         })
     }
 
-    /// Sends what is unsent.
+    /// Sends the unsent bytes.
     fn flush(&self, tail: &mut Tail) -> Result<()> {
         let Some((place, bytes)) = tail.run.unsent() else { return tail.usable() };
         match self.send(place, &[IoSlice::new(bytes)]) {
@@ -174,16 +174,16 @@ impl File {
         }
     }
 
-    /// Bytes that were taken for written are not: no later call on the handle may pass over that.
+    /// Bytes that were reported as written are lost: every later call on the handle must fail.
     fn lost(&self, tail: &mut Tail, cause: Error) -> Error {
         self.stop(tail);
         tail.lost = Some(Reply::from(&cause));
         cause
     }
 
-    /// Sends what is unsent, for another handle or a call by name. A failure is told by the next call on this handle.
+    /// Sends the unsent bytes for another handle or a call by name. The next call on this handle reports a failure.
     ///
-    /// - `all`: no write goes on where the last one ended.
+    /// - `all`: also ends the run, so that no later write continues it.
     pub fn give_out(&self, all: bool) {
         if !self.link.is_ours() {
             return;
@@ -195,9 +195,9 @@ impl File {
         }
     }
 
-    /// Before a call on the handle: sends what it must find.
+    /// Call before a request on the handle: sends the unsent bytes that the request depends on.
     ///
-    /// - `all`: no write goes on where the last one ended.
+    /// - `all`: also ends the run, so that no later write continues it.
     fn before(&self, all: bool) -> Result<()> {
         if !self.link.is_ours() {
             return Ok(());
@@ -216,13 +216,13 @@ impl File {
         self.call(request).map(|_| ())
     }
 
-    /// As [`File::done`], for what changes bytes or length otherwise than by writing.
+    /// As [`File::done`], for calls other than writes that change bytes or the length.
     fn changed(&self, request: impl Fn(u64) -> Request) -> Result<()> {
         self.before(true)?;
         self.call(request).map(|_| ())
     }
 
-    /// Writes or gathers; returns where the bytes end.
+    /// Sends or buffers a write; returns the end of the bytes.
     fn write(self: &Arc<File>, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
         if !self.link.is_ours() {
             return self.send(place, pieces);
@@ -249,11 +249,11 @@ impl File {
             Step::Apart => {
                 self.flush(&mut tail)?;
                 self.stop(&mut tail);
-                // Threads that write to different places of a file do not wait for each other.
+                // Threads that write at different offsets of a file do not wait for each other.
                 drop(tail);
                 let end = self.send(place, pieces)?;
                 let mut tail = self.tail.lock();
-                // Where offsets end, none goes on; nor where another thread has begun.
+                // No write can continue at the largest offset, or if another thread has begun a run.
                 if !tail.run.is_open() && end < i64::MAX as u64 {
                     tail.run.sent(place, Some(end));
                     self.link.begins(self.number, Arc::downgrade(self));
@@ -287,12 +287,12 @@ impl File {
     }
 
     fn publish(&self) -> Result<()> {
-        // Each call of a guest is published.
+        // Every call of a guest publishes by itself.
         if self.link.is_ours() { self.done(Request::Publish) } else { Ok(()) }
     }
 
     fn close(&self) -> Result<()> {
-        // The file of a parent process is its own.
+        // A guest does not close its parent's file.
         if !self.link.is_ours() {
             return Ok(());
         }
@@ -308,7 +308,7 @@ impl Drop for File {
         if self.closed.load(Ordering::Relaxed) || !self.link.is_ours() {
             return;
         }
-        // What the program was told is written goes where it goes without gathering.
+        // Bytes that were reported as written are sent, as they would have been without buffering.
         self.give_out(true);
         if !self.session.is_lost() {
             let _ = self.link.call_in(&self.session, &Request::Drop(self.handle), &[], nothing);
@@ -331,7 +331,7 @@ impl WriteObject for Open {
         self.0.write(Place::At(offset), pieces).map(|_| ())
     }
 
-    /// Pieces of up to [`LONGEST_PIECE`] bytes lie together.
+    /// Pieces of up to [`LONGEST_PIECE`] bytes are contiguous.
     fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
         self.0.write(Place::End, pieces)
     }

@@ -3,8 +3,8 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`unix`] | sockets of one machine, for one user and root |
-//! | [`pair`] | two ends in one process |
+//! | [`unix`] | Unix sockets, for one user and root |
+//! | [`pair`] | connections within one process |
 
 use std::io::IoSlice;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ pub mod unix;
 
 /// One end of a connection. Any thread may send while another receives.
 pub trait Connection: Send + Sync {
-    /// Sends all pieces, one behind the other; waits while the other end takes none.
+    /// Sends all pieces in order; blocks while the other end does not receive.
     ///
     /// # Errors
     /// `PeerLost` if the connection ended; some of the bytes may have arrived.
@@ -39,7 +39,7 @@ pub trait Connection: Send + Sync {
     }
 }
 
-/// The program's side: how connections to one server are made.
+/// The program's side: creates connections to one server.
 pub trait Transport: Send + Sync {
     /// A new connection, whose other end [`Connection::admit`] has accepted.
     ///
@@ -51,7 +51,7 @@ pub trait Transport: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// The server's side: where connections arrive.
+/// The server's side: accepts connections.
 pub trait Listener: Send + Sync {
     /// Waits for the next connection; `None` once [`Listener::end`] was called.
     ///
@@ -63,7 +63,7 @@ pub trait Listener: Send + Sync {
     fn end(&self);
 }
 
-/// A connection that does not carry bytes any more.
+/// The error for a broken connection.
 pub(crate) fn broken(cause: impl Into<std::io::Error>) -> Error {
     Error::new(ErrorKind::PeerLost, "the connection broke").caused_by(cause.into())
 }

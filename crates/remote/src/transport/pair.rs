@@ -1,4 +1,4 @@
-//! Two ends in one process: a server and its clients without the system between them.
+//! Connections within one process: a server and its clients without system calls.
 
 use super::{Connection, Listener, Transport, broken};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes under way in one direction before a sender waits.
+/// Capacity of one direction in bytes; then a sender waits.
 const UNDER_WAY: usize = 64 << 10;
 
 /// Both sides of a transport.

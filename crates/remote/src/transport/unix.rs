@@ -1,11 +1,11 @@
-//! Sockets of one machine. System calls of our own, as the program's side lives in processes whose calls are intercepted, and so that a
-//! socket that was closed is an error and no signal.
+//! Unix sockets. Direct system calls, because the program's side runs in processes whose C library calls are intercepted,
+//! and so that a closed socket is an error and not SIGPIPE.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | who may  | processes of the server's user, and root: both sides ask the kernel who the other is |
-//! | where    | [`default_socket`]; in a folder that is the user's alone |
-//! | a socket that was left behind | is replaced by the next server |
+//! | access   | processes of the server's user, and root: each side requests the other's user from the kernel |
+//! | place    | [`default_socket`], in a folder that only the user may enter |
+//! | a socket without a server | is replaced by the next server |
 
 use super::{Connection, Listener, Transport, broken};
 use rustix::io::Errno;
@@ -22,10 +22,10 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// The environment variable that names the daemon's socket.
 pub const VARIABLE: &str = "THALWEG_DAEMON";
 
-/// Pieces that the system takes in one call.
+/// Largest number of pieces per system call.
 const PIECES: usize = 1024;
 
-/// Where a user's daemon is looked for: what [`VARIABLE`] names, else `thalweg/daemon.sock` in `XDG_RUNTIME_DIR`, else
+/// The socket of a user's daemon: the value of [`VARIABLE`], else `thalweg/daemon.sock` in `XDG_RUNTIME_DIR`, else
 /// `/tmp/thalweg-UID/daemon.sock`.
 pub fn default_socket() -> PathBuf {
     let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
@@ -67,7 +67,7 @@ struct End {
 impl Connection for End {
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
         let mut rest = pieces;
-        // Empty pieces are passed over: nothing is sent for them.
+        // Empty pieces are skipped.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let now = rest.len().min(PIECES);
@@ -115,14 +115,15 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Of the server that listens at `path`.
+    /// The socket of the server that listens at `path`.
     pub fn at(path: &Path) -> Socket {
         Socket::placed(path, |connection| connection)
     }
 
-    /// As [`Socket::at`], inside a program that expects the lowest free number of each open and closes what it finds.
+    /// As [`Socket::at`], for use inside a program that expects the lowest free number from each open and may close any
+    /// descriptor.
     ///
-    /// - `place`: is given each connection that is made, and gives back the descriptor to use from then on.
+    /// - `place`: receives the descriptor of each new connection and returns the descriptor to use instead.
     pub fn placed(path: &Path, place: fn(OwnedFd) -> OwnedFd) -> Socket {
         Socket { path: path.to_path_buf(), place }
     }
@@ -149,7 +150,7 @@ impl Transport for Socket {
     }
 }
 
-/// The server's side of a socket; its name is removed with it.
+/// The server's side of a socket; dropping it removes the socket's name.
 pub struct Listening {
     path: PathBuf,
     socket: UnixListener,
@@ -160,8 +161,8 @@ fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
     Error::io(format!("cannot {what}"), cause.into()).in_object(path.display().to_string())
 }
 
-/// Listens at a socket, for processes of the same user and of root. The socket's folder is made, for this user alone; a socket there
-/// that nobody serves is replaced.
+/// Listens at a socket, for processes of the same user and of root. The socket's folder is created for this user alone; an
+/// existing socket without a server is replaced.
 ///
 /// # Errors
 /// `AlreadyExists` if another daemon serves the socket; `PermissionDenied` if other users may enter the folder; `Io` if the folder or
@@ -187,7 +188,7 @@ pub fn listen(path: &Path) -> Result<Listening> {
             let what = "another daemon serves this socket";
             return Err(Error::new(ErrorKind::AlreadyExists, what).in_object(path.display().to_string()));
         }
-        // One that was left behind.
+        // A socket without a server.
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(|e| failed("replace the socket", path, e))?,
         Err(_) => {}
     }
@@ -207,7 +208,7 @@ impl Listener for Listening {
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        // Wakes who waits for the next connection, also where the socket's name is gone.
+        // Wakes the thread that waits for the next connection, also if the socket's name was removed.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which names | those of the moment when the folder was opened, or begun again |
-//! | which attributes | those of the moment when the kernel asks for the name: never asked ahead of that, as they would be older than what programs do meanwhile |
-//! | how fast | the looks at the names of one answer are shared by several threads: as many as there are processors where each takes microseconds, more where each waits for a store that is far |
-//! | other calls | names that are looked at together stay what they are; a rename waits for as many looks as take [`MOST`] |
+//! | names | as of the open of the folder, or of its last rewind |
+//! | attributes | as of the kernel's request for the name: never prefetched, because programs may change them meanwhile |
+//! | speed | several threads share the lookups of one answer: as many as processors if a lookup takes microseconds, more if it waits for a distant store |
+//! | other calls | names do not change during the lookups of one answer; a rename waits at most [`MOST`] for them |
 
 use super::{Door, Entry, Errno, Result, kind, number};
 use crate::nodes::ROOT;
@@ -16,21 +16,21 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_layout::{Attributes, Kind};
 use thalweg_types::ErrorKind;
 
-/// Looks that tell how long one takes.
+/// Number of first lookups, from which the time per lookup is measured.
 const FIRST: usize = 8;
-/// How long looks go on before their names are told, at most.
+/// Longest time of the lookups of one answer.
 const MOST: Duration = Duration::from_millis(20);
-/// Looks of so long in all are worth a helper, which takes some 100 us until it runs.
+/// Total time of lookups that justifies a helper, which needs about 100 us to start.
 const WORTH: Duration = Duration::from_micros(400);
-/// A look that takes longer waits for a store, rather than for a processor.
+/// A lookup that takes longer waits for a store and not for a processor.
 const WAITS: Duration = Duration::from_micros(200);
-/// Helpers where looks wait.
+/// Number of helpers if lookups wait for a store.
 const FAR: usize = 15;
 
 /// The names of a folder that a program has open.
 pub(super) struct Listed {
     names: Arc<Vec<String>>,
-    /// Read at the open, and not told yet.
+    /// Read at the open, and not returned yet.
     fresh: bool,
     went: Went,
 }
@@ -41,22 +41,22 @@ impl Listed {
     }
 }
 
-/// How the last answer went.
+/// Measurements of the last answer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Went {
-    /// Names it had room for.
+    /// Number of names that fit.
     fits: usize,
-    /// What a look took.
+    /// Time per lookup.
     each: Option<Duration>,
 }
 
-/// How many there are: the system reads files to tell.
+/// Number of processors; cached, because the system reads files for it.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Names that are looked at together, and threads that help.
+/// Number of names to look up together, and of helpers.
 #[derive(Debug, PartialEq, Eq)]
 struct Looks {
     names: usize,
@@ -64,7 +64,8 @@ struct Looks {
 }
 
 impl Looks {
-    /// - `each`: what a look took; `fits`: names that the answer has room for, as far as is known; `left`: names that there are.
+    /// - `each`: time per lookup; `fits`: number of names that fit in an answer, if known; `left`: number of remaining
+    ///   names.
     fn plan(each: Option<Duration>, fits: usize, left: usize) -> Looks {
         let Some(each) = each else { return Looks { names: FIRST.min(left), helpers: 0 } };
         let each = each.max(Duration::from_nanos(100));
@@ -91,7 +92,7 @@ impl Door {
         Ok(Arc::new(self.layout.list(&self.path(ino)?).map_err(number)?))
     }
 
-    /// The names of an open folder; read again where the program begins again.
+    /// The names of an open folder; read again when the program rewinds.
     pub fn names(&self, ino: u64, fh: u64, begins: bool) -> Result<Arc<Vec<String>>> {
         let known = self.folders.lock().get_mut(&fh).map(|known| {
             let told = !std::mem::take(&mut known.fresh);
@@ -121,8 +122,8 @@ impl Door {
         Some((number, kind(about.kind)))
     }
 
-    /// The names of an open folder from the one at `from` on, with their attributes, as by lookups: `tell` gets each with its place, and
-    /// says whether it was one too many. Names that are gone are left out.
+    /// Passes the names of an open folder, from position `from` on, with their attributes to `tell`, like lookups; `tell`
+    /// returns whether the name no longer fits. Removed names are left out.
     pub fn list_plus(
         self: &Arc<Door>,
         ino: u64,
@@ -169,7 +170,7 @@ impl Door {
         }
     }
 
-    /// What cannot be looked at is shown, as a file that nobody may read.
+    /// An entry whose attributes cannot be read is listed as a file without permissions.
     fn listed_about(&self, path: &str) -> Option<Attributes> {
         match self.about(path) {
             Ok(about) => Some(about),

@@ -1,13 +1,13 @@
-//! Locks of programs, taken where other doors meet them: see [`thalweg_open_file::lock`].
+//! Locks of programs, shared with other doors: see [`thalweg_open_file::lock`].
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | whose | each owner that the kernel names has a description of its own for each file: a process for its ranges, an open file description for `flock` and for ranges of its own. The system then keeps them apart in this one process too |
-//! | `flock` or a range | the kernel says it in a field that the library does not hand on; the system tells which call the program is in. Where it does not, and the range is the whole file, both are locked: too much is excluded, never too little |
-//! | who waits | tries again and again: so a signal ends the wait, and no thread of the door is kept |
-//! | taken | the file is looked at anew, and the kernel forgets what it kept of it |
-//! | given up, closed | after what was written is published |
-//! | no circle is seen | of processes that wait for each other (`EDEADLK`) |
+//! | owners | each owner that the kernel names gets its own open file description per file: a process for its ranges, an open file description for `flock` and its own ranges. The system then separates the owners within this one process |
+//! | `flock` or a range | the kernel's field for this is not available through the library; `/proc` shows which call the program makes. If it does not, and the range is the whole file, both are locked: too much is excluded, never too little |
+//! | waiting | by repeated attempts, so that a signal ends the wait and no thread of the door is blocked |
+//! | after a lock is taken | the view of the file is refreshed, and the kernel's cache of the file is invalidated |
+//! | before a lock is released or its file closed | written bytes are published |
+//! | deadlocks | are not detected (`EDEADLK`) |
 
 use super::{Door, Result, number};
 use crate::open::Open;
@@ -19,15 +19,15 @@ use thalweg_layout::errno;
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
 use thalweg_types::mutex::Mutex;
 
-/// The longest pause between two tries.
+/// Longest pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The kernel's word for the end of a range that has none.
+/// The kernel's value for the end of an unbounded range.
 const TO_THE_END: u64 = i64::MAX as u64;
 const F_RDLCK: i32 = 0;
 const F_WRLCK: i32 = 1;
 const F_UNLCK: i32 = 2;
 
-/// What a program is in.
+/// The call that a program makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockCall {
     Flock,
@@ -35,7 +35,7 @@ enum LockCall {
     Unknown,
 }
 
-/// What a program asks for.
+/// A lock request of a program.
 #[derive(Debug, Clone)]
 pub struct LockRequest {
     fh: u64,
@@ -47,7 +47,7 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    /// Nothing stands in the way.
+    /// No conflicting lock.
     pub const UNLOCKED: i32 = F_UNLCK;
 
     /// - `end`: the last byte.
@@ -65,12 +65,12 @@ impl LockRequest {
         Ok(LockRequest { fh, owner, kind, range: Range { start, length }, thread: 0, wait: false })
     }
 
-    /// - `thread`: whose call it is.
+    /// - `thread`: the calling thread.
     pub fn by(self, thread: u32, wait: bool) -> LockRequest {
         LockRequest { thread, wait, ..self }
     }
 
-    /// Whether it waits for nothing.
+    /// Whether the request never waits.
     pub fn gives_up(&self) -> bool {
         self.kind == Kind::None
     }
@@ -79,7 +79,7 @@ impl LockRequest {
         self.range == Range { start: 0, length: 0 }
     }
 
-    /// Which call it is.
+    /// The call of the request.
     fn call(&self) -> LockCall {
         if !self.is_whole() {
             return LockCall::Range;
@@ -93,7 +93,7 @@ impl LockRequest {
     }
 }
 
-/// Locks of a file that one owner has.
+/// An owner's locks on a file.
 struct OwnerLocks {
     file: Arc<LockFile>,
     /// The handle that the owner used last.
@@ -108,7 +108,7 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Whether anybody may have locked a file.
+    /// Whether a file may be locked.
     pub(super) fn any(&self, ino: u64) -> bool {
         let held = self.held.lock();
         !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
@@ -119,13 +119,13 @@ impl Locks {
         self.held.lock().contains_key(&(ino, owner))
     }
 
-    /// A process closed a descriptor of a file: its ranges end.
+    /// Call when a process closed a descriptor of a file: releases the process's range locks.
     pub(super) fn process_closed(&self, ino: u64, owner: u64) {
         let ended = self.held.lock().remove(&(ino, owner));
         drop(ended);
     }
 
-    /// The last descriptor of a handle is closed.
+    /// Call when the last descriptor of a handle is closed.
     pub(super) fn released(&self, fh: u64) {
         let mut held = self.held.lock();
         if held.is_empty() {
@@ -143,12 +143,12 @@ fn system(e: std::io::Error) -> Errno {
 }
 
 impl Door {
-    /// How the kernel is told to forget what it keeps of a file.
+    /// Sets the notifier that invalidates the kernel's cache of a file.
     pub fn tells(&self, kernel: Notifier) {
         let _ = self.locks.kernel.set(kernel);
     }
 
-    /// A description of its own of what is locked in place of a file.
+    /// Opens a separate open file description of a file's lock object.
     fn lock_file(&self, ino: u64) -> Result<LockFile> {
         let plain = self.shared.lock().get(&ino).and_then(|shared| shared.file.clone());
         if let Some(plain) = plain {
@@ -161,14 +161,14 @@ impl Door {
             None => self.about_nameless(ino)?,
         };
         LockFile::open(&*self.layout, path.as_deref().unwrap_or(""), &about).map_err(|e| {
-            // Once: programs ask again and again.
+            // Once, because programs repeat the request.
             static TOLD: std::sync::Once = std::sync::Once::new();
             TOLD.call_once(|| crate::errors::write(&e.to_string()));
             Errno::from_i32(errno::of(&e))
         })
     }
 
-    /// Handles of a file.
+    /// The handles of a file.
     fn handles_of(&self, ino: u64) -> Vec<Arc<Open>> {
         let handles = self.shared.lock().get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
         handles.iter().filter_map(|fh| self.handle(*fh).ok()).collect()
@@ -181,7 +181,7 @@ impl Door {
         }
     }
 
-    /// Sees what others closed or synced.
+    /// Refreshes the view: bytes that others closed or synced become visible.
     fn see_others(&self, ino: u64) -> Result<()> {
         if !self.plain {
             let names = self.use_names();
@@ -192,19 +192,19 @@ impl Door {
                     Open::renew(&handles, |access| self.open_file(&path, access)).map_err(number)?;
                 }
                 Some(_) => handles.iter().try_for_each(|handle| handle.refresh()).map_err(number)?,
-                // Removed: nobody else has it.
+                // The file was removed: no other process can open it.
                 None => {}
             }
             drop(names);
         }
         if let Some(kernel) = self.locks.kernel.get() {
-            // A file that the kernel forgot already has nothing to forget.
+            // The kernel has no cache of a file that it has forgotten.
             let _ = kernel.inval_inode(INodeNo(ino), 0, 0);
         }
         Ok(())
     }
 
-    /// Takes or gives up a lock.
+    /// Takes or releases a lock.
     pub fn lock(&self, asked: &LockRequest) -> Result<()> {
         let ino = self.handle(asked.fh)?.ino;
         let key = (ino, asked.owner);
@@ -243,7 +243,7 @@ impl Door {
             }
             Ok(())
         })?;
-        // Whoever waited may have closed the file meanwhile: what was taken ends with `file`.
+        // The program may have closed the file while it waited: the lock then ends with `file`.
         if let Some(held) = self.locks.held.lock().get_mut(&key) {
             held.fh = asked.fh;
         }
@@ -269,7 +269,7 @@ impl Door {
         }
     }
 
-    /// What stands in the way of a lock: its first and last byte, kind, process.
+    /// A conflicting lock: first and last byte, kind, PID.
     pub fn test_lock(&self, asked: &LockRequest) -> Result<Option<(u64, u64, i32, u32)>> {
         let ino = self.handle(asked.fh)?.ino;
         let known = self.locks.held.lock().get(&(ino, asked.owner)).map(|held| held.file.clone());
@@ -289,7 +289,7 @@ impl Door {
     }
 }
 
-/// Whether a thread that waits has a signal to look at, or is gone. A thread that this process cannot see is not.
+/// Whether a waiting thread has a pending signal or has ended; `false` for threads that this process cannot see.
 fn is_interrupted(thread: u32) -> bool {
     if thread == 0 {
         return false;
@@ -300,7 +300,7 @@ fn is_interrupted(thread: u32) -> bool {
     }
 }
 
-/// Whether a thread's status tells of signals that it does not hold back.
+/// Whether a thread's status shows pending signals that are not blocked.
 fn pending(status: &str) -> bool {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! What is made: names, and the owner and mode that go with them.
+//! Creation of names, with their owner and mode.
 
 use super::{Asker, Door, Entry, PosixCall, Result, SGID, number, number_of, text};
 use fuser::Errno;
@@ -11,9 +11,9 @@ const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
 
 impl Door {
-    /// What was made gets its owner and mode; gone again where it cannot have them.
+    /// Sets owner and mode of a created file; removes the file if that fails.
     ///
-    /// - `open`: a file that was made by this open.
+    /// - `open`: the open file, if an open created it.
     pub(super) fn dress(
         &self,
         folder: u64,
@@ -42,8 +42,8 @@ impl Door {
         mode: Option<u32>,
         asker: Asker,
     ) -> thalweg_types::Result<Attributes> {
-        // A file of this machine that whoever serves the mount makes for itself has its owner already, and nobody may do more with it
-        // than its mode says: so its attributes are asked for once, when it has both.
+        // A file of this machine that the mount's own user creates has the right owner and no more permissions than its
+        // mode: one request for its attributes suffices, after the mode is set.
         let own = self.plain && asker.uid == self.uid && asker.gid == self.gid;
         if let (Some(open), Some(mode), true) = (open, mode, own) {
             let change = Change { mode: Some(mode & 0o7777), ..Change::default() };
@@ -53,7 +53,8 @@ impl Door {
             }
         }
         let about = self.about_made(path, open)?;
-        // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
+        // On this machine the system itself lets files inherit the folder's group if required: a file with the user's group
+        // needs no change.
         let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
         let (inherits, gid) = match has_group {
             true => (false, about.gid),
@@ -90,7 +91,7 @@ impl Door {
         }
     }
 
-    /// As [`Door::about`], of what was just made: of the open file itself, where the layout can tell without its name.
+    /// As [`Door::about`], for a created file: from the open file, if the layout supports that.
     fn about_made(&self, path: &str, open: Option<&OpenFile>) -> thalweg_types::Result<Attributes> {
         match open.map(OpenFile::object_attributes) {
             Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.about(path),

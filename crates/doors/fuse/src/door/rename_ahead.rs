@@ -1,4 +1,4 @@
-//! What a rename that copies bytes leaves to others meanwhile.
+//! Tests which calls proceed while a rename copies bytes.
 
 use super::*;
 use crate::nodes::ROOT;
@@ -9,13 +9,13 @@ use thalweg_store::{Posix, Store};
 
 const ASKER: Asker = Asker { uid: 0, gid: 0 };
 const LENGTH: usize = 6 << 20;
-/// For hangs alone.
+/// Timeout, reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Says that it has come here, and waits to go on.
+/// Signals that it was reached, and waits for permission to continue.
 type Ends = (Sender<()>, Receiver<()>);
 
-/// Where it is set, the next write says that it has come and waits to be let through.
+/// If set, the next write signals its arrival and waits for permission to continue.
 #[derive(Clone, Default)]
 struct Gate(Arc<Mutex<Option<Ends>>>);
 
@@ -67,7 +67,7 @@ fn while_bytes_are_copied_for_a_rename_across_stores_other_names_are_found_and_r
             told.send(found.and_then(|()| door.remove(ROOT, "other".as_ref()))).unwrap();
         });
         let meanwhile = tells.recv_timeout(PATIENCE);
-        // Let through, whatever came of it.
+        // Releases the write in any case.
         let still_copies = go.send(()).is_ok();
         renaming.join().unwrap().unwrap();
         assert!(copies.is_ok() && still_copies, "nothing was copied for the rename");

@@ -32,7 +32,7 @@ hooks! {
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint,
     ) -> ssize_t = |real| {
         if world().is_some() && (is_ours(from) || is_ours(to)) {
-            // EINVAL, as for files without splice: programs fall back to read and write.
+            // `EINVAL`, as for files without `splice`: programs fall back to read and write.
             set_errno(libc::EINVAL);
             return -1;
         }

@@ -1,5 +1,5 @@
-//! The current folder, also one of a mount: the system's is then a folder that was removed, so that what gets around the hooks
-//! fails rather than ends elsewhere.
+//! The current folder, which may be a mount's: the system's current folder is then a removed one, so that calls that bypass
+//! the hooks fail instead of reaching another folder.
 #![allow(unsafe_code)] // hooks
 
 use super::{by_path, locate};
@@ -64,7 +64,7 @@ hooks! {
     }
 }
 
-/// After the system's current folder changed.
+/// Call after the system's current folder changed.
 fn left(answer: c_int) -> c_int {
     if answer == 0
         && let Some(world) = world()
@@ -82,7 +82,7 @@ fn into(world: &World, place: &Place) -> Outcome<c_int> {
         return Err(Errno::NOTDIR.into());
     }
     let path = if name == place.name { place.path.clone() } else { resolved(world, place)? };
-    // High up, where no program expects to find or to put one.
+    // A high number, which programs do not expect or use.
     let low = placeholder::make(&Told { kind: Kind::Current, access: Access::READ, path: path.clone() }, false)?;
     let high = rustix::io::fcntl_dupfd_cloexec(crate::open::borrow(low), crate::private::base());
     close_raw(low);
@@ -94,7 +94,7 @@ fn into(world: &World, place: &Place) -> Outcome<c_int> {
     Ok(0)
 }
 
-/// Makes the system's current folder one that is not there.
+/// Sets the system's current folder to a removed one.
 fn nowhere() -> Outcome<()> {
     if rustix::fs::stat(".").is_ok_and(|about| about.st_nlink == 0) {
         return Ok(());
@@ -114,7 +114,7 @@ fn nowhere() -> Outcome<()> {
     Err(Errno::EXIST.into())
 }
 
-/// The path without links, which must be there.
+/// The path with links resolved; it must exist.
 fn resolved(world: &World, place: &Place) -> Outcome<String> {
     let without_links = |place: &Place| {
         if world.through_links(place)?.is_some() {
@@ -133,7 +133,7 @@ fn resolved(world: &World, place: &Place) -> Outcome<String> {
     }
 }
 
-/// Gives a path into the program's memory, or into new memory that it frees.
+/// Copies a path into the program's memory, or into new memory that the program frees.
 unsafe fn given(path: &str, out: *mut c_char, space: size_t) -> Outcome<*mut c_char> {
     let needed = path.len() + 1;
     let to = match out.is_null() {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use thalweg_types::mutex::RwLock;
 
-/// A folder that is being listed; what a program holds as `DIR`.
+/// A folder that is being listed: the program's `DIR`.
 struct Listing {
     fd: c_int,
     names: Vec<String>,
@@ -29,12 +29,12 @@ fn listings() -> RwLockReadGuard<'static, Option<HashSet<usize>>> {
     LISTINGS.read()
 }
 
-/// Keeps the set still over a `fork`.
+/// Locks the set during a `fork`.
 pub fn hold() -> RwLockWriteGuard<'static, Option<HashSet<usize>>> {
     LISTINGS.write()
 }
 
-/// Ours behind a program's pointer.
+/// The listing behind a program's pointer, if it is ours.
 unsafe fn listing<'a>(at: *mut DIR) -> Option<&'a mut Listing> {
     if COUNT.load(Ordering::Relaxed) == 0 || world().is_none() || !listings().as_ref()?.contains(&(at as usize)) {
         return None;
@@ -68,7 +68,7 @@ fn number(folder: &str, name: &str) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)).max(1)
 }
 
-/// Fills an entry; `None` for a name that is longer than one can be.
+/// Fills an entry; `None` for a name that is too long.
 fn fill(entry: &mut dirent, name: &str, at: usize, inode: u64) -> Option<()> {
     let place = entry.d_name.get_mut(..=name.len())?;
     for (to, from) in place.iter_mut().zip(name.bytes().chain([0])) {
@@ -155,7 +155,7 @@ hooks! {
         match (listing(folder), world()) {
             (Some(listing), Some(world)) => {
                 listing.at = 0;
-                // What is there now.
+                // The current entries.
                 enter(|| {
                     listing.names = names(world, listing.fd)?;
                     Ok(0)
@@ -200,7 +200,7 @@ hooks! {
         if world().is_none() || out.is_null() || flags & ALTDIRFUNC != 0 {
             return real(pattern, flags, failed, out);
         }
-        // The C library's own, with the hooks of this file for what it does to folders.
+        // Calls the C library's function, with this file's hooks for its folder operations.
         (*out).closedir = close_for_glob;
         (*out).readdir = libc::readdir;
         (*out).opendir = libc::opendir;
@@ -220,7 +220,7 @@ unsafe extern "C" fn close_for_glob(folder: *mut DIR) {
     unsafe { libc::closedir(folder) };
 }
 
-/// `glob_t`, with the functions that go with `GLOB_ALTDIRFUNC`.
+/// `glob_t`, with the function pointers of `GLOB_ALTDIRFUNC`.
 #[repr(C)]
 struct Glob {
     count: size_t,

@@ -1,5 +1,5 @@
-//! Maps: for reading, as a copy of what is there now. Nobody can be told what is written into memory: maps that write into the
-//! file are refused.
+//! Memory maps: read-only maps are copies of the current bytes. Writes to memory cannot be observed, so maps that write to
+//! the file are refused.
 #![allow(unsafe_code)] // hooks
 
 use crate::border::{Fail, Outcome, enter_or, memory_mut, tell};
@@ -43,20 +43,20 @@ fn failed() -> Fail {
     Fail(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOMEM))
 }
 
-/// The map that a program asks for.
+/// The requested map.
 struct MapRequest {
     at: *mut c_void,
     length: size_t,
     protection: c_int,
-    /// Its flags, but for whether it is private or shared.
+    /// Its flags, without `MAP_PRIVATE` and `MAP_SHARED`.
     kept: c_int,
     offset: off_t,
-    /// The C library's function.
+    /// The C library's `mmap`.
     real: Mmap,
 }
 
 impl MapRequest {
-    /// Private: memory of the process, filled.
+    /// Private: anonymous memory, filled with the file's bytes.
     fn private(&self, open: &Open) -> Outcome<*mut c_void> {
         let flags = self.kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: what the program asked for, but from no file.
@@ -76,7 +76,7 @@ impl MapRequest {
         Ok(memory)
     }
 
-    /// Shared: a memory file that can't be written, so that a later `mprotect` for writing fails too.
+    /// Shared: a sealed memory file, so that a later `mprotect` for writing fails too.
     fn shared(&self, open: &Open) -> Outcome<*mut c_void> {
         let file = rustix::fs::memfd_create("thalweg map", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, self.length as u64)?;

@@ -1,4 +1,4 @@
-//! The hooks, by topic; each is a line of `crates/doors/calls.txt`.
+//! The hooks, by topic; each is listed in `crates/doors/calls.txt`.
 
 pub mod copy;
 pub mod current;
@@ -16,7 +16,7 @@ use crate::world::{Located, World, world};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
-/// Where the path of a call leads.
+/// Resolves the path of a call.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -34,7 +34,7 @@ pub unsafe fn locate(folder: c_int, path: *const c_char) -> Option<(&'static Wor
     }
 }
 
-/// A call with one path: untouched, with another path, or ours.
+/// Runs a call with one path: unchanged, with another path, or on a mount.
 macro_rules! by_path {
     ($folder:expr, $path:ident, $real:expr, |$world:ident, $place:ident| $body:expr) => {
         match $crate::hooks::locate($folder, $path) {

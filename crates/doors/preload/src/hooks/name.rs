@@ -1,4 +1,4 @@
-//! Names: made, removed, renamed, linked; modes, owners and times.
+//! Names: creation, removal, renames, links; modes, owners and times.
 #![allow(unsafe_code)] // hooks
 
 use super::{by_path, locate};
@@ -165,7 +165,7 @@ fn ours(fd: c_int) -> bool {
     is_ours(fd) && world().is_some()
 }
 
-/// Opens by a path of our own making, under a mount.
+/// Opens a path under a mount that our own code composed.
 pub fn open(path: &str, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     let world = crate::world::current_world().ok_or(Fail(libc::ENOENT))?;
     match world.locate(CWD, path.as_bytes()) {
@@ -174,7 +174,7 @@ pub fn open(path: &str, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     }
 }
 
-/// Makes a folder by such a path.
+/// Creates a folder at such a path.
 pub fn make_folder(path: &str, mode: mode_t) -> Outcome<()> {
     let world = crate::world::current_world().ok_or(Fail(libc::ENOENT))?;
     match world.locate(CWD, path.as_bytes()) {
@@ -195,7 +195,7 @@ fn remove_any(world: &World, place: &Place) -> Outcome<c_int> {
     remove_one(world, place, None)
 }
 
-/// - `folder`: what may be removed; `None` for either.
+/// - `folder`: whether a folder or a file may be removed; `None` for both.
 fn remove_one(world: &World, place: &Place, folder: Option<bool>) -> Outcome<c_int> {
     not_the_root(place)?;
     match (folder, kind(world, place)? == Kind::Folder) {
@@ -208,7 +208,7 @@ fn remove_one(world: &World, place: &Place, folder: Option<bool>) -> Outcome<c_i
     Ok(0)
 }
 
-/// Tells the open files of a name that it goes.
+/// Prepares the open files of a name for its removal.
 fn lose_name(world: &World, place: &Place) {
     if crate::table::any() {
         world.open_below(place).iter().filter(|open| !open.is_folder()).for_each(|open| open.unlinked());
@@ -223,7 +223,7 @@ fn make(world: &World, place: &Place, mode: mode_t) -> Outcome<c_int> {
     Ok(0)
 }
 
-/// Both paths of a call, where either is ours.
+/// Both paths of a call, if one is under a mount.
 unsafe fn both(
     folder: c_int,
     from: *const c_char,
@@ -235,8 +235,7 @@ unsafe fn both(
     let world = a.as_ref().or(b.as_ref())?.0;
     let whole = |at: c_int, path: *const c_char, located: Option<(&'static World, Located)>| {
         located.map(|(_, located)| located).unwrap_or_else(|| {
-            // Beside ours, the other path is needed as one that means the same anywhere.
-            // SAFETY: texts, as above.
+            // If one path is under a mount, the other is needed as an absolute path. SAFETY: texts, as above.
             let bytes = unsafe { std::ffi::CStr::from_ptr(path) };
             let _inside = crate::border::Inside::new();
             match at == CWD || bytes.to_bytes().first() == Some(&b'/') {
@@ -294,7 +293,7 @@ fn moved(world: &World, from: &Place, to: &Place, flags: c_uint) -> Outcome<()> 
         match (source.kind == Kind::Folder, there.kind == Kind::Folder) {
             (false, true) => return Err(Errno::ISDIR.into()),
             (true, false) => return Err(Errno::NOTDIR.into()),
-            // Two names of one file: nothing happens.
+            // Two hard links of one file: a rename has no effect.
             (false, false) if source.identity == there.identity && source.links > 1 => return Ok(()),
             (false, false) if from.name != to.name => lose_name(world, to),
             _ => {}

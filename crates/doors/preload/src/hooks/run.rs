@@ -1,4 +1,4 @@
-//! Other programs: `exec`, `posix_spawn`, `system`; the end.
+//! Other programs: `exec`, `posix_spawn`, `system`; exit.
 #![allow(unsafe_code)] // hooks
 
 use super::locate;
@@ -93,7 +93,7 @@ hooks! {
     }
 }
 
-/// What a call that could not be made returns.
+/// The return value of a call that failed before it was made.
 fn refused(fail: Fail) -> c_int {
     set_errno(fail.0);
     -1
@@ -101,12 +101,12 @@ fn refused(fail: Fail) -> c_int {
 
 enum Program {
     AsIs,
-    /// By the file that the layout lays under the name.
+    /// By the underlying file of the name.
     At(CString),
     Refused,
 }
 
-/// Before a program is run: where it lies.
+/// Resolves the path of a program before it is run.
 unsafe fn program(path: *const c_char) -> Program {
     // SAFETY: a text.
     let located = unsafe { locate(libc::AT_FDCWD, path) };
@@ -140,21 +140,21 @@ unsafe fn program(path: *const c_char) -> Program {
                 }
                 return Program::Refused;
             }
-            // A name to be looked for in PATH.
+            // A name that is searched in PATH.
             Program::AsIs
         }
     }
 }
 
-/// Functions that a hook must not call: those with arguments one behind the other, which stay where they are, in registers and
-/// on the stack; and `vfork`, which returns twice from one frame. What comes before is called, then the function is jumped to.
+/// Functions that a hook cannot call: variadic ones, whose arguments must stay in registers and on the stack, and `vfork`,
+/// which returns twice from one frame. The hook calls its preparation, then jumps to the function.
 macro_rules! jumps {
     ($first:ident before $($name:ident)+) => { $(
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
-            /// Instead of the function, which is not called.
+            /// Replaces the function, which is not called.
             extern "C" fn nowhere() -> c_int {
                 -1
             }

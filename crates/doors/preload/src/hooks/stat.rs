@@ -1,4 +1,4 @@
-//! What is told of files: the `stat` family, `access`, room on the filesystem.
+//! File status: the `stat` family, `access`, free space of the filesystem.
 #![allow(unsafe_code)] // hooks
 
 use super::{by_path, locate};
@@ -14,10 +14,10 @@ use thalweg_layout::{Attributes, Kind};
 use thalweg_open_file::about;
 
 const CWD: c_int = libc::AT_FDCWD;
-/// What programs are told to read and write at a time.
+/// Preferred block size for reads and writes.
 const BLOCK: i64 = 64 << 10;
 
-/// Runs a call on what a name stands for.
+/// Runs a call on the file of a name.
 macro_rules! stat_at {
     ($folder:expr, $path:ident, $flags:expr, $out:ident, $real:expr) => {
         match locate($folder, $path) {
@@ -62,7 +62,7 @@ hooks! {
         if is_ours(fd) && world().is_some() { enter(|| fill_open(fd, out)) } else { real(version, fd, out) }
     }
     fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, out: *mut libc::statx) -> c_int = |real| {
-        // libc's functions take a null path for the folder itself.
+        // The C library accepts a null path for the folder itself.
         if is_ours(folder) && world().is_some() && (path.is_null() || flags & libc::AT_EMPTY_PATH != 0 && is_empty(path)) {
             return enter(|| fill_x(&of_open(folder)?, out));
         }
@@ -105,7 +105,7 @@ hooks! {
         match locate(CWD, path) {
             None => real(path, name),
             Some((_, Located::Elsewhere(path))) => real(path.as_ptr(), name),
-            // Names and paths are as long as elsewhere.
+            // The limits of names and paths are those of the system.
             Some(_) => real(c"/".as_ptr(), name),
         }
     }
@@ -116,7 +116,7 @@ unsafe fn is_empty(path: *const c_char) -> bool {
     !path.is_null() && unsafe { *path } == 0
 }
 
-/// What is known of a file: as the system says it of the file below, or from the layout's attributes.
+/// Status of a file: from the system for an underlying file, else from the layout's attributes.
 pub struct Known {
     stat: libc::stat,
 }
@@ -149,7 +149,7 @@ unsafe fn put<T>(out: *mut T, value: T) -> Outcome<c_int> {
     Ok(0)
 }
 
-/// What is known of a name, links followed unless the flags say otherwise.
+/// Status of a name; links are followed unless the flags forbid it.
 pub fn of_name(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
     match world.follow(place, |place| of_name_here(world, place, flags))? {
         Followed::Here(known) => Ok(known),
@@ -164,7 +164,7 @@ fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
     let layout = place.layout(world)?;
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     if !follow {
-        // The file below may be that which the link leads to.
+        // The underlying file may be the target of the link.
         let about = about::attributes(&**layout, &place.name)?;
         if about.kind == Kind::Link {
             return known(world, place.mount, &about);
@@ -174,7 +174,7 @@ fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         let mut stat = of_system(&rustix::fs::statat(rustix::fs::CWD, plain, flags)?);
         if stat.st_mode & libc::S_IFMT == libc::S_IFDIR {
-            // Several stores have it; whose attributes count, the layout knows.
+            // Several stores have the folder; the layout decides whose attributes apply.
             if let Ok(about) = about::attributes(&**layout, &place.name) {
                 (stat.st_mode, stat.st_uid, stat.st_gid) = (libc::S_IFDIR | about.mode, about.uid, about.gid);
             }
@@ -188,7 +188,7 @@ fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
     known(world, place.mount, &about)
 }
 
-/// The C library's view of the system's answer: the same bytes.
+/// Converts the system's structure to the C library's: the same bytes.
 fn of_system(stat: &rustix::fs::Stat) -> libc::stat {
     // SAFETY: numbers only; zeros are values of all.
     let mut out: libc::stat = unsafe { std::mem::zeroed() };
@@ -219,7 +219,7 @@ fn known(world: &World, mount: usize, about: &Attributes) -> Outcome<Known> {
     out.st_dev = world.mounts[mount].device;
     out.st_ino = about.identity.max(1);
     out.st_mode = kind | about.mode & 0o7777;
-    // Folders with one link do not count those below; find(1) knows that.
+    // A folder with one link does not count its subfolders; `find` supports that.
     out.st_nlink = about.links as _;
     (out.st_uid, out.st_gid) = (about.uid, about.gid);
     out.st_size = i64::try_from(about.length).map_err(|_| Errno::OVERFLOW)?;
@@ -258,7 +258,7 @@ unsafe fn fill_x(known: &Known, out: *mut libc::statx) -> Outcome<c_int> {
     unsafe { put(out, x) }
 }
 
-/// `access`: by the mode bits, as a filesystem decides it.
+/// `access`: decided by the mode bits, as on a filesystem.
 fn may(world: &World, place: &Place, mode: c_int, flags: c_int) -> Outcome<c_int> {
     let known = of_name(world, place, flags & libc::AT_SYMLINK_NOFOLLOW)?;
     let effective = flags & libc::AT_EACCESS != 0;
@@ -271,7 +271,7 @@ fn may(world: &World, place: &Place, mode: c_int, flags: c_int) -> Outcome<c_int
     let wanted = (mode & 7) as u32;
     let groups = || rustix::process::getgroups().unwrap_or_default();
     let allowed = match () {
-        // Root may all, but run what nobody may.
+        // Root may do everything except execute files without any execute bit.
         () if uid == 0 => 6 | u32::from(folder || bits & 0o111 != 0),
         () if uid == known.stat.st_uid => bits >> 6 & 7,
         () if gid == known.stat.st_gid || groups().iter().any(|g| g.as_raw() == known.stat.st_gid) => bits >> 3 & 7,
@@ -303,9 +303,9 @@ unsafe fn room_fs(world: &World, place: &Place, out: *mut libc::statfs) -> Outco
     unsafe { put(out, room) }
 }
 
-/// What `statfs` says the kind of filesystem is: "THWG".
+/// Filesystem type of `statfs`: "THWG".
 const MAGIC: i64 = 0x5448_5747;
 
-/// Where nobody knows how much room there is: much.
+/// Free space reported if the layout does not know it: a large value.
 const UNKNOWN: thalweg_layout::Space =
     thalweg_layout::Space { bytes: 1 << 60, free: 1 << 60, available: 1 << 60, objects: 0, objects_free: 0 };

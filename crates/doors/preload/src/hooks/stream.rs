@@ -1,4 +1,4 @@
-//! Streams: `fopen` and its kin.
+//! Streams: the `fopen` family.
 #![allow(unsafe_code)] // hooks
 
 use super::by_path;
@@ -28,7 +28,7 @@ hooks! {
         match super::locate(CWD, path) {
             None if ours.is_none() || world().is_none() => real(path, mode, stream),
             _ if path.is_null() => {
-                // Another mode for the same file.
+                // A null path changes only the mode: not supported.
                 set_errno(libc::EBADF);
                 std::ptr::null_mut()
             }
@@ -43,7 +43,7 @@ hooks! {
     }
 }
 
-/// The flags of an open that `fopen` makes of its mode.
+/// The flags of `open` for a mode of `fopen`.
 fn flags(mode: &CStr) -> Outcome<c_int> {
     let mode = mode.to_bytes();
     let both = mode.contains(&b'+');
@@ -72,8 +72,8 @@ unsafe fn stream(fd: c_int, mode: *const c_char) -> Outcome<*mut FILE> {
     if stream.is_null() { Err(Fail(libc::ENOMEM)) } else { Ok(stream) }
 }
 
-/// `freopen`, where the old or the new file is ours: the descriptor is the same afterwards, and for standard streams the
-/// variable; who keeps another stream takes what is returned.
+/// `freopen` if the old or the new file is under a mount. A standard stream keeps its descriptor, and its variable refers to the
+/// new stream; any other stream is closed, and the program must use the returned one.
 unsafe fn again(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     // SAFETY: what `freopen` takes, handed to functions of the C library and our hooks of them.
     unsafe {
@@ -89,7 +89,7 @@ unsafe fn again(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> 
             return std::ptr::null_mut();
         }
         if (0..3).contains(&number) {
-            // The variable follows the descriptor.
+            // The variable then refers to the descriptor's new stream.
             if fd != number {
                 libc::dup2(fd, number);
                 libc::close(fd);

@@ -1,4 +1,4 @@
-//! Bytes: read and written, in all forms; the offset; lengths.
+//! Reads and writes in all forms; the offset; lengths.
 #![allow(unsafe_code)] // hooks
 
 use super::by_path;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// What a descriptor stands for, if our own code is not asking.
+/// The open file of a descriptor, unless our own code makes the call.
 #[inline]
 fn ours(fd: c_int) -> bool {
     is_ours(fd) && world().is_some()
@@ -207,7 +207,7 @@ fn cut_by_name(world: &World, place: &Place, length: off_t) -> Outcome<c_int> {
     Ok(0)
 }
 
-/// Room is found when bytes are written; what a program sees is the length and the holes.
+/// Space is allocated at writes; programs see only the length and the holes.
 fn allocate(open: &Open, mode: c_int, from: off_t, count: off_t) -> Outcome<()> {
     const ZERO: c_int = libc::FALLOC_FL_ZERO_RANGE;
     const PUNCH: c_int = libc::FALLOC_FL_PUNCH_HOLE;

@@ -66,7 +66,7 @@ fn followed(world: &World, place: &Place) -> Outcome<Place> {
     Ok(Place { name, ..place.clone() })
 }
 
-/// Fills what the program gave; without room, tells how much is needed.
+/// Fills the program's buffer; for size 0 returns the needed size.
 unsafe fn answer(bytes: &[u8], out: *mut c_void, space: size_t) -> Outcome<ssize_t> {
     if space == 0 {
         return Ok(bytes.len() as ssize_t);
@@ -105,7 +105,7 @@ unsafe fn set(
     Ok(0)
 }
 
-/// An attribute that is not there, rather than a file.
+/// Error for a missing attribute, not a missing file.
 fn missing(e: thalweg_types::Error) -> crate::border::Fail {
     use thalweg_layout::errno;
     match (e.kind(), errno::of(&e)) {
@@ -118,7 +118,7 @@ unsafe fn list(world: &World, place: &Place, out: *mut c_char, space: size_t) ->
     let mut bytes = Vec::new();
     match place.layout(world)?.xattr_list(&place.name) {
         Ok(keys) => keys.iter().for_each(|key| bytes.extend(key.bytes().chain([0]))),
-        // As of a file without any: programs that copy ask for all.
+        // As for a file without attributes: copying programs list them all.
         Err(e) if e.kind() == ErrorKind::Unsupported => {}
         Err(e) => return Err(e.into()),
     }

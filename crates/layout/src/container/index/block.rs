@@ -6,23 +6,23 @@
 //! | 4 | 4 | number of entries |
 //! | 8 | 8 | length of the entries, in bytes |
 //! | 16 | 8 | first byte of the data log that the block covers |
-//! | 24 | 8 | end of what it covers |
+//! | 24 | 8 | end of the covered range |
 //! | 32 | 8 | session |
 //! | 40 | 4 | CRC-32C of the entries |
 //! | 44 | 4 | CRC-32C of the 44 bytes before |
 //! | 48 | ... | entries |
 //!
-//! An entry: a byte, then varints (`wire`); what is a difference is signed and taken from what the entry
-//! before makes one expect: a record of the same length and clock behind it.
+//! An entry: a byte, then varints (`wire`). Differences are signed and relative to the values predicted from the previous
+//! entry: a record of the same length and clock that follows it directly.
 //!
 //! | byte | entry | numbers |
 //! |------|-------|---------|
-//! | 0 | record | offset, length, place of its payload in the data log, clock, all as differences |
+//! | 0 | record | offset, length, offset of its payload in the data log, clock, all as differences |
 //! | 1 | run | as 0; stride, stride in the log (signed), count |
-//! | 2 | run of runs | as 1; stride, stride in the log, count of the runs |
-//! | 3 | hole | as 0; the place is that of its header |
-//! | 4 | cut | new length, place of its header, clock; no differences |
-//! | 5, 6, 7 | as 0, 1, 2, of appended records | as 0, 1, 2; offsets count from where the file ended when the first of their clock and data log came |
+//! | 2 | run of runs | as 1; then stride, stride in the log, count of the runs |
+//! | 3 | hole | as 0, with the offset of its header in the data log |
+//! | 4 | cut | new length, offset of its header in the data log, clock; no differences |
+//! | 5, 6, 7 | as 0, 1, 2, of appended records | as 0, 1, 2; offsets are relative to the file's end before the first append of their clock and data log |
 
 use super::run::{Level, Run};
 use crate::container::record::{MOST, RECORD_HEADER};
@@ -32,7 +32,7 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a block's header.
 pub const BLOCK_HEADER: u64 = 48;
-/// Added to the kind of a record or run that was appended.
+/// Added to the kind of an appended record or run.
 const APPENDED: u8 = 5;
 /// Longest block, in bytes.
 pub const MOST_BYTES: u64 = 16 << 20;
@@ -54,7 +54,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Length of the shortest data log that can hold it.
+    /// Length of the shortest data log that can contain the entry.
     pub fn log_end(&self) -> u64 {
         match self {
             Entry::Run(run) => run.log_end(),
@@ -66,20 +66,20 @@ impl Entry {
 /// A block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Entries in it.
+    /// Number of entries.
     pub entries: u32,
-    /// Bytes of the entries.
+    /// Length of the entries in bytes.
     pub length: u64,
     /// First byte of the data log that is covered.
     pub from: u64,
-    /// End of what is covered.
+    /// End of the covered range.
     pub to: u64,
     /// The session.
     pub session: u64,
     crc: u32,
 }
 
-/// A block of these entries.
+/// Encodes a block of these entries.
 pub fn encode(session: u64, from: u64, to: u64, entries: &[Entry]) -> Vec<u8> {
     let mut out = vec![0; BLOCK_HEADER as usize];
     let mut expected = Expected::default();
@@ -129,7 +129,7 @@ pub fn encode(session: u64, from: u64, to: u64, entries: &[Entry]) -> Vec<u8> {
 /// Decodes a block's header.
 ///
 /// # Errors
-/// `Torn` or `Corrupt` where it is none.
+/// `Torn` or `Corrupt` if there is no valid header.
 pub fn decode_head(bytes: &[u8]) -> Result<Head> {
     let mut c = Cursor::new(bytes);
     let head = c.take(44, "index block")?;
@@ -156,10 +156,10 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head> {
     Ok(head)
 }
 
-/// Tells all entries of a block, given the bytes behind its header.
+/// Passes all entries of a block to `tell`, given the bytes after its header.
 ///
 /// # Errors
-/// `Corrupt` where the bytes do not match their checksum, or say what no writer writes; those of `tell`.
+/// `Corrupt` if the bytes do not match their checksum or are no valid entries; those of `tell`.
 pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<()>) -> Result<()> {
     if bytes.len() as u64 != head.length || crc32c(bytes) != head.crc {
         return Err(bad(ErrorKind::Corrupt, "the entries of an index block do not match their checksum").at_byte(48));

@@ -1,13 +1,13 @@
-//! The index of an open file in an ordered store on local disk: no process holds it in memory, and each of several may hold a
-//! part.
+//! The index of an open file in an ordered store on local disk: no process needs it all in memory, and several processes
+//! may each store a part.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which part | ranges of the file, 64 MiB each, assigned to the parts round-robin; an entry that meets ranges of several parts is in each of them |
+//! | which part | ranges of the file, 64 MiB each, assigned to the parts round-robin; an entry that overlaps ranges of several parts is stored in each of them |
 //! | on disk  | groups of up to 256 consecutive records of an index log, sorted by offset; runs unchanged |
 //! | lookup   | searches the groups that begin within the longest group's length before the range |
 //! | memory   | `index_cache` bytes: for the cache of the ordered store; an index that fits there is held in memory instead |
-//! | the file | has no name: it ends with the process |
+//! | the file | has no name: the system removes it when the process ends |
 //!
 //! Sources: Greenberg, Bent, Grider, HotStorage 2015 (MDHIM: ranges of one ordered index, each with an owner).
 
@@ -19,18 +19,18 @@ use std::path::{Path, PathBuf};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes of the file that belong to one part together.
+/// Size of a range that belongs to one part, in bytes.
 pub const RANGE: u64 = 64 << 20;
-/// Records in a group.
+/// Largest number of records in a group.
 const GROUP: usize = 256;
-/// Groups in a transaction.
+/// Number of groups in a transaction.
 const BATCH: usize = 4096;
 
-/// First byte and a number, to the group's records.
+/// Table: first byte and a number, to the group's records.
 const GROUPS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("groups");
 const RUNS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("runs");
 
-/// The ranges of the file that a part holds: those whose number modulo `of` is `number`.
+/// The ranges of the file that a part owns: those whose number modulo `of` is `number`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// Number of the part, from 0.
@@ -43,12 +43,12 @@ impl Part {
     /// The whole file.
     pub const ALL: Part = Part { number: 0, of: 1 };
 
-    /// The part of a byte.
+    /// The part that owns a byte.
     pub fn owner(byte: u64, of: u64) -> u64 {
         byte / RANGE % of.max(1)
     }
 
-    /// The parts, of `of`, that hold entries of bytes `start..end`.
+    /// The parts, of `of`, that store entries of bytes `start..end`.
     pub fn owners(start: u64, end: u64, of: u64) -> impl Iterator<Item = u64> {
         let (first, last, of) = (start / RANGE, (end.max(start + 1) - 1) / RANGE, of.max(1));
         (0..(last - first + 1).min(of)).map(move |k| (first + k) % of)
@@ -79,13 +79,13 @@ struct Disk {
     groups: Vec<(u64, u64, Vec<u8>)>,
     runs: Vec<(u64, u64, Vec<u8>)>,
     number: u64,
-    /// Longest of the groups, longest of the runs.
+    /// Length of the longest group, and of the longest run.
     reach: (u64, u64),
     entries: u64,
 }
 
 impl OnDisk {
-    /// Into `cache` bytes of memory, or a file without a name in `folder`.
+    /// Collects in `cache` bytes of memory, then in an unnamed file in `folder`.
     pub fn new(folder: &Path, cache: usize, part: Part) -> OnDisk {
         OnDisk { small: Gather::default(), disk: None, folder: folder.into(), cache, part }
     }
@@ -132,7 +132,7 @@ impl Disk {
 
     fn write(&mut self) -> Result<()> {
         let mut transaction = self.database.begin_write().map_err(|e| failed("write", e))?;
-        // It is gone with the process: nothing of it need survive.
+        // The file ends with the process: it need not survive a crash.
         transaction.set_durability(redb::Durability::None);
         for (table, rows) in [(GROUPS, &mut self.groups), (RUNS, &mut self.runs)] {
             let mut table = transaction.open_table(table).map_err(|e| failed("write", e))?;
@@ -150,7 +150,7 @@ impl Disk {
         let (start, end) = run.bounds();
         self.entries += 1;
         if run.records() == 1 {
-            // A group begins where another writer's records do, and where they jump far: groups stay short.
+            // A new group begins at another writer's records and at large jumps, so that groups cover short ranges.
             let jumps = self.open.last().is_some_and(|p| p.strand != strand || start.abs_diff(p.start) > RANGE);
             if jumps || self.open.len() == GROUP {
                 self.end_group()?;
@@ -282,7 +282,7 @@ impl Body for Ranges {
     }
 }
 
-/// The `k`th number of a row; the last may be half as long.
+/// The `k`th number of a row; the last may have half the length.
 fn word(row: &[u8], k: usize) -> u64 {
     let mut bytes = [0; 8];
     let there = row.get(k * 8..).unwrap_or_default();

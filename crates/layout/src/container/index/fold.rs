@@ -1,8 +1,8 @@
 //! Folds records into runs while they are written: detects regular strides on two levels.
 //!
-//! A few runs stay open. A record extends the run that it continues in the file and in the data log; else it forms a run with the last
-//! single record of its length, which gives the stride; else it begins a run. Runs that are evicted, oldest first, are folded the
-//! same way into runs of runs.
+//! A few runs stay open. A record that continues an open run in the file and in the data log extends that run; else the
+//! record forms a run with the last single record of the same length, which gives the stride; else the record begins a run.
+//! Evicted runs, oldest first, are folded into runs of runs in the same way.
 //!
 //! Sources: He et al., PDSW 2012 and HPDC 2013 (patterns in the index of a log-structured file).
 
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// Open runs on each level. A program that writes several variables in turn needs one for each.
 const OPEN: usize = 8;
 
-/// Folds records as they come.
+/// Folds records in the order in which they are added.
 #[derive(Debug, Clone, Default)]
 pub struct Fold {
     inner: VecDeque<Run>,
@@ -21,7 +21,7 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Adds a record, which lies behind all others in the data log.
+    /// Adds a record, whose offset in the data log must exceed all earlier ones.
     pub fn add(&mut self, record: Run) {
         if join(&mut self.inner, &record, |run| &mut run.inner, same_record) {
             return;
@@ -43,7 +43,7 @@ impl Fold {
         self.outer.push_back(run);
     }
 
-    /// Runs held.
+    /// Number of runs.
     pub fn count(&self) -> usize {
         self.inner.len() + self.outer.len() + self.done.len()
     }
@@ -66,7 +66,7 @@ fn same_run(open: &Run, next: &Run) -> bool {
     same_record(open, next) && open.inner == next.inner
 }
 
-/// Adds `next` to one of the open runs on a level, if it goes on there.
+/// Adds `next` to one of the open runs on a level, if it continues that run.
 fn join(
     open: &mut VecDeque<Run>,
     next: &Run,

@@ -7,7 +7,7 @@
 //! | [`block`] | the bytes of an index log |
 //! | [`tables`] | the index of an open file in memory |
 //! | [`distributed`] | the index of an open file in an ordered store on disk, or a part of it |
-//! | [`spans`] | byte ranges, looked up by the bytes that they meet |
+//! | [`spans`] | byte ranges, looked up by overlap |
 //!
 //! | module | index log of a writer | index of an open file |
 //! |--------|-----------------------|-----------------------|
@@ -33,17 +33,17 @@ use run::Run;
 /// The index module of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Module {
-    /// Each record.
+    /// Every record is an entry.
     Flat,
-    /// Regular strides folded.
+    /// Records at regular strides are folded into runs.
     #[default]
     Pattern,
-    /// Runs in the log; for reading, ranges of the index in an ordered store on disk.
+    /// Runs in the index log; for reading, an ordered store on local disk.
     Distributed,
 }
 
 impl Module {
-    /// By its name in a mount table.
+    /// The module of this name in a mount table.
     ///
     /// # Errors
     /// `Config`, listing the known names.
@@ -87,7 +87,7 @@ impl Module {
 
 /// Collects a writer's records for the next block of its index log.
 pub trait Recorder: Send {
-    /// Adds a record, which lies behind all others in the data log.
+    /// Adds a record, whose offset in the data log must exceed all earlier ones.
     fn add(&mut self, record: Run);
     /// The collected entries.
     fn held(&self) -> Vec<Entry>;
@@ -143,13 +143,13 @@ impl Recorder for Folded {
 pub trait Loader {
     /// Adds records of a strand.
     fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
-    /// Finishes: entries can be looked up.
+    /// Finishes collecting; the result can be searched.
     fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>>;
 }
 
-/// The records of an open file, looked up by the bytes that they meet.
+/// The records of an open file, looked up by the bytes that they overlap.
 pub trait Body: Send + Sync {
-    /// Adds every record that meets bytes `from..to`, in any order, overlapping as they were written.
+    /// Adds every record that overlaps bytes `from..to`, in any order; records may overlap each other.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
     /// Bytes of memory held.
     fn memory(&self) -> usize;
@@ -157,18 +157,18 @@ pub trait Body: Send + Sync {
     fn entries(&self) -> u64;
 }
 
-/// Bytes of the file and their place in a data log.
+/// A range of the file and its offset in a data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// First byte.
     pub start: u64,
     /// End.
     pub end: u64,
-    /// Where the first byte is in the data log; of a hole, where its record is.
+    /// Offset of the first byte in the data log; for a hole, of its record.
     pub log: u64,
-    /// Which strand it is of.
+    /// Number of its strand.
     pub strand: u32,
-    /// Zeros.
+    /// Whether the range is a hole.
     pub hole: bool,
 }
 
@@ -182,30 +182,30 @@ impl Piece {
 /// A segment of a session: a data log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
-    /// Number of the writer.
+    /// Writer number.
     pub writer: u32,
     /// The session.
     pub session: u64,
-    /// Its segment.
+    /// Number of the segment.
     pub segment: u32,
-    /// Which of the container's stores it lies on.
+    /// Number of the store, among the container's stores.
     pub store: u8,
-    /// Which folder of it.
+    /// Number of the folder on that store.
     pub folder: u8,
 }
 
-/// The entries of a data log at one clock.
+/// A strand: the entries of a data log at one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Strand {
-    /// Which source.
+    /// Number of the source.
     pub source: u32,
     /// The clock.
     pub clock: u64,
-    /// What was appended, which is moved as a whole to where the file ends when its turn comes.
+    /// Whether the entries are appends: they are moved together to the file's end at their point of the order.
     pub appended: bool,
 }
 
-/// Where a strand is in the order of all records: clock, writer, session, segment.
+/// Position of a strand in the order of all records: clock, writer, session, segment.
 type Turn = (u64, u32, u64, u32);
 
 fn turn(clock: u64, source: &Source) -> Turn {
@@ -215,30 +215,30 @@ fn turn(clock: u64, source: &Source) -> Turn {
 /// A new length of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// When.
+    /// Clock of the cut.
     pub clock: u64,
-    /// Which source says so.
+    /// Number of the source that contains the cut.
     pub source: u32,
-    /// Where it says so.
+    /// Offset of the cut in its data log.
     pub log: u64,
-    /// The length.
+    /// The new length.
     pub length: u64,
 }
 
-/// How far writes of each clock were cut by later cuts.
+/// For each clock, the length to which later cuts truncated its writes.
 #[derive(Debug, Clone, Default)]
 pub struct Cuts(BTreeMap<u64, u64>);
 
 impl Cuts {
     /// Adds a cut.
     pub fn add(&mut self, clock: u64, length: u64) {
-        // Each clock holds the shortest length of all cuts from it on.
+        // Each clock is assigned the shortest length of all cuts from that clock on.
         let from_here = self.0.range(clock..).next().map_or(u64::MAX, |(_, l)| *l).min(length);
         self.0.insert(clock, from_here);
         self.0.range_mut(..clock).for_each(|(_, l)| *l = (*l).min(length));
     }
 
-    /// Where writes of a clock end. Cuts of the same clock came before them.
+    /// The length to which writes of a clock were truncated. Cuts of the same clock precede its writes.
     pub fn end(&self, clock: u64) -> u64 {
         self.0.range(clock.saturating_add(1)..).next().map_or(u64::MAX, |(_, length)| *length)
     }
@@ -248,34 +248,34 @@ impl Cuts {
 pub struct Merged {
     /// Data logs.
     pub sources: Vec<Source>,
-    /// Their entries, by clock.
+    /// Strands: entries of the data logs, by clock.
     pub strands: Vec<Strand>,
-    /// New lengths.
+    /// Cuts.
     pub cut_list: Vec<Cut>,
     cuts: Cuts,
     body: Box<dyn Body>,
-    /// Entries written since it was loaded.
+    /// Entries written since the index was loaded.
     overlay: BTreeMap<u64, Piece>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
-    /// Where the strands of appended records begin in the file.
+    /// Offsets in the file at which the strands of appended records begin.
     bases: BTreeMap<Turn, u64>,
-    /// The last turn there was.
+    /// The last position in the order of all records.
     last: Turn,
-    /// How long the file is.
+    /// Length of the file.
     pub length: u64,
 }
 
 impl Merged {
-    /// Which record wins where two overlap: the greater.
+    /// Precedence of overlapping records: the greater one wins.
     fn order(&self, piece: &Piece) -> (u64, u32, u64, u32, u64) {
         let strand = self.strands[piece.strand as usize];
         let source = &self.sources[strand.source as usize];
         (strand.clock, source.writer, source.session, source.segment, piece.log)
     }
 
-    /// Adds what was written to a data log since the index was loaded. `false`, and the index is of no use any more, where it
-    /// moves an append that is there already, or comes before what is there and was appended.
+    /// Adds an entry that was written to a data log since the index was loaded. `false` if the entry would move an append
+    /// that the index contains, or is an append before known entries: the index is then invalid.
     pub fn add(&mut self, source: &Source, entry: &Entry) -> bool {
         let turn = match entry {
             Entry::Cut { clock, .. } => (*clock, 0, 0, 0),
@@ -306,7 +306,7 @@ impl Merged {
                 self.cut_list.push(Cut { clock: *clock, source, log: *log, length: *length });
                 self.cuts.add(*clock, *length);
                 self.length = *length;
-                // Bytes behind the cut are gone for good.
+                // Bytes after the cut are removed permanently.
                 let behind: Vec<u64> = self.overlay.range(*length..).map(|(start, _)| *start).collect();
                 for start in behind {
                     let clock_of = |p: &Piece| self.strands[p.strand as usize].clock;
@@ -334,22 +334,22 @@ impl Merged {
         true
     }
 
-    /// Where what a data log appended at a clock begins in the file.
+    /// Offset in the file at which a data log's appends of a clock begin.
     pub fn base(&self, source: &Source, clock: u64) -> Option<u64> {
         self.bases.get(&turn(clock, source)).copied()
     }
 
-    /// Highest clock in it, published or found in the log of who has not.
+    /// Highest clock in the index, of published records and of unpublished ones found in logs.
     pub fn clock_of_last(&self) -> u64 {
         self.last.0
     }
 
-    /// Whether something in it comes after what a data log holds of a clock.
+    /// Whether the index contains entries later in the order than a data log's entries of this clock.
     pub fn has_after(&self, source: &Source, clock: u64) -> bool {
         self.last > turn(clock, source)
     }
 
-    /// Whether something was appended.
+    /// Whether the index contains appends.
     pub fn has_appended(&self) -> bool {
         !self.bases.is_empty()
     }
@@ -380,10 +380,10 @@ impl Merged {
         self.overlay = map;
     }
 
-    /// Where bytes `from..to` lie, in order; what is missing was never written, or lies behind the end.
+    /// The pieces of bytes `from..to`, in order. Bytes without a piece were never written or are beyond the end.
     ///
     /// # Errors
-    /// Of module `distributed` those of the disk that holds the index; `Corrupt` where an entry is damaged.
+    /// For module `distributed` those of the disk that stores the index; `Corrupt` for a damaged entry.
     pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = self.layers(from, to)?;
         pieces.sort_unstable_by_key(|p| p.start);
@@ -397,7 +397,7 @@ impl Merged {
         Ok(map.into_values().collect())
     }
 
-    /// Every record that meets bytes `from..to` and was not cut off, overlapping as they were written.
+    /// Every record that overlaps bytes `from..to` and was not truncated away; records may overlap each other.
     ///
     /// # Errors
     /// As [`Merged::resolve`].
@@ -438,20 +438,20 @@ impl Merged {
 
     /// Bytes of memory held.
     pub fn memory(&self) -> usize {
-        // A B-tree's nodes are half to wholly full.
+        // The nodes of a B-tree are at least half full.
         let overlay = self.overlay.len() * (size_of::<(u64, Piece)>() * 3 / 2);
         let tables =
             self.sources.capacity() * size_of::<Source>() * 2 + self.strands.capacity() * size_of::<Strand>() * 2;
         self.body.memory() + overlay + tables + self.cut_list.capacity() * size_of::<Cut>()
     }
 
-    /// Entries held: records, runs, pieces of what was written since.
+    /// Number of entries: records, runs, and pieces written since the index was loaded.
     pub fn entries(&self) -> u64 {
         self.body.entries() + self.overlay.len() as u64
     }
 }
 
-/// Puts a piece among others that don't overlap; of two that do, the one stays for which `wins`.
+/// Inserts a piece into non-overlapping pieces. Of overlapping bytes the piece that `wins` prefers stays.
 fn paint(map: &mut BTreeMap<u64, Piece>, piece: Piece, wins: impl Fn(&Piece, &Piece) -> bool) {
     let before = map.range(..piece.start).next_back().map(|(_, p)| *p).filter(|p| p.end > piece.start);
     let met: Vec<Piece> = before.into_iter().chain(map.range(piece.start..piece.end).map(|(_, p)| *p)).collect();
@@ -481,18 +481,18 @@ fn paint(map: &mut BTreeMap<u64, Piece>, piece: Piece, wins: impl Fn(&Piece, &Pi
 pub struct Build {
     sources: Vec<Source>,
     strands: Vec<Strand>,
-    /// Furthest end of each strand.
+    /// Largest end of each strand.
     ends: Vec<u64>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
     cut_list: Vec<Cut>,
-    /// What was appended, by strand: where it lies is known once all is there.
+    /// Appends by strand: their offsets are known when all entries were added.
     appended: Vec<(u32, Run)>,
     loader: Box<dyn Loader>,
 }
 
 impl Build {
-    /// Nothing yet; `loader` takes the records.
+    /// An empty builder; records go to `loader`.
     pub fn new(loader: Box<dyn Loader>) -> Build {
         Build {
             sources: Vec::new(),
@@ -506,7 +506,7 @@ impl Build {
         }
     }
 
-    /// The number of a data log.
+    /// Assigns a number to a data log.
     pub fn source(&mut self, source: &Source) -> u32 {
         if let Some(found) = self.found.get(source) {
             return *found;
@@ -599,8 +599,8 @@ impl Build {
         })
     }
 
-    /// Finds where each strand of appended records begins: all strands and cuts, sorted, in their turns. Returns how long the
-    /// file is.
+    /// Computes the offset at which each strand of appended records begins, from all strands and cuts in their order.
+    /// Returns the file's length.
     fn settle(&self, bases: &mut BTreeMap<Turn, u64>) -> u64 {
         let mut strands: Vec<_> = self.strands.iter().zip(&self.ends).collect();
         let turn_of = |s: &Strand| turn(s.clock, &self.sources[s.source as usize]);
@@ -622,12 +622,12 @@ impl Build {
     }
 }
 
-/// Appended records where they lie in the file.
+/// Appended records with their offsets in the file.
 pub(super) fn moved(run: &Run, base: u64) -> Run {
     Run { start: run.start.saturating_add(base), appended: false, ..*run }
 }
 
-/// The clock that a file is at, by the last of its sessions.
+/// The highest clock of the sessions.
 pub(super) fn highest(summaries: impl Iterator<Item = clock::Summary>) -> u64 {
     summaries.map(|s| s.clock()).max().unwrap_or(0)
 }

@@ -6,11 +6,11 @@ use crate::container::record::{MOST, RECORD_HEADER, SEGMENT_HEADER};
 /// One level of regularity: `count` times, `stride` bytes apart in the file, `log_stride` in the data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Bytes from one to the next in the file.
+    /// Distance between successive ones in the file, in bytes.
     pub stride: i64,
-    /// Bytes from one to the next in the data log.
+    /// Distance between successive ones in the data log, in bytes.
     pub log_stride: i64,
-    /// How many, at least 1.
+    /// Count, at least 1.
     pub count: u64,
 }
 
@@ -30,21 +30,21 @@ impl Level {
 /// Records `(i, j)`, `i < outer.count`, `j < inner.count`, at `start + i * outer.stride + j * inner.stride`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Clock of all of them.
+    /// Clock of all records.
     pub clock: u64,
-    /// Where the first one begins in the file.
+    /// Offset of the first record in the file.
     pub start: u64,
-    /// Bytes of each.
+    /// Length of each record in bytes.
     pub length: u64,
-    /// Where the payload of the first one is in the data log; of a hole, where its header is.
+    /// Offset of the first record's payload in the data log; for a hole, of its header.
     pub log: u64,
     /// The records are holes: zeros without bytes in the log.
     pub hole: bool,
-    /// The records were appended: `start` counts from where the file ended when the first of their strand came.
+    /// The records are appends: `start` is relative to the file's end before the first append of their strand.
     pub appended: bool,
-    /// The nearer repetition.
+    /// The inner repetition.
     pub inner: Level,
-    /// The wider one.
+    /// The outer repetition.
     pub outer: Level,
 }
 
@@ -54,18 +54,19 @@ impl Run {
         Run { clock, start, length, log, hole: false, appended: false, inner: Level::ONE, outer: Level::ONE }
     }
 
-    /// How many records.
+    /// Number of records.
     pub fn records(&self) -> u64 {
         self.inner.count.saturating_mul(self.outer.count)
     }
 
-    /// First byte and end in the file. Of a run that passed [`is_sound`](Run::is_sound).
+    /// First byte and end in the file. The run must have passed [`is_sound`](Run::is_sound).
     pub fn bounds(&self) -> (u64, u64) {
         let (low, high) = bounds(self.start, [self.inner.span(), self.outer.span()]);
         (low as u64, (high + i128::from(self.length)) as u64)
     }
 
-    /// End of the shortest data log that has room for all records: behind the last one, and behind as many as there are.
+    /// Length of the shortest data log that has room for all records: at least the end of the last one, and at least the
+    /// total length of all.
     pub fn log_end(&self) -> u64 {
         let (_, high) = bounds(self.log, [self.inner.log_span(), self.outer.log_span()]);
         let (payload, header) = if self.hole { (0, RECORD_HEADER) } else { (self.length, 0) };
@@ -73,7 +74,7 @@ impl Run {
         (high + i128::from(payload + header)).max(room).clamp(0, i128::from(MOST / 4)) as u64
     }
 
-    /// Whether all records lie within files and within `log_end` bytes of a data log, where they have room.
+    /// Whether all records are within the largest file offset and fit in a data log of `log_end` bytes.
     pub fn is_sound(&self, log_end: u64) -> bool {
         if self.length == 0 || self.inner.count == 0 || self.outer.count == 0 {
             return false;
@@ -92,7 +93,7 @@ impl Run {
             && i128::from(records) * i128::from(payload + RECORD_HEADER) <= i128::from(log_end)
     }
 
-    /// The same records with strides that are positive, the wider one outside. Of records at one place the last one stays.
+    /// The same records with positive strides, the larger one outside. Of records at one offset the last stays.
     pub fn normal(mut self) -> Run {
         for level in [&mut self.inner, &mut self.outer] {
             if level.count == 1 {
@@ -118,7 +119,8 @@ impl Run {
         self
     }
 
-    /// Tells each record that meets bytes `from..to`: where it begins, where its payload is. Of a [`normal`](Run::normal) run.
+    /// Passes each record that overlaps bytes `from..to` to `tell`: its offset, and the offset of its payload. The run must
+    /// be [`normal`](Run::normal).
     pub fn meeting(&self, from: u64, to: u64, mut tell: impl FnMut(u64, u64)) {
         let span = self.inner.span() as u64 + self.length;
         for i in overlapping(self.start, span, self.outer.stride as u64, self.outer.count, from, to) {
@@ -139,7 +141,7 @@ fn bounds(start: u64, spans: [i128; 2]) -> (i128, i128) {
     (i128::from(start) + low, i128::from(start) + high)
 }
 
-/// Which of `count` spans, `stride` apart from `start`, meet `from..to`.
+/// Numbers of the spans, of `count` spans `stride` apart from `start`, that overlap `from..to`.
 fn overlapping(start: u64, span: u64, stride: u64, count: u64, from: u64, to: u64) -> std::ops::Range<u64> {
     if start >= to {
         return 0..0;
@@ -147,7 +149,7 @@ fn overlapping(start: u64, span: u64, stride: u64, count: u64, from: u64, to: u6
     if stride == 0 {
         return if start + span > from { 0..count } else { 0..0 };
     }
-    // The first whose end lies behind `from`, the first that begins at `to` or behind.
+    // The first span that ends after `from`, and the first that begins at or after `to`.
     let low = (from + 1).saturating_sub(start + span).div_ceil(stride);
     let high = (to - start).div_ceil(stride);
     low..high.min(count)
@@ -185,7 +187,7 @@ mod tests {
                 told.sort_unstable();
                 prop_assert_eq!(told, expected);
             } else {
-                // Of records at one place only the last counts.
+                // Of records at one offset only the last counts.
                 let last = |v: &[(u64, u64)]| v.iter().fold(std::collections::BTreeMap::new(), |mut m, (s, l)| {
                     let e = m.entry(*s).or_insert(*l);
                     *e = (*e).max(*l);

@@ -1,24 +1,24 @@
-//! Things that lie over stretches of bytes, sorted, and found by the bytes they meet.
+//! Sorted byte ranges with lookup by overlap.
 
-/// Something that lies over bytes.
+/// An item that covers a byte range.
 pub trait Span {
     /// First byte and end.
     fn bounds(&self) -> (u64, u64);
 }
 
-/// How many things share an entry of the level above.
+/// Number of items per entry of the next level.
 const FAN: usize = 16;
 
-/// Spans sorted by where they begin, with the furthest end of each 16 of them, of each 256, and so on.
+/// Spans sorted by first byte, with the largest end of each 16 of them, of each 256, and so on.
 #[derive(Debug)]
 pub struct Spans<T> {
     items: Vec<T>,
-    /// Furthest ends, of [`FAN`] things of the level below each.
+    /// Largest ends, each of [`FAN`] items of the level below.
     ends: Vec<Vec<u64>>,
 }
 
 impl<T: Span> Spans<T> {
-    /// Of these, in any order.
+    /// Builds the lookup from spans in any order.
     pub fn new(mut items: Vec<T>) -> Spans<T> {
         items.shrink_to_fit();
         if !items.is_sorted_by_key(|item| item.bounds().0) {
@@ -34,7 +34,7 @@ impl<T: Span> Spans<T> {
         Spans { items, ends }
     }
 
-    /// Tells every span that meets bytes `from..to`.
+    /// Passes every span that overlaps bytes `from..to` to `tell`.
     pub fn meeting(&self, from: u64, to: u64, mut tell: impl FnMut(&T)) {
         let stop = self.items.partition_point(|item| item.bounds().0 < to);
         self.visit(self.ends.len() - 1, 0, from, stop, &mut tell);
@@ -55,7 +55,7 @@ impl<T: Span> Spans<T> {
         }
     }
 
-    /// How many.
+    /// Number of spans.
     pub fn count(&self) -> usize {
         self.items.len()
     }

@@ -1,17 +1,17 @@
-//! The index of an open file in memory: records and runs as they were written, found by the bytes they meet.
+//! The index of an open file in memory: records and runs as they were written, with lookup by overlap.
 //!
-//! Memory: 24.5 bytes a record, 129 bytes a run. Nothing is merged when a file is opened; what overlaps is settled where it is
-//! read ([`Merged`](super::Merged)).
+//! Memory: 24.5 bytes a record, 129 bytes a run. Opening a file merges nothing; overlaps are resolved for the bytes that
+//! are read ([`Merged`](super::Merged)).
 
 use super::run::Run;
 use super::spans::{Span, Spans};
 use super::{Body, Cuts, Loader, Piece, Strand};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Runs of fewer records are kept as records: they take less memory.
+/// Runs of fewer records are stored as records, which use less memory.
 const FEW: u64 = 5;
 
-/// Set in `log` of a hole.
+/// Flag in `log`: the entry is a hole.
 const HOLE: u64 = 1 << 63;
 
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +36,13 @@ struct Placed {
 }
 
 impl Span for Placed {
-    /// Of a normal run, the first record is at its start.
+    /// The first record of a normal run is at its start.
     fn bounds(&self) -> (u64, u64) {
         (self.run.start, self.end)
     }
 }
 
-/// Gathers entries.
+/// Collects entries.
 #[derive(Debug, Default)]
 pub struct Gather {
     ones: Vec<One>,
@@ -52,7 +52,7 @@ pub struct Gather {
 impl Gather {
     fn one(&mut self, piece: Piece) -> Result<()> {
         let mut at = piece.start;
-        // Lengths are kept in 32 bits; a longer record is several.
+        // Lengths have 32 bits; a longer record is stored as several.
         while at < piece.end {
             let length = (piece.end - at).min(u64::from(u32::MAX));
             let log = if piece.hole { HOLE | piece.log } else { piece.log + (at - piece.start) };
@@ -73,7 +73,7 @@ impl Gather {
         self.ones.capacity() * size_of::<One>() + self.runs.capacity() * size_of::<Placed>()
     }
 
-    /// Passes all runs on.
+    /// Passes all runs to `to`.
     ///
     /// # Errors
     /// Those of `to`.

@@ -1,4 +1,4 @@
-//! A session behind the stamp: marks and data log are records of the inline object, until the log grows beyond `inline`.
+//! An inline session: marks and data log are records of the inline object, until the log exceeds the option `inline`.
 
 use super::super::inline_object::InlineObject;
 use super::super::marks::{self, Mark, Published};
@@ -11,8 +11,8 @@ use thalweg_store::pieces;
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Session {
-    /// Begins the session behind the stamp. `false` where it must begin in the container's folder: there is one already, another
-    /// session behind the stamp is open, or many bytes are there.
+    /// Begins an inline session. `false` if the session must begin in the container's folder: the folder exists, another
+    /// inline session is open, or the inline object is too long.
     pub(super) fn begin_inside(&self, log: &mut Log, inline: &InlineObject) -> Result<bool> {
         if self.inline_limit == 0 || (log.inside.is_none() && (log.started || inline.has_home())) {
             return Ok(false);
@@ -26,7 +26,7 @@ impl Session {
         if inline.has_home() || inline.length() > most_inside(self.inline_limit) || open()? {
             return Ok(false);
         }
-        // With room for its end: a full store refuses the write that begins the session.
+        // Space for the end of the session is included: a full store refuses the write that begins the session.
         let (least, end) = (MARKS + self.about.len() as u64, inline.end());
         let ample = (end + least + MARKS).next_multiple_of(BLOCK) - end;
         let room = match locked.reserve(ample) {
@@ -35,7 +35,7 @@ impl Session {
         };
         let Some(held) = locked.lease() else { return Ok(false) };
         if let Err(e) = locked.add(vec![begins]) {
-            // It may be there, and would be that of a dead writer.
+            // The mark may have been written, and would then be taken for a dead writer's.
             let _ = self.place.remove_if_there(&marks::open_name(self.home));
             return Err(e);
         }
@@ -44,9 +44,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Continues in the container's folder: writes the whole log, with a write that does not fit the buffer, to a data log there. The
-    /// marks stay behind the stamp until the next publish. Where that fails, the session stays behind the stamp, with the space that is
-    /// reserved there.
+    /// Continues in the container's folder: writes the whole log, with a write that does not fit the buffer, to a data log
+    /// there. The marks stay in the inline object until the next publish. After a failure the session stays inline, with
+    /// its reserved space.
     ///
     /// - `all`: the buffer, and the bytes that follow it.
     pub(super) fn leave_inside(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
@@ -59,7 +59,7 @@ impl Session {
             None => Ok(()),
         };
         if written.is_err() {
-            // Nothing counts of it: the session's log is behind the stamp.
+            // The data log is invalid: the session's log is in the inline object.
             let _ = self.remove_data(log);
             return written;
         }
@@ -68,17 +68,17 @@ impl Session {
         Ok(())
     }
 
-    /// Gives back the space behind the stamp of a session that left it and has closed.
+    /// Frees reserved space in the inline object, after a session that left it has closed.
     pub(super) fn give_back_inside(&self, log: &mut Log) {
         let spare = |inline: &&InlineObject| log.reserved_inside > inline.end().next_multiple_of(BLOCK);
         if let Some(inline) = self.place.inline.as_ref().filter(spare) {
-            // Where that fails the space goes with the file.
+            // If that fails, the space is freed with the file.
             let _ = inline.lock().and_then(|locked| locked.give_back().and(locked.close()));
         }
         log.reserved_inside = 0;
     }
 
-    /// As [`Session::publish`], of a session that lies behind the stamp: bytes and marks in one write.
+    /// As [`Session::publish`], for an inline session: bytes and marks in one write.
     pub(super) fn publish_inside(
         &self,
         log: &mut Log,
@@ -115,7 +115,7 @@ impl Session {
             time: log.time,
         };
         let name = marks::published_name(self.home, &published);
-        // As marks are renamed where they are objects of their own.
+        // Marks in the container's folder are renamed in the same way.
         let (mut marked, nothing) = (mark.open.is_some(), closing && !something && old.is_none());
         match old {
             None if nothing => {}
@@ -132,7 +132,7 @@ impl Session {
         }
         locked.add_and_keep(records)?;
         if closing && log.reserved_inside > inline.end().next_multiple_of(BLOCK) {
-            // Where that fails it goes with the file.
+            // If that fails, the space is freed with the file.
             let _ = locked.give_back();
         }
         locked.close()?;
@@ -154,14 +154,14 @@ impl Session {
         Ok(Some(published))
     }
 
-    /// As [`Session::give_up`], of a session that lies behind the stamp.
+    /// As [`Session::give_up`], for an inline session.
     pub(super) fn give_up_inside(&self, log: &mut Log, inline: &InlineObject) -> Result<()> {
         use tail::Record::{Became, Gone};
         let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
         let locked = inline.lock()?;
         let mut records: Vec<tail::Record> =
             [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
-        // Whether a mark is there whose writing failed, the inline object tells.
+        // The inline object shows whether a mark exists whose write failed.
         let names = inline.names();
         match marks::read(&names)?.into_iter().find(|mark| mark.home.session == self.home.session) {
             Some(Mark { published: Some(p), .. }) if !p.closed => {

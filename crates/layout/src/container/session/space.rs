@@ -6,22 +6,22 @@ use super::super::record::{RECORD_HEADER, SEGMENT_HEADER};
 use super::{Log, Session};
 use thalweg_types::{ErrorKind, Result};
 
-/// Bytes of a data log beside buffered bytes: its header, a record's header, its end record.
+/// Bytes of a data log in addition to buffered bytes: its header, a record's header, the end record.
 pub(super) const AROUND: u64 = SEGMENT_HEADER + 2 * RECORD_HEADER;
-/// Bytes behind a stamp beside those of a session's data log: headers, and marks until the session has closed.
+/// Bytes of an inline session in addition to its data log: headers, and marks until the session has closed.
 pub(super) const MARKS: u64 = 1024;
-/// Space that is reserved at first, in bytes; twice as much each time until a whole buffer is.
+/// First reservation in bytes; each further one doubles the space, up to a whole buffer.
 const FIRST_RESERVED: u64 = 64 << 10;
-/// Filesystems give out space in blocks of this many bytes.
+/// Block size in which filesystems allocate space.
 pub(super) const BLOCK: u64 = 4096;
 
 impl Session {
-    /// Reserves space for bytes that are about to be gathered, and for all that is written until the log is closed: a full store
-    /// refuses the write, not the close. Asked for once while a buffer is filled; of a log's first buffer a few times, so that a
-    /// small file takes little.
+    /// Reserves space for bytes that are about to be buffered, and for everything written until the log is closed: on a
+    /// full store the write fails, not the close. One request per buffer; several for a log's first buffer, so that a small
+    /// file reserves little.
     ///
     /// # Errors
-    /// `NoSpace`: nothing was taken.
+    /// `NoSpace`: nothing was reserved or buffered.
     pub(super) fn reserve(&self, log: &mut Log, bytes: u64) -> Result<()> {
         let gathered = log.end + log.buffer.len() as u64;
         let needed = gathered + bytes + AROUND;
@@ -62,7 +62,7 @@ impl Session {
             Ok(reserved) => log.reserved = reserved,
             Err(e) => {
                 if is_new {
-                    // No mark tells of a log without bytes.
+                    // No mark refers to an empty log.
                     self.remove_data(log)?;
                 }
                 return Err(e);
@@ -71,7 +71,7 @@ impl Session {
         Ok(())
     }
 
-    /// After a failed write: a segment of which nothing was accepted is as if it had not begun.
+    /// After a failed write: removes a segment that contains no accepted bytes.
     pub(super) fn unbegin(&self, log: &mut Log) {
         let nothing = log.end == 0 && log.buffer.len() as u64 <= SEGMENT_HEADER && log.broken.is_none();
         if !nothing || log.inside.is_some() {
@@ -89,7 +89,7 @@ impl Session {
         remove_if_there(&**self.store()?, &self.place.data(&self.home, log.segment))
     }
 
-    /// Closes without the rest of the index log, for which the store has no room: readers go by the data log.
+    /// Continues to close without the rest of the index log, for which the store has no space: readers scan the data log.
     pub(super) fn do_without_index(&self, log: &mut Log) {
         log.unwritten.clear();
         if log.index_end == 0 {

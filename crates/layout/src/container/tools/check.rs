@@ -19,8 +19,8 @@ impl Container {
     /// Reads and checks a whole container.
     ///
     /// # Errors
-    /// `Corrupt`, `Torn` or those of the store where the stamp or the marks cannot be read; those of the store from any other call.
-    /// Damage of logs is in the report.
+    /// `Corrupt`, `Torn` or those of the store if the stamp or the marks cannot be read; those of the store from any other
+    /// call. Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
         let path = self.inside(path, "check")?;
         let (_, opened) = self.follow(&path)?;
@@ -35,7 +35,7 @@ impl Container {
             // Its marks are on the missing store.
             return Ok(report);
         }
-        // Logs first: each had a mark before it was made.
+        // Logs first: each had a mark before it was created.
         let logs = logs_of(&place)?;
         let marks = marks_of(&place)?;
         report.sessions = marks.len();
@@ -80,7 +80,7 @@ fn summaries(marks: &[Mark]) -> impl Iterator<Item = (u32, u64, Summary)> + Clon
     marks.iter().map(|m| (m.home.writer, m.home.session, m.published.unwrap_or_default().summary))
 }
 
-/// A log: its name, the store, and which.
+/// A log: its name, its store, and its kind.
 pub(super) type Lying = (String, Arc<dyn Store>, u8);
 
 /// All logs of a container.
@@ -115,12 +115,12 @@ pub(super) fn strays(place: &Place, logs: &[Lying]) -> Result<Vec<(String, Arc<d
             !told
         });
     }
-    // A log that was removed meanwhile is no stray.
+    // A log that was removed meanwhile is no log without a mark.
     let there = |(name, store, _): &&&Lying| store.exists(name).unwrap_or(true);
     Ok(left.iter().filter(there).map(|(name, store, _)| (name.clone(), store.clone())).collect())
 }
 
-/// Checks a session; again if it publishes meanwhile. Returns its mark; `None` where the session was removed.
+/// Checks a session; again if it publishes meanwhile. Returns its mark; `None` if the session was removed.
 pub(super) fn check_present(place: &Place, mark: &Mark, report: &mut Report) -> Result<Option<Mark>> {
     let mut mark = mark.clone();
     for _ in 0..MOST_TRIES {
@@ -144,7 +144,7 @@ pub(super) fn check_present(place: &Place, mark: &Mark, report: &mut Report) -> 
         report.findings.append(&mut found.findings);
         return Ok(Some(mark));
     }
-    // It publishes faster than the check reads.
+    // The session publishes faster than the check reads.
     report.add(Trouble::Writing, place.data(&mark.home, 0), "a writer is writing");
     Ok(Some(mark))
 }
@@ -246,7 +246,7 @@ fn check_session(place: &Place, mark: &Mark, report: &mut Report) -> Result<()> 
     Ok(())
 }
 
-/// Records, bytes, torn bytes behind what a session published.
+/// Records, bytes, and torn bytes after a session's published part.
 fn tail(place: &Place, mark: &Mark) -> Result<(u64, u64, u64)> {
     let segments = mark.published.map_or(0, |p| p.segments);
     let mut from = if segments > 0 { mark.published.map_or(0, |p| p.data) } else { 0 };
@@ -275,7 +275,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     let shown = place.shown(source);
     let mut sums = (Sum::default(), Sum::default());
     let mut whole = false;
-    // Where a closed log ends early.
+    // Byte at which a closed log ends early.
     let mut broken_off = None;
     match load::open(place, source, Which::Data)? {
         None => report.add(Trouble::Data, shown.clone(), "the data log is gone"),
@@ -312,7 +312,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             }
         }
     }
-    // A log behind the stamp has no index log.
+    // An inline data log has no index log.
     if index == 0 {
         return Ok(());
     }
@@ -322,7 +322,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
         Some(object) => {
             let end = if index == u64::MAX { object.length()? } else { index };
             let told = scan::index_log(place, source, &*object, end, |entry| {
-                // A run is expanded only where the data log holds as many records.
+                // A run is expanded only if the data log has room for its records.
                 match entry {
                     Entry::Run(run) if run.records() > sums.0.1 => sums.1.1 = u64::MAX,
                     entry if sums.1.1 <= sums.0.1 => sums.1.entry(&entry),

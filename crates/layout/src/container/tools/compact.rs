@@ -1,4 +1,4 @@
-//! One log in place of many.
+//! Compaction: replaces many logs by one.
 
 use super::super::file::File;
 use super::super::index::Piece;
@@ -21,8 +21,8 @@ impl Container {
     /// earlier logs.
     ///
     /// # Errors
-    /// `NotReady` where a writer has not closed, or began while the file was copied, `Torn` where the end of a log is missing; nothing
-    /// is changed then.
+    /// `NotReady` if a writer has not closed, or began while the file was copied; `Torn` if the end of a log is missing.
+    /// Nothing is changed then.
     pub fn compact(&self, path: &str) -> Result<Compacted> {
         let (file, path) = self.opened(path, "compact")?;
         let _alone = alone(&file.place, true)?;
@@ -60,7 +60,7 @@ impl Container {
             Ok(bytes)
         });
         if copied.is_err() {
-            // Nothing of it counts yet.
+            // The new log is not valid yet.
             session.give_up(&mut session.lock());
         }
         remove_if_there(&**first, &commit)?;

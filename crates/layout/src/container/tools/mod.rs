@@ -2,7 +2,7 @@
 //!
 //! | call | does | needs |
 //! |------|------|-------|
-//! | [`Container::map`] | tells where the bytes of a file are stored | nothing |
+//! | [`Container::map`] | returns the locations of a file's bytes | nothing |
 //! | [`Container::about`] | sessions, bytes, index, memory | nothing |
 //! | [`Container::flatten`] | copies a file to a plain object | no open writer |
 //! | [`Container::snapshot`] | writes the index of all sessions into one object | no open writer |
@@ -39,23 +39,23 @@ pub use nameless::Nameless;
 
 /// Bytes read or copied at a time.
 const WINDOW: u64 = 4 << 20;
-/// Bytes of a file and where they are stored.
+/// A range of a file and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapped {
     /// Bytes of the logical file.
     pub extent: Extent,
-    /// Where they are stored; `None` for bytes that were never written.
+    /// The location; `None` for bytes that were never written.
     pub at: Option<At>,
 }
 
-/// Where bytes of a file are stored.
+/// Location of bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
     /// The data log, with its store.
     pub object: String,
     /// Offset in it; `None` for a punched hole.
     pub byte: Option<u64>,
-    /// Number of the writer.
+    /// Writer number.
     pub writer: u32,
     /// Its session.
     pub session: u64,
@@ -99,15 +99,15 @@ pub enum Trouble {
     Open,
     /// A living writer has the file open.
     Writing,
-    /// A session is open, and all its writes are published: nothing is missing. `repair` closes it where its process is dead, or with
-    /// [`Accept::open`].
+    /// A session is open, and all its writes are published: nothing is missing. `repair` closes it if its process is dead,
+    /// or with [`Accept::open`].
     Idle,
     /// An index log is missing, torn or does not match its data log. `repair` rebuilds it.
     Index,
     /// Bytes of a data log are damaged or missing, and lost.
     Data,
-    /// A data log is shorter than its mark says: a power cut before it was durable, or a loss of the store. `repair` accepts the
-    /// shorter log with [`Accept::lost`].
+    /// A data log is shorter than its mark states: the power failed before the log was durable, or the store lost bytes.
+    /// `repair` accepts the shorter log with [`Accept::lost`].
     Lost,
     /// A store is not in the mount.
     Store,
@@ -124,7 +124,7 @@ impl Trouble {
     }
 }
 
-/// What a repair may accept, beside the sessions of writers that are known to be dead.
+/// What a repair may accept, in addition to the sessions of writers that are known to be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accept {
     /// Sessions whose writers may live or not. A writer that lives fails at its next publish.
@@ -188,7 +188,7 @@ pub struct Compacted {
     pub sessions: usize,
     /// Bytes written to the new log.
     pub bytes: u64,
-    /// Overwritten or cut bytes that are gone.
+    /// Removed bytes, which were overwritten or truncated.
     pub dead: u64,
 }
 
@@ -198,7 +198,7 @@ impl Container {
         Ok((self.look(&path)?, path))
     }
 
-    /// Tells which bytes of a file lie where, from byte `from` to byte `to`, in order and without gaps.
+    /// The locations of a file's bytes from byte `from` to byte `to`, in order and without gaps.
     ///
     /// # Errors
     /// Those of opening a file for reading.
@@ -302,7 +302,7 @@ impl Container {
     /// Copies a file to a plain object, front to back, durable at the end. Returns its length.
     ///
     /// # Errors
-    /// `NotReady` or `Torn` where a writer has not closed; `AlreadyExists` where there is an object of this name; those of
+    /// `NotReady` or `Torn` if a writer has not closed; `AlreadyExists` if there is an object of this name; those of
     /// reading, after which the object is removed.
     pub fn flatten(&self, path: &str, to: &dyn Store, name: &str) -> Result<u64> {
         let (file, path) = self.opened(path, "flatten")?;
@@ -338,7 +338,7 @@ impl Container {
     /// Writes the content of all index logs into one object, which opens faster. Returns its bytes.
     ///
     /// # Errors
-    /// `Torn` or `NotReady` where a writer has not closed.
+    /// `Torn` or `NotReady` if a writer has not closed.
     pub fn snapshot(&self, path: &str) -> Result<u64> {
         let (file, _) = self.opened(path, "take a snapshot of")?;
         let marks = file.marks();
@@ -364,13 +364,13 @@ impl Container {
     }
 }
 
-/// Locks a container's maintenance (repair, compaction, removal of sessions). `Some(None)` where the store has no locks; `None` where
-/// another process holds the lock and `wait` is not set.
+/// Locks a container's maintenance (repair, compaction, removal of sessions). `Some(None)` if the store has no locks;
+/// `None` if another process has the lock and `wait` is not set.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Some(None)),
-        // Another user's to look after.
+        // Another user's container.
         Err(e) if e.kind() == ErrorKind::PermissionDenied && !wait => Ok(None),
         outcome => Ok(outcome?.map(Some)),
     }
@@ -381,7 +381,7 @@ fn settled(file: &File) -> Result<()> {
     if file.is_written() {
         return Err(Error::new(ErrorKind::NotReady, "this process has not closed the file"));
     }
-    // A session that is just closing is looked at again.
+    // A session that is just closing is checked again.
     for last in [false, true] {
         let Some(mark) = file.marks().into_iter().find(|m| !m.closed()) else { return Ok(()) };
         let (alive, who) = load::alive(&file.place, &mark)?;

@@ -5,13 +5,13 @@
 //! | removed  | containers that certainly have no name, no writer, no open handle, and are old enough |
 //! | left     | all others, each with the reason ([`Nameless::left`]) |
 //! | a failed call | ends the search with its error: only `NotFound` means that an object is not there |
-//! | renames meanwhile | would hide a name from the walk. Names are walked again, and count where no folder of the mount changed meanwhile: identity and change time of each folder are compared (on network filesystems, as far as their caches of attributes are current) |
+//! | renames meanwhile | would hide a name from the walk. The walk is repeated, and is valid if no folder of the mount changed meanwhile: identity and change time of each folder are compared (on network filesystems, as far as their caches of attributes are current) |
 //! | folders without times | of a store that keeps none: nothing is removed, unless any age is accepted (`older` of zero) |
 //! | creation meanwhile | a file has its container before its name: the age of the stamp, else that of the container's folder, protects it |
-//! | unlinked, still open | the process that has it open holds `unlinked` in the container's folder |
-//! | other mounts | whose stores overlap: a stamp names its stores, and names lie on the first. Containers of another first store are passed over |
+//! | unlinked, still open | the process that has it open leases `unlinked` in the container's folder |
+//! | other mounts | whose stores overlap: a stamp names its stores, and names are on the first. Containers of another first store are skipped |
 //! | logs alone | are left: of a kill of an earlier release, which removed a container's folder before its logs, or of another mount |
-//! | cost     | a walk of all names: a list for each folder, a look and a read for each file. Where one is to be removed, a second walk |
+//! | cost     | a walk of all names: a list for each folder, an attribute request and a read for each file. A second walk if a container is to be removed |
 
 use super::super::load::{self, Alive};
 use super::super::marks;
@@ -29,9 +29,10 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often names are walked until no folder changes meanwhile.
 const MOST_WALKS: usize = 4;
-/// Between two walks: longer than two changes of a folder may have the same time, on filesystems that tell parts of a second.
+/// Pause between two walks: longer than two changes of a folder can have the same time, on filesystems with fractions of
+/// seconds.
 const FINE: Duration = Duration::from_millis(25);
-/// The same, on filesystems that tell seconds.
+/// The same, on filesystems with whole seconds.
 const COARSE: Duration = Duration::from_millis(2100);
 
 /// A container that no name leads to.
@@ -39,25 +40,25 @@ const COARSE: Duration = Duration::from_millis(2100);
 pub struct Nameless {
     /// The container's number.
     pub container: u128,
-    /// Why it is not removed; `None` where it is, or would be.
+    /// The reason why it is not removed; `None` if it is or would be.
     pub left: Option<String>,
 }
 
-/// What tells a folder that changed from one that did not: identity, last write, last change.
+/// State by which a change of a folder is noticed: identity, last write, last change.
 type Times = (u64, SystemTime, SystemTime);
 
-/// What the names of the mount say.
+/// Result of a walk of the mount's names.
 #[derive(Default)]
 struct Walk {
     /// Containers that have a name.
     named: BTreeSet<u128>,
-    /// Each folder, as it was before it was listed; `None` where the store does not tell.
+    /// Each folder's state before it was listed; `None` if the store does not have it.
     folders: BTreeMap<String, Option<Times>>,
-    /// A name that says nothing of its container: it may be that of any.
+    /// A name whose container is unknown: it may be any.
     unreadable: Option<Error>,
 }
 
-/// What becomes of a container without a name.
+/// Decision about a container without a name.
 enum Verdict {
     /// It is in use, too young, or another mount's.
     Spare,
@@ -69,20 +70,20 @@ enum Verdict {
 
 impl Container {
     /// Containers that no name of the mount leads to, made longer ago than `older`: what a kill in the middle of making or
-    /// removing a file leaves, logs alone included. With `remove` those are removed of which that is certain, and the others
-    /// are left. Containers that a process has open are left out.
+    /// removing a file leaves, logs alone included. With `remove`, those that certainly have no name are removed, and the
+    /// others are left. Containers that a process has open are left out.
     ///
     /// - `older`: zero accepts any age; the caller knows then that no process uses the mount.
     ///
     /// # Errors
     /// Those of the stores, of any call that fails: what was not removed yet stays. Safe to repeat.
     /// # Cost
-    /// A look at each name and a read of each stamp; the same again where something is to be removed.
+    /// An attribute request for each name and a read of each stamp; twice if something is to be removed.
     pub fn nameless(&self, older: Duration, remove: bool) -> Result<Vec<Nameless>> {
         if remove {
             self.remove_unfinished()?;
         }
-        // Containers first: one that is made meanwhile is not among them.
+        // Containers first: one that is created meanwhile is not in the list.
         let (folders, logs) = (self.numbers("c")?, self.numbers("d")?);
         let first = self.walk()?;
         let mut verdicts = BTreeMap::new();
@@ -111,7 +112,7 @@ impl Container {
                 (Verdict::Spare, _) => continue,
                 (Verdict::Leave(why), _) => Some(why),
                 (Verdict::Remove(_), Some(doubt)) => Some(doubt.clone()),
-                // Through a handle that is open elsewhere, a session may have begun since.
+                // A session may have begun since, through another process's open handle.
                 (Verdict::Remove(place), None) => match self.judge_users(*place)? {
                     Verdict::Spare => continue,
                     Verdict::Leave(why) => Some(why),
@@ -128,7 +129,7 @@ impl Container {
         Ok(found)
     }
 
-    /// Removes stamps and attributes that were being made: who is about to rename one makes it again.
+    /// Removes temporary stamps and attributes: a process that is about to rename one creates it again.
     fn remove_unfinished(&self) -> Result<()> {
         let first = &**self.first();
         listed(first, HIDDEN)?
@@ -200,7 +201,7 @@ impl Container {
         Ok(true)
     }
 
-    /// Of a folder of names; `None` where the store does not tell.
+    /// The state of a folder of names; `None` if the store does not have it.
     fn times(&self, folder: &str) -> Result<Option<Times>> {
         times_of(&**self.first(), folder)
     }
@@ -258,7 +259,7 @@ impl Container {
         }
     }
 
-    /// What becomes of a container that has a folder on these stores, and no name.
+    /// Decides about a container that has a folder on these stores and no name.
     fn judge(&self, container: u128, stores: &[usize], older: Duration) -> Result<Verdict> {
         let leave = |why: &str| Ok(Verdict::Leave(why.into()));
         let (Some(k), 1) = (stores.first(), stores.len()) else {
@@ -307,7 +308,7 @@ impl Container {
         self.judge_users(place)
     }
 
-    /// What becomes of a container that is old enough, by who has it open.
+    /// Decides about a container that is old enough, by the processes that have it open.
     fn judge_users(&self, place: Place) -> Result<Verdict> {
         if place.is_held()? {
             return Ok(Verdict::Spare);
@@ -329,7 +330,7 @@ impl Container {
     }
 }
 
-/// Identity and times of a folder; `None` where its store does not tell.
+/// Identity and times of a folder; `None` if its store does not have them.
 fn times_of(store: &dyn Store, folder: &str) -> Result<Option<Times>> {
     let can = store.capability();
     if !can.attributes && !can.modes {

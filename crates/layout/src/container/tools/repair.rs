@@ -18,12 +18,13 @@ use thalweg_types::{Error, ErrorKind, Result};
 const MOST_ENTRIES: usize = 1 << 16;
 
 impl Container {
-    /// Closes sessions of dead writers, rebuilds index logs that do not match their data logs, removes logs without a mark. Returns what
-    /// was done, of which [`check`](Container::check) finds nothing afterwards, and what was left ([`Finding::left`]).
+    /// Closes sessions of dead writers, rebuilds index logs that do not match their data logs, removes logs without a mark.
+    /// Returns the repaired findings, which a later [`check`](Container::check) no longer reports, and the others
+    /// ([`Finding::left`]).
     ///
     /// # Errors
-    /// `NotReady` where this process writes the file; `Torn` where bytes that were published are missing and `accept` does not say so;
-    /// those of the stores. What was done before stays done; safe to repeat.
+    /// `NotReady` if this process writes the file; `Torn` if published bytes are missing and `accept` does not allow that;
+    /// those of the stores. Earlier repairs stay; safe to repeat.
     pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
@@ -90,7 +91,7 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
     let names = first.list(&folder)?;
     for name in names.iter().filter(|name| name.starts_with(TEMPORARY)) {
         let name = format!("{folder}/{name}");
-        // A living process that is about to rename it makes it again.
+        // A living process that is about to rename it creates it again.
         let life = first.open_read(&name).and_then(|object| object.life());
         if life.is_ok_and(|life| life.held != Some(true)) {
             remove_if_there(&**first, &name)?;
