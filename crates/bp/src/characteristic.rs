@@ -269,6 +269,9 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// Skips a set without looking into it: its records start at the returned cursor.
+///
+/// # Errors
+/// As [`Cursor::inside`].
 pub fn next_set<'a>(c: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
     let count = c.u8("characteristics")?;
     let length = c.u32("characteristics")?;
@@ -329,6 +332,9 @@ impl<'a> Record<'a> {
 }
 
 /// The name of a transform, at the start of its record.
+///
+/// # Errors
+/// As [`Cursor::take`].
 pub fn transform_name<'a>(transform: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let length = transform.u8("transform")?;
     transform.take(usize::from(length), "transform")
@@ -338,6 +344,10 @@ pub fn transform_name<'a>(transform: &mut Cursor<'a>) -> Result<&'a [u8]> {
 /// values are not read.
 ///
 /// `in_group` is true inside a process group, where adios2 puts a 16-bit length in front of values.
+///
+/// # Errors
+/// As [`Record::next`]; `Corrupt` for statistics without or with an unknown bitmap, values that exceed the set, a transform of an unknown
+/// type, and bytes after the last record; `Unsupported` for values and statistics of an unknown type.
 pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bool) -> Result<Characteristics> {
     let (count, mut c) = next_set(c)?;
     let mut set = Characteristics::empty();
@@ -415,6 +425,9 @@ pub struct Skimmed<'a> {
 
 /// Passes over one set of an index; `None` where only decoding it tells (values, transforms, bounds of old files).
 /// The cursor then stands behind the set in either case.
+///
+/// # Errors
+/// As [`Record::next`]; `Corrupt` for bytes after the last record.
 pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<Option<Skimmed<'a>>> {
     let (count, mut c) = next_set(c)?;
     let mut set = Skimmed { time_index: 0, payload_offset: 0, file_index: SINGLE_FILE, dimensions: None };

@@ -104,6 +104,9 @@ impl Records {
     }
 
     /// Reads records to the end of the cursor.
+    ///
+    /// # Errors
+    /// As [`Cursor::take_u64`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Records> {
         let mut records = Records::default();
         while c.left() > 0 {
@@ -194,6 +197,9 @@ impl Directory {
     }
 
     /// Reads it.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Directory> {
         let steps = c.u32("directory")?;
         let n = c.u32("directory")?;

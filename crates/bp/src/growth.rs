@@ -52,6 +52,9 @@ pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growt
 }
 
 /// What ends at byte `end` and leads back to `known`; `None` where nothing that checks ends there.
+///
+/// # Errors
+/// `NotFound` where the chain of records passes `known`: the file was begun anew. Those of reading; damaged bytes are no error.
 pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Result<Option<Growth>> {
     let mut records = Vec::new();
     let mut at = end;

@@ -65,6 +65,9 @@ pub struct Head {
 
 impl Head {
     /// Reads a head, length field excluded; the cursor then stands at the first set.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Head> {
         Ok(Head {
             id: c.u32("index entry")?,
@@ -269,6 +272,9 @@ pub struct ProcessGroupEntry {
 
 impl ProcessGroupEntry {
     /// Reads one entry.
+    ///
+    /// # Errors
+    /// As [`RawProcessGroup::decode`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<ProcessGroupEntry> {
         RawProcessGroup::decode(c).map(|raw| raw.to_entry())
     }
@@ -288,6 +294,9 @@ pub struct RawProcessGroup<'a> {
 
 impl<'a> RawProcessGroup<'a> {
     /// Reads one entry.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`]: fields that exceed the entry or the cursor.
     pub fn decode(c: &mut Cursor<'a>) -> Result<RawProcessGroup<'a>> {
         let length = c.u16("process group entry")?;
         let mut c = c.inside(u64::from(length), "process group entry")?;
@@ -316,11 +325,17 @@ impl<'a> RawProcessGroup<'a> {
 }
 
 /// The entries of a process group index, section head included.
+///
+/// # Errors
+/// As [`RawProcessGroup::decode`], of the first entry that fails.
 pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
     raw_process_groups(c)?.map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
 }
 
 /// As [`process_groups`], one after the other, without memory for them. Nothing follows a failure.
+///
+/// # Errors
+/// As [`Cursor::take`], where the section head is incomplete; entries fail as in [`RawProcessGroup::decode`].
 pub fn raw_process_groups<'a>(c: &mut Cursor<'a>) -> Result<impl Iterator<Item = Result<RawProcessGroup<'a>>>> {
     let mut left = c.u64("process group index")?;
     c.u64("process group index")?;
@@ -356,6 +371,9 @@ impl Index {
     }
 
     /// Adds a block. `value` is the value of a scalar or string.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the index has the variable in another group or with another type; the index is then unchanged.
     pub fn add_block(&mut self, group: &str, block: &Block<'_>, at: Location, value: Option<&Value>) -> Result<()> {
         self.variables.add(block.id, group, block.path, block.name, block.stored_element().code(), |out| {
             match (block.shape, value) {
@@ -393,6 +411,9 @@ impl Index {
     }
 
     /// Adds one writing of an attribute.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the index has the attribute in another group or with another type; the index is then unchanged.
     pub fn add_attribute(
         &mut self,
         group: &str,
@@ -439,6 +460,9 @@ impl Index {
     }
 
     /// Process groups in memory.
+    ///
+    /// # Errors
+    /// `Torn` where the process groups in memory are damaged.
     pub fn process_groups(&self) -> Result<Vec<ProcessGroupEntry>> {
         self.raw_process_groups().map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
     }
@@ -450,6 +474,10 @@ impl Index {
     }
 
     /// Joins what another index holds, given as its three sections; times must not be earlier than these.
+    ///
+    /// # Errors
+    /// `Unsupported` for sections of the other byte order, and `self` is then unchanged. `Torn` or `Corrupt` where a section is damaged;
+    /// `InvalidArgument` where a name has another group or type here. `self` may then contain part of the sections.
     pub fn append_sections(
         &mut self,
         groups: &mut Cursor<'_>,
@@ -476,11 +504,17 @@ impl Index {
     }
 
     /// Joins a fragment made by [`Index::to_fragment`].
+    ///
+    /// # Errors
+    /// As [`Index::append_packed`].
     pub fn append_fragment(&mut self, fragment: &[u8]) -> Result<()> {
         self.append_packed(&mut Cursor::new(fragment, ByteOrder::NATIVE, 0))
     }
 
     /// Joins sections packed as in fragments and step records.
+    ///
+    /// # Errors
+    /// As [`Index::append_sections`]; `Torn` where the sections exceed the cursor.
     pub fn append_packed(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let lengths = [c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?];
         let mut groups = c.inside(lengths[0], "process group index")?;

@@ -103,6 +103,9 @@ impl SumsPlace {
 }
 
 /// Decodes `count` sets and hands each to `each`.
+///
+/// # Errors
+/// As [`characteristic::decode_set`]; `Corrupt` for bytes after the last set; those of `each`, which is not called again then.
 pub fn for_each_set(
     c: &mut Cursor<'_>,
     code: u8,
@@ -267,6 +270,9 @@ impl Base {
     }
 
     /// Checks the checksum over the whole index, and those of the sums beside it.
+    ///
+    /// # Errors
+    /// `Corrupt` where a checksum is wrong; those of reading.
     pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
         let Some(extension) = &self.extension else { return Ok(()) };
         let mut crc = thalweg_types::checksum::Crc32c::new();
@@ -285,6 +291,10 @@ impl Base {
     }
 
     /// Reads the whole index into memory, to be extended.
+    ///
+    /// # Errors
+    /// As [`Index::append_sections`]; `Corrupt` where the checksum of a variable's sums is wrong or they do not match its sets; those of
+    /// reading. Checksums of entries are not compared.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let f = &self.footer;
         let bytes = source::bytes(source, f.process_groups, self.end - FOOTER - f.process_groups, "index")?;
@@ -413,6 +423,9 @@ impl Live {
     }
 
     /// Everything joined in memory, to be extended.
+    ///
+    /// # Errors
+    /// As [`Base::load`]; `InvalidArgument` where a step record declares a name with another group or type than the full index.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let mut index = match &self.base {
             Some(base) => base.load(source)?,

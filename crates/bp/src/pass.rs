@@ -20,6 +20,9 @@ pub struct Digest {
 
 /// Statistics and checksum of a block in memory, in this machine's byte order; each piece is handed to `then` while it
 /// is still in the cache (to be copied or written). They are the same whether the block is one run or many.
+///
+/// # Errors
+/// Those of `then`, which is not called again then.
 pub fn over<'d, E>(
     bytes: impl Into<Rows<'d>>,
     element: ElementType,

@@ -63,6 +63,9 @@ impl Header {
     }
 
     /// Reads a header; returns the length it claims and leaves the cursor at the variables.
+    ///
+    /// # Errors
+    /// `Torn` where the header exceeds the cursor, `Corrupt` for an unknown host order.
     pub fn decode(c: &mut Cursor<'_>) -> Result<(u64, Header)> {
         let length = c.u64("process group")?;
         let fortran = match c.u8("process group")? {
@@ -240,6 +243,9 @@ pub struct VariableRecord {
 
 impl VariableRecord {
     /// Reads a record up to its payload. `c` may end anywhere behind that.
+    ///
+    /// # Errors
+    /// As [`characteristic::decode_set`]; `Corrupt` for an unknown type, and for a record shorter than its head.
     pub fn decode(c: &mut Cursor<'_>) -> Result<VariableRecord> {
         let start = c.position();
         let length = c.u64("variable record")?;
@@ -279,6 +285,9 @@ pub struct AttributeRecord {
 
 impl AttributeRecord {
     /// Reads a whole record.
+    ///
+    /// # Errors
+    /// `Torn` where the record exceeds the cursor, `Corrupt` for an unknown type or mark, and for a value that its type does not divide.
     pub fn decode(c: &mut Cursor<'_>) -> Result<AttributeRecord> {
         let length = c.u32("attribute record")?;
         let mut c = c.inside(u64::from(length), "attribute record")?;

@@ -89,6 +89,9 @@ impl<'d> Rows<'d> {
 
     /// Hands the bytes to `each` in pieces of `length` bytes, the last one shorter: as they are where a row has so many,
     /// gathered otherwise. So a block gives the same pieces wherever it lies.
+    ///
+    /// # Errors
+    /// Those of `each`, which is not called again then.
     pub fn pieces<E>(
         &self,
         length: usize,

@@ -453,6 +453,9 @@ fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trail
 }
 
 /// Compares the checksums of all payloads of a group; returns the damaged ones as (variable, extent in the file).
+///
+/// # Errors
+/// Those of reading. Damaged payloads are no error: they are returned.
 pub fn damaged_payloads(source: &(impl Source + ?Sized), found: &Found) -> Result<Vec<(String, Extent)>> {
     let mut damaged = Vec::new();
     let Some(trailer) = &found.trailer else { return Ok(damaged) };
@@ -496,6 +499,9 @@ impl Found {
     ///
     /// Statistics that only the extension section holds (complex blocks, exact sums) are computed again from the payload,
     /// but not those of transformed blocks: see [`Found::fragment_undoing`].
+    ///
+    /// # Errors
+    /// As [`Index::add_block`], where two records of the group use one name for different types; those of reading.
     pub fn fragment(
         &self,
         source: &(impl Source + ?Sized),
@@ -507,6 +513,9 @@ impl Found {
     }
 
     /// As [`Found::fragment`]; `undo` gives the values of a transformed block.
+    ///
+    /// # Errors
+    /// As [`Found::fragment`]; those of `undo`.
     pub fn fragment_undoing(
         &self,
         source: &(impl Source + ?Sized),

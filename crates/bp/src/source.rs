@@ -13,6 +13,9 @@ pub trait Source {
     /// How many there are.
     fn length(&self) -> u64;
     /// Fills `out` from `offset`; `Torn` where the bytes end before. Decoders call [`fill`].
+    ///
+    /// # Errors
+    /// `Torn` where the bytes end before; others are failures of the device or store, after which `out` has no defined content.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 }
 
@@ -85,6 +88,9 @@ impl Source for Vec<u8> {
 }
 
 /// Reads `length` bytes, refused before memory is taken where the source has fewer.
+///
+/// # Errors
+/// `Torn` where the source has fewer bytes; `NoMemory`; as [`fill`].
 pub fn bytes(source: &(impl Source + ?Sized), offset: u64, length: u64, what: &str) -> Result<Vec<u8>> {
     if offset.checked_add(length).is_none_or(|end| end > source.length()) {
         return Err(Error::new(
@@ -103,6 +109,9 @@ pub fn bytes(source: &(impl Source + ?Sized), offset: u64, length: u64, what: &s
 }
 
 /// The `N` bytes at `offset`.
+///
+/// # Errors
+/// As [`fill`].
 pub fn array<const N: usize>(source: &(impl Source + ?Sized), offset: u64) -> Result<[u8; N]> {
     let mut out = [0; N];
     fill(source, offset, &mut out)?;

@@ -111,6 +111,9 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
 }
 
 /// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them.
+///
+/// # Errors
+/// `Corrupt` where checksum or magic are wrong; those of reading.
 pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
     let mut bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
     let mut c = Cursor::new(&bytes, order, record.extent.offset);
@@ -122,6 +125,9 @@ pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrd
 }
 
 /// Reads the body of a record, checks it, and joins it to `index`.
+///
+/// # Errors
+/// As [`body`] and [`Index::append_packed`].
 pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
     let bytes = body(source, record, order)?;
     index.append_packed(&mut Cursor::new(&bytes, order, record.extent.offset + HEAD))

@@ -171,6 +171,9 @@ impl Put for Vec<u8> {
 pub const LONGEST_STRING: usize = 32_767;
 
 /// Refuses strings longer than [`LONGEST_STRING`].
+///
+/// # Errors
+/// `OutOfBounds`, with `what` and its length.
 pub fn check_str16(text: &[u8], what: &str) -> Result<()> {
     if text.len() > LONGEST_STRING {
         return Err(Error::new(
