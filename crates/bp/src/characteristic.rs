@@ -346,8 +346,8 @@ pub fn transform_name<'a>(transform: &mut Cursor<'a>) -> Result<&'a [u8]> {
 /// `in_group` is true inside a process group, where adios2 puts a 16-bit length in front of values.
 ///
 /// # Errors
-/// As [`Record::next`]; `Corrupt` for statistics without or with an unknown bitmap, values that exceed the set, a transform of an unknown
-/// type, and bytes after the last record; `Unsupported` for values and statistics of an unknown type.
+/// As [`Record::next`]; `Corrupt` for statistics without or with an unknown bitmap, values that exceed the set, a transform
+/// of an unknown type, and bytes after the last record; `Unsupported` for values and statistics of an unknown type.
 pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bool) -> Result<Characteristics> {
     let (count, mut c) = next_set(c)?;
     let mut set = Characteristics::empty();

@@ -476,8 +476,8 @@ impl Index {
     /// Joins what another index holds, given as its three sections; times must not be earlier than these.
     ///
     /// # Errors
-    /// `Unsupported` for sections of the other byte order, and `self` is then unchanged. `Torn` or `Corrupt` where a section is damaged;
-    /// `InvalidArgument` where a name has another group or type here. `self` may then contain part of the sections.
+    /// `Unsupported` for sections of the other byte order, and `self` is then unchanged. `Torn` or `Corrupt` where a section
+    /// is damaged; `InvalidArgument` where a name has another group or type here. `self` may then contain part of the sections.
     pub fn append_sections(
         &mut self,
         groups: &mut Cursor<'_>,

@@ -293,8 +293,8 @@ impl Base {
     /// Reads the whole index into memory, to be extended.
     ///
     /// # Errors
-    /// As [`Index::append_sections`]; `Corrupt` where the checksum of a variable's sums is wrong or they do not match its sets; those of
-    /// reading. Checksums of entries are not compared.
+    /// As [`Index::append_sections`]; `Corrupt` where the checksum of a variable's sums is wrong or they do not match its sets;
+    /// those of reading. Checksums of entries are not compared.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let f = &self.footer;
         let bytes = source::bytes(source, f.process_groups, self.end - FOOTER - f.process_groups, "index")?;

@@ -287,7 +287,8 @@ impl AttributeRecord {
     /// Reads a whole record.
     ///
     /// # Errors
-    /// `Torn` where the record exceeds the cursor, `Corrupt` for an unknown type or mark, and for a value that its type does not divide.
+    /// `Torn` where the record exceeds the cursor; `Corrupt` for an unknown type or mark, and for a value whose length is no
+    /// multiple of its type's size.
     pub fn decode(c: &mut Cursor<'_>) -> Result<AttributeRecord> {
         let length = c.u32("attribute record")?;
         let mut c = c.inside(u64::from(length), "attribute record")?;

@@ -144,7 +144,8 @@ pub trait Loader {
     /// Adds records of a strand.
     ///
     /// # Errors
-    /// `NoMemory` where a table in memory cannot grow; `Io` where the index on disk cannot be written. The file's bytes are unaffected.
+    /// `NoMemory` where a table in memory cannot grow; `Io` where the index on disk cannot be written. The file's bytes
+    /// are unaffected.
     fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
     /// Finishes: entries can be looked up.
     ///
