@@ -9,8 +9,8 @@
 //! | full index | at the first output; when the number of entries has doubled since the last full index; when all full indexes, including this one, are at most a twentieth of the data; at each output with `index=each`; when the file is closed for good |
 //! | step record | otherwise |
 //!
-//! The cost per output is therefore independent of the number of outputs: the sizes of all full indexes form a geometric
-//! series, whose sum is twice the last size.
+//! The average cost per output is therefore independent of the number of outputs: full indexes that double in size sum up to
+//! twice the last one.
 //!
 //! A full index or step record becomes valid with its last bytes, the footer or the record's tail. It can therefore be
 //! written in two parts: all bytes before these are *staged* while data are still being written, and the last bytes *seal*
