@@ -424,7 +424,7 @@ fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u
 struct Closed {
     /// End of the last one.
     end: u64,
-    /// The last one's trailer, if it was found by its trailer.
+    /// Trailer of the last one, if it has one that was read.
     trailer: Option<Trailer>,
 }
 

@@ -10,7 +10,7 @@
 //! | which group is taken | the last group of the queue that takes longest to drain |
 //! | when is a write stuck | when it takes longer than `patience` seconds and than `stuck` times the average time for its bytes |
 //! | what happens to a stuck write | its group is written to another target; the copy that ends later is dead bytes, and no rank waits for it |
-//! | when is a target slow | after two stuck writes in a row: it gets no groups while these are in flight, then only groups that it would finish before all other work |
+//! | when is a target slow | after two stuck writes in a row: it gets no groups while these are in flight, then only groups that it would finish before all other work is done |
 //! | when does it recover | each output without work doubles its estimated speed, up to the average, until it gets a group |
 //! | which writes are measured | those of at least a quarter of the average size: latency dominates the time of shorter ones |
 //! | offset in the target's file | behind all extents assigned there before, including dead copies: no two extents overlap |
@@ -33,7 +33,7 @@ pub struct Params {
     pub stuck: f64,
     /// and at least this many seconds.
     pub patience: f64,
-    /// Most writes of one group in an output.
+    /// A stuck write is repeated only if its group has had fewer writes than this in the output (0 counts as 1).
     pub copies: u32,
     /// Offsets are multiples of this many bytes (0 counts as 1).
     pub align: u64,
@@ -65,8 +65,8 @@ pub enum Event {
         /// When.
         now: f64,
     },
-    /// A write was abandoned, because its group is written elsewhere: no further event will report it. If its target is slow, the
-    /// target gets no groups in this output.
+    /// A write was abandoned, because its group is written elsewhere: no further event will report it. While its target is slow,
+    /// the target gets no groups in this output.
     Left {
         /// Whose group.
         group: u32,
@@ -101,7 +101,7 @@ pub enum Decision {
         /// First byte in the target's file.
         offset: u64,
     },
-    /// Send [`Event::Tick`] at this time, unless a later `Wake` replaces it.
+    /// Send [`Event::Tick`] at this time, unless a subsequent `Wake` replaces it.
     Wake {
         /// When.
         at: f64,

@@ -101,7 +101,7 @@ pub const CHUNK: Parameter = Parameter::size(
 
 /// Smallest piece; a hole record fits in it.
 const LEAST: u64 = 4096;
-/// Most concurrent writes of one group.
+/// Most writes of one group per output, including repeats of stuck ones.
 const COPIES: u32 = 3;
 /// Longest sleep of a rank between polls of its write and of orders.
 const NAP: Duration = Duration::from_micros(200);
