@@ -52,7 +52,7 @@ pub struct Document {
 /// The record of one rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankPart {
-    /// Which.
+    /// The rank.
     pub rank: u32,
     /// When its open began and ended.
     pub open: [i64; 2],

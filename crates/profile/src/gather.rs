@@ -58,7 +58,7 @@ pub struct Taking {
 pub struct Begun {
     /// Its profile.
     pub taking: Taking,
-    /// The open span of the open.
+    /// The span of the open, which has not ended.
     pub opening: Running,
     /// The communicator.
     pub comm: Box<dyn Communicator>,
