@@ -14,10 +14,10 @@
 //! | 8 | time index | u32, from 1 |
 //! | 9 | bitmap | u32, which statistics follow |
 //! | 10 | statistics | see [`crate::statistics`]: bits 0 min, 1 max, 2 count (u32), 3 sum, 4 sum of squares (f64), 5 histogram, 6 finite (u8) |
-//! | 11 | transform | what the stored bytes were before |
+//! | 11 | transform | the transform, and type and shape of the original values |
 //!
 //! In process groups and step records a set of [`Level::Beside`] has records 9 and 10 twice: count and sums, then the bounds, which
-//! count for readers that take the last. In a full index its count and sums lie elsewhere: see [`crate::sums`].
+//! are valid for readers that use the last record. In a full index its count and sums are stored separately: see [`crate::sums`].
 //!
 //! Source: `docs/format/bp3.md`.
 
@@ -193,7 +193,7 @@ pub fn put_group_set(out: &mut Vec<u8>, block: &Block<'_>) {
     put_set(out, |out| block.shape.map_or(0, |shape| put_array(out, shape, block)));
 }
 
-/// Where something lies: the records that every index set starts with.
+/// The location of a block or attribute: the records at the start of every index set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     /// Start of the record in its file.
@@ -605,7 +605,7 @@ pub fn bitmap_of(set: &Characteristics) -> u32 {
     match &set.statistics {
         None => 0,
         Some(s) if s.level == Level::Full => FULL,
-        Some(_) => MIN_MAX, // the sums of `Beside` lie elsewhere
+        Some(_) => MIN_MAX, // the sums of `Beside` are stored separately
     }
 }
 

@@ -43,39 +43,39 @@ pub const FOLLOWED: &[u8; 8] = b"FOLLOWED";
 /// The file was closed for good.
 pub const FINISHED: &[u8; 8] = b"FINISHED";
 
-/// Tags of records. Every record but the directory, the first time index and the places of sums is a list of entries:
-/// joining two files joins the lists.
+/// Tags of records. Every record except the directory, the first time index, the locations of sums and the sums is a list of
+/// entries: joining two files concatenates the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Tag {
-    /// Where the index entries lie, with checksums: [`Directory`].
+    /// Locations of the index entries, with checksums: [`Directory`].
     Directory = 1,
     /// Statistics of complex blocks: u32 subfile, u32 0, u64 payload offset, u64 finite, then for magnitude, real and
     /// imaginary part f64 min, max, sum, sum of squares.
     ComplexStatistics = 2,
-    /// Sums of whole numbers that no double holds: u32 subfile, u32 0, u64 payload offset, i128 sum.
+    /// Integer sums beyond the precision of a double: u32 subfile, u32 0, u64 payload offset, i128 sum.
     ExactSum = 3,
-    /// Steps that lack process groups: u32 time index, u32 rank, u32 error kind, u32 0.
+    /// Missing process groups of partial steps: u32 time index, u32 rank, u32 error kind, u32 0.
     Partial = 4,
     /// Openings: u64 run id, u32 first time index, u32 ranks.
     Run = 5,
     /// Counts beyond 32 bits: u32 subfile, u32 0, u64 payload offset, u64 finite.
     WideCount = 6,
-    /// In an index file: the file that holds the data. u64 its length, str16 its name in the same folder.
+    /// In an index file: the data file. u64 its length, str16 its name in the same folder.
     DataFile = 8,
-    /// In an index that lies behind steps which it drops: u64 where they start. The file is to be shortened to there.
+    /// In an index that follows steps that it drops: u64 offset of these steps, at which the file is to be truncated.
     Dropped = 10,
-    /// A damaged index that recovering left in front of this one; steps that only it lists stay where they are: u64 its
-    /// first byte, u64 its length.
+    /// A damaged index that recovery left before this one; steps that only the damaged index lists stay in the file: u64 its
+    /// offset, u64 its length.
     Damaged = 9,
-    /// Whole process groups of outputs that were never closed, which recovering left in the file and did not index: u32 time
+    /// Whole process groups of outputs that were not closed, which recovery left in the file without indexing them: u32 time
     /// index, u32 rank, u32 subfile, u32 0, u64 offset.
     Left = 11,
-    /// The first time index, where it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they
-    /// were opened. The index writes it anew each time, it is not joined.
+    /// The first time index, if it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they were
+    /// opened. Each index writes it again; it is not joined.
     FirstTime = 12,
-    /// Whose counts and sums record [`Tag::Sums`] holds: [`crate::sums::Places`]. The index writes both anew each time, they are
-    /// not joined.
+    /// Locations of the counts and sums in record [`Tag::Sums`]: [`crate::sums::Places`]. Each index writes both records again;
+    /// they are not joined.
     SumsOf = 13,
     /// Counts and sums that are not in the BP index; always the last record.
     Sums = 14,

@@ -44,47 +44,47 @@ pub struct Params {
 pub enum Event {
     /// The output begins.
     Begin {
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A write ended well.
+    /// A write succeeded.
     Wrote {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A write failed: its target gets nothing more in this output.
+    /// A write failed: its target gets no further groups in this output.
     Failed {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
     /// A write was abandoned, because its group is written elsewhere: no further event will report it. While its target is slow,
     /// the target gets no groups in this output.
     Left {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
     /// A group cannot be written to any target.
     Broken {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
     /// The time of a [`Decision::Wake`] has come.
     Tick {
-        /// When.
+        /// Time of the event.
         now: f64,
     },
 }
@@ -94,21 +94,21 @@ pub enum Event {
 pub enum Decision {
     /// Write a group, now.
     Write {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// First byte in the target's file.
+        /// Offset in the target's file.
         offset: u64,
     },
     /// Send [`Event::Tick`] at this time, unless a subsequent `Wake` replaces it.
     Wake {
-        /// When.
+        /// Time of the tick.
         at: f64,
     },
     /// No target can take this group.
     Lost {
-        /// Whose group.
+        /// The process group.
         group: u32,
     },
     /// Every group is written or lost; writes still in flight are dead bytes.
@@ -120,7 +120,7 @@ pub enum Decision {
 pub struct Rests {
     /// The target.
     pub target: u32,
-    /// First byte in the target's file.
+    /// Offset in the target's file.
     pub offset: u64,
 }
 
