@@ -14,10 +14,10 @@
 //! | 8 | time index | u32, from 1 |
 //! | 9 | bitmap | u32, which statistics follow |
 //! | 10 | statistics | see [`crate::statistics`]: bits 0 min, 1 max, 2 count (u32), 3 sum, 4 sum of squares (f64), 5 histogram, 6 finite (u8) |
-//! | 11 | transform | what the stored bytes were before |
+//! | 11 | transform | the transform, and type and shape of the original values |
 //!
 //! In process groups and step records a set of [`Level::Beside`] has records 9 and 10 twice: count and sums, then the bounds, which
-//! count for readers that take the last. In a full index its count and sums lie elsewhere: see [`crate::sums`].
+//! are valid for readers that use the last record. In a full index its count and sums are stored separately: see [`crate::sums`].
 //!
 //! Source: `docs/format/bp3.md`.
 
@@ -40,13 +40,13 @@ const HISTOGRAM: u32 = 32;
 const FINITE: u32 = 64;
 const FULL: u32 = MIN | MAX | COUNT | SUM | SQUARES | FINITE;
 pub(crate) const MIN_MAX: u32 = MIN | MAX | FINITE;
-/// What lies beside the index.
+/// Bits of the statistics that are stored apart from the BP index.
 pub(crate) const SUMS: u32 = COUNT | SUM | SQUARES;
 
-/// Longest array of dimensions we read: anything beyond is damage.
+/// Most dimensions that are decoded; more are `Corrupt`.
 const MOST_DIMENSIONS: u8 = 64;
 
-/// What a transform did to a block (bp3 section 8).
+/// The transform of a block (bp3 section 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transform {
     /// Its name, as `zlib`.
@@ -76,12 +76,12 @@ pub struct Characteristics {
     pub value: Option<AttributeValue>,
     /// Statistics of an array block.
     pub statistics: Option<Statistics>,
-    /// How the stored bytes came about.
+    /// The transform of the stored bytes.
     pub transform: Option<Transform>,
 }
 
 impl Characteristics {
-    /// A set that knows nothing yet.
+    /// A set without records.
     pub fn empty() -> Characteristics {
         Characteristics {
             record_offset: 0,
@@ -96,7 +96,7 @@ impl Characteristics {
     }
 }
 
-/// The bitmap that blocks of this type carry in the BP index at this level: complex types carry none there.
+/// The bitmap of blocks of this type in the BP index at this level; 0 for complex types.
 pub fn bitmap(element: ElementType, level: Level) -> u32 {
     match level {
         _ if element.is_complex() || element.is_text() => 0,
@@ -106,7 +106,7 @@ pub fn bitmap(element: ElementType, level: Level) -> u32 {
     }
 }
 
-/// The bitmap that a full index has where the first one of a set is this.
+/// The bitmap in a full index of a set whose first bitmap is `first`.
 pub fn bitmap_in_index(first: u32) -> u32 {
     if first == SUMS { MIN_MAX } else { first }
 }
@@ -126,8 +126,8 @@ fn put_triples(out: &mut Vec<u8>, shape: &Shape) {
     }
 }
 
-/// Appends dimensions, transform and statistics of an array block: the records that process group and index share.
-/// Returns how many.
+/// Appends dimensions, transform and statistics of an array block, the common records of process group and index.
+/// Returns their number.
 fn put_array(out: &mut Vec<u8>, shape: &Shape, block: &Block<'_>) -> u8 {
     let (element, level, statistics) = (block.element, block.level, block.statistics);
     match (block.stored_shape(), &block.transform) {
@@ -193,7 +193,7 @@ pub fn put_group_set(out: &mut Vec<u8>, block: &Block<'_>) {
     put_set(out, |out| block.shape.map_or(0, |shape| put_array(out, shape, block)));
 }
 
-/// Where something lies: the records that every index set starts with.
+/// The location of a block or attribute: the records at the start of every index set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     /// Start of the record in its file.
@@ -268,14 +268,17 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Skips a set without looking into it: its records start at the returned cursor.
+/// Skips a set; returns its number of records, and a cursor over them.
+///
+/// # Errors
+/// As [`Cursor::inside`].
 pub fn next_set<'a>(c: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
     let count = c.u8("characteristics")?;
     let length = c.u32("characteristics")?;
     Ok((count, c.inside(u64::from(length), "characteristics")?))
 }
 
-/// One record of a set, up to where its length follows from the type of the variable.
+/// One record of a set; records whose length depends on the variable's type are not decoded.
 #[derive(Debug, Clone)]
 pub enum Record<'a> {
     /// Offset of the block's record in its file.
@@ -292,18 +295,17 @@ pub enum Record<'a> {
     Dimensions(Cursor<'a>),
     /// Which statistics follow.
     Bitmap(u32),
-    /// What the values went through: u8 length and name, u8 type, dimensions, u16 length and metadata.
+    /// The transform of the values: u8 length and name, u8 type, dimensions, u16 length and metadata.
     Transform(Cursor<'a>),
-    /// Values or statistics (0, 1, 2, 10): the cursor stands in front of them.
+    /// Values or statistics (0, 1, 2, 10), with the cursor before them.
     Typed(u8),
 }
 
 impl<'a> Record<'a> {
-    /// Reads the next record. Whoever walks through a set does so with this.
+    /// Reads the next record. All decoders of sets use this method.
     ///
     /// # Errors
-    /// `Corrupt` for numbers that are none of BP version 3, and for dimensions that are as many as no array has; `Torn` where the
-    /// set ends before.
+    /// `Corrupt` for record ids unknown to BP version 3, and for more dimensions than arrays have; `Torn` where the set ends early.
     #[inline]
     pub fn next(c: &mut Cursor<'a>) -> Result<Record<'a>> {
         Ok(match c.u8("characteristic")? {
@@ -329,15 +331,22 @@ impl<'a> Record<'a> {
 }
 
 /// The name of a transform, at the start of its record.
+///
+/// # Errors
+/// As [`Cursor::take`].
 pub fn transform_name<'a>(transform: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let length = transform.u8("transform")?;
     transform.take(usize::from(length), "transform")
 }
 
-/// Reads one set of a variable or attribute with this type code; the type is `None` for codes we don't know, whose
-/// values are not read.
+/// Reads one set of a variable or attribute.
 ///
-/// `in_group` is true inside a process group, where adios2 puts a 16-bit length in front of values.
+/// - `element`: its type; `None` for unknown type codes.
+/// - `in_group`: the set is in a process group, where a 16-bit length precedes values.
+///
+/// # Errors
+/// As [`Record::next`]; `Corrupt` for statistics without or with an unknown bitmap, values that exceed the set, a transform
+/// of an unknown type, and bytes after the last record; `Unsupported` for values and statistics of an unknown type.
 pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bool) -> Result<Characteristics> {
     let (count, mut c) = next_set(c)?;
     let mut set = Characteristics::empty();
@@ -394,13 +403,13 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
     Ok(set)
 }
 
-/// Bounds and sums that were recorded apart from each other.
+/// Joins bounds and sums that were recorded separately.
 fn beside(bounds: Statistics, sums: Statistics) -> Statistics {
     let Statistics { finite, sum, sum_of_squares, .. } = sums;
     Statistics { level: Level::Beside, finite, sum, sum_of_squares, ..bounds }
 }
 
-/// What a list of many sets needs to know of each, without any memory of its own.
+/// The fields of a set that listings need; no memory is allocated.
 #[derive(Debug, Clone)]
 pub struct Skimmed<'a> {
     /// Time index, from 1.
@@ -413,8 +422,11 @@ pub struct Skimmed<'a> {
     pub dimensions: Option<Cursor<'a>>,
 }
 
-/// Passes over one set of an index; `None` where only decoding it tells (values, transforms, bounds of old files).
-/// The cursor then stands behind the set in either case.
+/// Reads the main fields of one set of an index; `None` if the set must be decoded (values, transforms, bounds of old files).
+/// In either case the cursor is then behind the set.
+///
+/// # Errors
+/// As [`Record::next`]; `Corrupt` for bytes after the last record.
 pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<Option<Skimmed<'a>>> {
     let (count, mut c) = next_set(c)?;
     let mut set = Skimmed { time_index: 0, payload_offset: 0, file_index: SINGLE_FILE, dimensions: None };
@@ -448,7 +460,7 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
     Ok(Some(set))
 }
 
-/// Dimensions behind each other: u8 how many, u16 length, per dimension u64 local, global, offset. The cursor given is over these.
+/// Dimensions: u8 count, u16 length, per dimension u64 local, global, offset. The returned cursor is over the last part.
 fn dimensions<'a>(c: &mut Cursor<'a>) -> Result<Cursor<'a>> {
     let n = c.u8("dimensions")?;
     let length = c.u16("dimensions")?;
@@ -593,7 +605,7 @@ pub fn bitmap_of(set: &Characteristics) -> u32 {
     match &set.statistics {
         None => 0,
         Some(s) if s.level == Level::Full => FULL,
-        Some(_) => MIN_MAX, // the sums of `Beside` lie elsewhere
+        Some(_) => MIN_MAX, // the sums of `Beside` are stored separately
     }
 }
 

@@ -1,10 +1,11 @@
-//! The extension section: what foreign readers cannot agree on, between the last process group and the index.
+//! The extension section: Thalweg's additional records, between the last process group and the index, where other readers ignore
+//! them.
 //!
 //! | byte | size | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `TWEXTSEC` |
 //! | 8 | 4 | version, 1 |
-//! | 12 | 4 | how many counts and sums of 20 bytes are the last record, [`crate::sums`] |
+//! | 12 | 4 | number of counts and sums, of 20 bytes each, in the last record, [`crate::sums`] |
 //! | 16 | 8 | length of the section, head to tail |
 //! | 24 | 8 | length of section, index, tag and minifooter together |
 //! | 32 | ... | records: u32 tag, u32 0, u64 length, bytes; unknown tags are skipped |
@@ -16,11 +17,11 @@
 //! | -12 | 4 | CRC-32C of the section without the state and what follows here |
 //! | -8 | 8 | magic `TWEXTEND` |
 //!
-//! The last record, with counts and sums, is as large as there are blocks, so it is not read with the others where the section
-//! is large: its checksum follows from those in [`crate::sums::Places`].
+//! The size of the last record, with counts and sums, grows with the number of blocks. In a large section this record is not
+//! read with the others: its checksum is combined from those in [`crate::sums::Places`].
 //!
-//! The state is outside the checksum, so that closing a file for good changes 8 bytes in place. Where each byte is that of
-//! one state or the other, a write of the mark has failed half way: more steps may come.
+//! The state is outside the checksum, so that closing a file for good changes only 8 bytes in place. A mixture of bytes of both
+//! states is a partly written mark: more steps may come.
 
 use crate::source::{self, Source};
 use crate::sums::{self, Places};
@@ -29,52 +30,52 @@ use std::collections::BTreeMap;
 use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
-/// How the section starts.
+/// Magic at the start of the section.
 pub const MAGIC: &[u8; 8] = b"TWEXTSEC";
-/// How it ends.
+/// Magic at the end of the section.
 pub const END: &[u8; 8] = b"TWEXTEND";
 /// Bytes before the records.
 pub const HEAD: u64 = 32;
-/// Bytes behind them.
+/// Bytes after the records.
 pub const TAIL: u64 = 48;
 /// More steps may come.
 pub const FOLLOWED: &[u8; 8] = b"FOLLOWED";
 /// The file was closed for good.
 pub const FINISHED: &[u8; 8] = b"FINISHED";
 
-/// Tags of records. Every record but the directory, the first time index and the places of sums is a list of entries:
-/// joining two files joins the lists.
+/// Tags of records. Every record except the directory, the first time index, the locations of sums and the sums is a list of
+/// entries: joining two files concatenates the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Tag {
-    /// Where the index entries lie, with checksums: [`Directory`].
+    /// Locations of the index entries, with checksums: [`Directory`].
     Directory = 1,
     /// Statistics of complex blocks: u32 subfile, u32 0, u64 payload offset, u64 finite, then for magnitude, real and
     /// imaginary part f64 min, max, sum, sum of squares.
     ComplexStatistics = 2,
-    /// Sums of whole numbers that no double holds: u32 subfile, u32 0, u64 payload offset, i128 sum.
+    /// Integer sums beyond the precision of a double: u32 subfile, u32 0, u64 payload offset, i128 sum.
     ExactSum = 3,
-    /// Steps that lack process groups: u32 time index, u32 rank, u32 error kind, u32 0.
+    /// Missing process groups of partial steps: u32 time index, u32 rank, u32 error kind, u32 0.
     Partial = 4,
     /// Openings: u64 run id, u32 first time index, u32 ranks.
     Run = 5,
     /// Counts beyond 32 bits: u32 subfile, u32 0, u64 payload offset, u64 finite.
     WideCount = 6,
-    /// In an index file: the file that holds the data. u64 its length, str16 its name in the same folder.
+    /// In an index file: the data file. u64 its length, str16 its name in the same folder.
     DataFile = 8,
-    /// In an index that lies behind steps which it drops: u64 where they start. The file is to be shortened to there.
+    /// In an index that follows steps that it drops: u64 offset of these steps, at which the file is to be truncated.
     Dropped = 10,
-    /// A damaged index that recovering left in front of this one; steps that only it lists stay where they are: u64 its
-    /// first byte, u64 its length.
+    /// A damaged index that recovery left before this one; steps that only the damaged index lists stay in the file: u64 its
+    /// offset, u64 its length.
     Damaged = 9,
-    /// Whole process groups of outputs that were never closed, which recovering left in the file and did not index: u32 time
+    /// Whole process groups of outputs that were not closed, which recovery left in the file without indexing them: u32 time
     /// index, u32 rank, u32 subfile, u32 0, u64 offset.
     Left = 11,
-    /// The first time index, where it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they
-    /// were opened. The index writes it anew each time, it is not joined.
+    /// The first time index, if it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they were
+    /// opened. Each index writes it again; it is not joined.
     FirstTime = 12,
-    /// Whose counts and sums record [`Tag::Sums`] holds: [`crate::sums::Places`]. The index writes both anew each time, they are
-    /// not joined.
+    /// Locations of the counts and sums in record [`Tag::Sums`]: [`crate::sums::Places`]. Each index writes both records again;
+    /// they are not joined.
     SumsOf = 13,
     /// Counts and sums that are not in the BP index; always the last record.
     Sums = 14,
@@ -90,7 +91,7 @@ impl Records {
         self.0.get(&(tag as u32)).map_or(&[], Vec::as_slice)
     }
 
-    /// The list that entries of this tag are appended to.
+    /// The list of entries of this tag, for appending.
     pub fn list(&mut self, tag: Tag) -> &mut Vec<u8> {
         self.0.entry(tag as u32).or_default()
     }
@@ -104,6 +105,9 @@ impl Records {
     }
 
     /// Reads records to the end of the cursor.
+    ///
+    /// # Errors
+    /// As [`Cursor::take_u64`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Records> {
         let mut records = Records::default();
         while c.left() > 0 {
@@ -132,10 +136,10 @@ fn put_record_head(out: &mut Vec<u8>, tag: u32, length: u64) {
     out.put_u64(length);
 }
 
-/// Where one entry of the index lies.
+/// The location of one entry of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// An attribute rather than a variable.
+    /// The entry is an attribute, otherwise a variable.
     pub is_attribute: bool,
     /// Its type code.
     pub code: u8,
@@ -155,7 +159,7 @@ pub struct DirectoryEntry {
     pub name: String,
 }
 
-/// The directory: lets a reader open a file without reading its index.
+/// The directory of the index, with which a reader opens a file without reading the index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Directory {
     /// Number of steps: the last time index.
@@ -164,14 +168,14 @@ pub struct Directory {
     pub process_groups: u64,
     /// CRC-32C of the process group index.
     pub process_groups_crc: u32,
-    /// CRC-32C of what is left: heads of the variable and attribute index, tag, minifooter.
+    /// CRC-32C of the remaining bytes: heads of the variable and attribute index, tag, minifooter.
     pub rest_crc: u32,
     /// Entries in the order of the file.
     pub entries: Vec<DirectoryEntry>,
 }
 
 impl Directory {
-    /// Its bytes.
+    /// Encodes the directory.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(self.steps);
@@ -193,7 +197,10 @@ impl Directory {
         out
     }
 
-    /// Reads it.
+    /// Decodes a directory.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Directory> {
         let steps = c.u32("directory")?;
         let n = c.u32("directory")?;
@@ -227,48 +234,48 @@ impl Directory {
 /// An extension section that was found and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
-    /// Where it lies.
+    /// Its extent.
     pub extent: Extent,
     /// Whether the file was closed for good.
     pub finished: bool,
-    /// A write of the mark that closes the file for good failed half way: [`Extension::finished`] is not set.
+    /// The end mark is partly written; [`Extension::finished`] is not set.
     pub half_marked: bool,
-    /// Bytes of index, tag and minifooter behind it.
+    /// Bytes of index, tag and minifooter after the section.
     pub index_length: u64,
-    /// CRC-32C of these.
+    /// CRC-32C of these bytes.
     pub index_crc: u32,
     /// Its records, without counts and sums.
     pub records: Records,
-    /// Where counts and sums lie that are not in the index.
+    /// Counts and sums that are not in the index.
     pub sums: Option<Sums>,
 }
 
 /// The counts and sums of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sums {
-    /// All of them, in the file.
+    /// Their extent in the file.
     pub extent: Extent,
-    /// Whose they are.
+    /// Their assignment to variables.
     pub places: Places,
-    /// They themselves, where they were read with the section.
+    /// Their bytes, if they were read with the section.
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Sections of up to this many bytes are read whole.
+/// Sections of up to this many bytes are read at once.
 const WORTH_ONE_READ: u64 = 64 * 1024;
-/// Bytes in front of a record.
+/// Bytes of a record's head.
 const RECORD_HEAD: usize = 16;
 
-/// Bytes of a section with these records, and so many of sums.
+/// Bytes of a section with these records and `sums` bytes of sums.
 pub fn length(records: &Records, sums: u64) -> u64 {
     let bodies: u64 = records.0.values().map(|bytes| (RECORD_HEAD + bytes.len()) as u64).sum();
     HEAD + bodies + if sums > 0 { RECORD_HEAD as u64 + sums } else { 0 } + TAIL
 }
 
-/// A section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`: what is in front of the
-/// sums, and what is behind them.
+/// Encodes a section at byte `start`, followed by `index_length` bytes with checksum `index_crc`: returns the bytes before the
+/// sums and those after them.
 ///
-/// - `sums`: where they will lie, as [`Tag::SumsOf`] among the records says.
+/// - `sums`: assignment of the sums, as in record [`Tag::SumsOf`].
 pub fn encode(
     start: u64,
     records: &Records,
@@ -303,7 +310,7 @@ pub fn encode(
 }
 
 impl Extension {
-    /// Where the tail's part that never changes lies, and its bytes: from the section's offset to the index's checksum.
+    /// Offset and bytes of the constant part of the tail: from the section's offset to the index's checksum.
     pub fn lasting_tail(&self, order: ByteOrder) -> (u64, Vec<u8>) {
         let mut out = Vec::new();
         for value in [self.extent.offset, self.extent.length, self.index_length] {
@@ -314,15 +321,15 @@ impl Extension {
     }
 }
 
-/// Where the state lies in a section that fills `extent`: the 8 bytes that closing for good changes.
+/// Offset of the state of a section, the 8 bytes that are changed when the file is closed for good.
 pub fn state_offset(extent: Extent) -> u64 {
     extent.offset + extent.length - TAIL
 }
 
-/// The section that ends at byte `end`; `None` where there is none.
+/// The section that ends at byte `end`; `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` where one is there and its checksum, place or state are wrong.
+/// `Corrupt` where there is a section, and its checksum, offset or state is wrong; those of reading.
 pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Extension>> {
     let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
     let tail: [u8; TAIL as usize] = source::array(source, at)?;
@@ -333,7 +340,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     let (finished, half_marked) = match <&[u8; 8]>::try_from(c.take(8, "extension section")?) {
         Ok(FINISHED) => (true, false),
         Ok(FOLLOWED) => (false, false),
-        // A write of the mark that failed half way leaves some bytes of each: not closed for good.
+        // A partly written mark has bytes of both states: the file is not closed for good.
         Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => {
             (false, true)
         }
@@ -347,7 +354,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
         return Err(c.fail(ErrorKind::Corrupt, "an extension section names another place than its own"));
     }
     let wrong = || c.fail(ErrorKind::Corrupt, "the checksum of an extension section is wrong");
-    // Up to the tail, or up to the sums. What is read here is not checked yet: wrong bytes give a wrong checksum.
+    // Up to the tail, or up to the sums. These bytes are not checked yet: wrong bytes give a wrong checksum.
     let (mut bytes, of_sums);
     if extent.length <= WORTH_ONE_READ {
         bytes = source::bytes(source, extent.offset, extent.length - TAIL, "extension section")?;
@@ -369,7 +376,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     }
     let mut inside = Cursor::new(&bytes[HEAD as usize..records_end], order, extent.offset + HEAD);
     let mut records = Records::decode(&mut inside)?;
-    // Without sums these are what a release that does not know them has carried here from another index.
+    // Without sums, an older release has copied these records from another index.
     let places = records.0.remove(&(Tag::SumsOf as u32));
     records.0.remove(&(Tag::Sums as u32));
     let sums = match places.filter(|_| of_sums > 0) {
@@ -393,7 +400,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     Ok(Some(Extension { extent, finished, half_marked, index_length, index_crc, records, sums }))
 }
 
-/// Bytes of sums in a section, from its head; `None` where they do not fit in.
+/// Bytes of sums in a section, from its head; `None` if they exceed the section.
 fn length_of_sums(head: &[u8], extent: Extent, order: ByteOrder) -> Option<u64> {
     let count = Cursor::new(head.get(12..)?, order, extent.offset).u32("extension section").ok()?;
     let length = u64::from(count) * sums::LENGTH as u64;
@@ -401,7 +408,7 @@ fn length_of_sums(head: &[u8], extent: Extent, order: ByteOrder) -> Option<u64> 
     (count == 0 || length.checked_add(least)? <= extent.length).then_some(length)
 }
 
-/// Length of section, index, tag and minifooter together, from the head of a section; `None` where `head` is none's.
+/// Length of section, index, tag and minifooter together, from the head of a section; `None` if `head` is not a section's.
 pub fn length_from_head(head: &[u8; HEAD as usize], order: ByteOrder) -> Option<u64> {
     if &head[..8] != MAGIC {
         return None;
@@ -410,7 +417,7 @@ pub fn length_from_head(head: &[u8; HEAD as usize], order: ByteOrder) -> Option<
     c.u64("extension section").ok()
 }
 
-/// CRC-32C of several runs of bytes, one behind the other.
+/// CRC-32C of the concatenation of several byte slices.
 pub fn crc_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut crc = Crc32c::new();
     parts.into_iter().for_each(|p| crc.update(p));

@@ -1,4 +1,4 @@
-//! The tag and the minifooter: the fixed tail of a file that finds the indexes.
+//! The tag and the minifooter: the fixed-size end of a file, with the offsets of the indexes.
 //!
 //! | byte from the end | size | field |
 //! |---|---|---|
@@ -19,12 +19,12 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// Bytes of the minifooter.
 pub const MINIFOOTER: u64 = 28;
-/// Smallest unit in which devices keep or lose bytes.
+/// Bytes that a device writes atomically.
 const SECTOR: u64 = 512;
 /// Bytes of tag and minifooter.
 pub const FOOTER: u64 = 56;
 
-/// What the minifooter says.
+/// The content of the minifooter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
     /// Offset of the process group index.
@@ -33,7 +33,7 @@ pub struct Footer {
     pub variables: u64,
     /// Offset of the attribute index.
     pub attributes: u64,
-    /// Byte order of everything.
+    /// Byte order of the file.
     pub order: ByteOrder,
     /// Whether payloads are in subfiles.
     pub subfiles: bool,
@@ -48,7 +48,7 @@ impl Footer {
                 .get(..24)
                 .unwrap_or(&[b' '; 24]),
         );
-        // Digits: adios2 reads them as text, ADIOS 1.13 not at all.
+        // Digits: adios2 reads them as text, ADIOS 1.13 ignores them.
         out.put(b"010\0");
         out.put_u64(self.process_groups);
         out.put_u64(self.variables);
@@ -56,13 +56,13 @@ impl Footer {
         out.put(&[if cfg!(target_endian = "big") { 1 } else { 0 }, 0, if self.subfiles { 3 } else { 2 }, 3]);
     }
 
-    /// Whether a tag is this library's: then an extension section lies in front of the index.
+    /// Whether a tag is of this library: an extension section then precedes the index.
     pub fn is_ours(tag: &[u8]) -> bool {
         tag.windows(5).any(|w| w == b" Thal")
     }
 
-    /// Whether a power cut kept the end of a tag, and what is behind it, and lost its beginning: there are zeros up to the last
-    /// boundary between sectors in front of the minifooter, which ends at byte `end`. Nothing tells then whose index it was.
+    /// Whether a power failure has lost the beginning of a tag: its bytes are zeros up to the last sector boundary before the
+    /// minifooter, which ends at byte `end`. The library that wrote the index is then not known.
     pub fn is_cut(tag: &[u8; (FOOTER - MINIFOOTER) as usize], end: u64) -> bool {
         let Some(start) = end.checked_sub(FOOTER) else { return false };
         let boundary = (end - MINIFOOTER) / SECTOR * SECTOR;
@@ -76,10 +76,10 @@ impl Footer {
         lost.iter().all(|byte| *byte == 0) && (lost.len()..).zip(left).all(is_of_a_tag)
     }
 
-    /// Reads the last 28 bytes of a file that ends at byte `end`.
+    /// Decodes the last 28 bytes of a file that ends at byte `end`.
     ///
     /// # Errors
-    /// `Corrupt` when version, byte order or flags are none we know, or the offsets don't rise inside the file.
+    /// `Corrupt` where version, byte order or flags are unknown, or the offsets do not ascend within the file.
     pub fn decode(tail: &[u8; MINIFOOTER as usize], end: u64) -> Result<Footer> {
         let start = end.saturating_sub(MINIFOOTER);
         let corrupt = |what: String| Error::new(ErrorKind::Corrupt, what).at_byte(start);

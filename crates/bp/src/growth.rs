@@ -1,11 +1,11 @@
-//! What a writer has added behind an end that is known, while it goes on writing.
+//! Steps that a writer has added behind a known end, while it continues to write.
 //!
-//! Between outputs the source ends with a step record or a full index, and the chain of records leads back to the end
-//! that is known. While an output is written the source ends with anything; then the records between are found from
-//! that end forwards, from one length to the next, without reading what lies in the process groups.
+//! Between outputs the source ends with a step record or a full index, and the chain of records leads back to the known
+//! end. While an output is being written, the source may end with any bytes; the records are then found forwards from the known
+//! end, from one length to the next, without reading the content of process groups.
 //!
-//! Nothing is taken for an end that does not check, and no record that does not lead back. Bytes that are being written look
-//! damaged, which is no failure here; a read that fails is.
+//! Only ends with valid checksums are used, and only records whose chain leads back to the known end. Bytes being written look
+//! damaged, which is not an error here; a failed read is.
 
 use crate::extension;
 use crate::live::Base;
@@ -14,26 +14,26 @@ use crate::step_record::{self, StepRecord};
 use crate::wire::Cursor;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
-/// Most process groups and records that are passed while looking for an end.
+/// Most process groups and records that are skipped in the search for an end.
 const MOST_HOPS: usize = 1 << 20;
-/// Bytes that may lie unused in front of an index (which is moved so that its mark lies in one sector).
+/// Most unused bytes before an index, which is moved so that its mark lies within one sector.
 const GAP: usize = 8;
 
-/// What is there now. The bodies of the records are not read yet: see [`step_record::body`].
+/// The steps that were added. The bodies of the records are not read: see [`step_record::body`].
 #[derive(Debug, Clone)]
 pub struct Growth {
-    /// A full index that replaces everything known before.
+    /// A full index that replaces the known index.
     pub base: Option<Base>,
-    /// Step records behind that index, or else behind the known end, in the order of the file.
+    /// Step records after this index, or after the known end, in the order of the file.
     pub records: Vec<StepRecord>,
-    /// First byte behind all of it.
+    /// End of the last record or index.
     pub end: u64,
 }
 
-/// What lies behind byte `known`, where an index or a step record ends (or 0); `None` where nothing more is whole.
+/// The steps behind byte `known`, the end of an index or step record (or 0); `None` if no further step is complete.
 ///
 /// # Errors
-/// `NotFound` where what is there does not follow what is known: the file was begun anew.
+/// `NotFound` where the file's steps do not follow the known ones: the file was begun anew; those of reading.
 /// # Cost
 /// One read per step record; one per process group too while an output is being written.
 pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growth>> {
@@ -51,7 +51,10 @@ pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growt
     Ok(None)
 }
 
-/// What ends at byte `end` and leads back to `known`; `None` where nothing that checks ends there.
+/// The steps between `known` and an index or step record that ends at byte `end`; `None` if no valid one ends there.
+///
+/// # Errors
+/// `NotFound` where the chain of records passes `known`: the file was begun anew. Those of reading; damaged bytes are no error.
 pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Result<Option<Growth>> {
     let mut records = Vec::new();
     let mut at = end;
@@ -83,7 +86,7 @@ pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Resul
     Ok(Some(Growth { base, records, end }))
 }
 
-/// Ends of records and indexes behind `known`, as their heads say, as far as whole things lie behind each other.
+/// Ends of records and indexes behind `known`, from their heads, up to the first incomplete one.
 fn ends(source: &(impl Source + ?Sized), known: u64) -> Result<Vec<u64>> {
     const LOOK: u64 = extension::HEAD + GAP as u64;
     let mut ends = Vec::new();

@@ -1,22 +1,22 @@
-//! Hole records: bytes between process groups that hold nothing, described where they start, so that a scan without an
-//! index goes on behind them at once.
+//! Hole records: a record at the start of unused bytes between process groups contains their length, so that a scan without an
+//! index can skip them.
 //!
-//! A writer that puts process groups at stripe boundaries leaves holes behind them; foreign readers, who go by the index,
-//! never look there. The bytes behind the record, up to the length it says, are not written at all.
+//! A writer that puts process groups at stripe boundaries leaves holes behind them; other readers use the index and never read
+//! holes. The bytes of a hole behind its record are not written.
 //!
 //! | byte | size | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `TWHOLERC` |
-//! | 8 | 8 | where the record starts in its file |
+//! | 8 | 8 | offset of the record in its file |
 //! | 16 | 8 | length of the hole, this record included; it may reach behind the end of the file |
 //! | 24 | 4 | CRC-32C of the bytes up to here |
-//! | 28 | 4 | 0; 1 where bytes were written behind the record all the same: a copy of a process group that counts for nothing |
+//! | 28 | 4 | 0; 1 if bytes behind the record were written: a dead copy of a process group |
 
 use crate::wire::{Cursor, Put};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, Extent};
 
-/// How it starts.
+/// Magic at the start of a record.
 pub const MAGIC: &[u8; 8] = b"TWHOLERC";
 /// Bytes of the record, and of the shortest hole.
 pub const LENGTH: u64 = 32;
@@ -28,12 +28,12 @@ pub fn encode(hole: Extent) -> [u8; LENGTH as usize] {
     record(hole, 0)
 }
 
-/// The record of a hole in which lies what was to be a process group and is none.
+/// The record of a hole with a dead copy of a process group.
 pub fn encode_dead(hole: Extent) -> [u8; LENGTH as usize] {
     record(hole, DEAD)
 }
 
-/// Whether that is what the record, which checks, says.
+/// Whether a valid record is of a hole with a dead copy.
 pub fn is_dead(record: &[u8; LENGTH as usize], order: ByteOrder) -> bool {
     Cursor::new(&record[28..], order, 0).u32("hole").is_ok_and(|kind| kind == DEAD)
 }
@@ -50,7 +50,7 @@ fn record(hole: Extent, kind: u32) -> [u8; LENGTH as usize] {
     record
 }
 
-/// The length of the hole whose record, found at byte `at`, this is; `None` where it is none or was of another place.
+/// The length of the hole with this record at byte `at`; `None` if the record is invalid or of another offset.
 pub fn length(record: &[u8; LENGTH as usize], at: u64, order: ByteOrder) -> Option<u64> {
     let mut c = Cursor::new(record, order, at);
     let known = c.take(8, "hole").ok()? == MAGIC && c.u64("hole").ok()? == at;

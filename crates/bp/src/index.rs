@@ -1,9 +1,8 @@
-//! The index: characteristics of every block, sorted for lookup, and how the fragments of many ranks become one.
+//! The index: characteristics of every block, sorted for lookup, and the merging of the ranks' fragments.
 //!
-//! A rank that has written its process group makes an [`Index`] of that one group, its *fragment*. Rank 0 appends the
-//! fragments in rank order: for each variable its sets are joined as bytes, nothing is decoded but the names, so the
-//! cost is linear in blocks. Encoded for a file, an index is followed by tag and minifooter ([`crate::footer`]) and
-//! preceded by the extension section ([`crate::extension`]).
+//! Each rank makes an [`Index`] of its process group, its *fragment*. Rank 0 appends the fragments in rank order: the sets of
+//! each variable are joined as bytes, and only names are decoded, so that the cost is linear in blocks. In a file, the index is
+//! preceded by the extension section ([`crate::extension`]) and followed by tag and minifooter ([`crate::footer`]).
 //!
 //! | section | content |
 //! |---|---|
@@ -11,10 +10,10 @@
 //! | variables | u32 count, u64 length, per variable u32 length, u32 id, str16 group, str16 name, str16 path, u8 type, u64 sets, the sets |
 //! | attributes | as variables |
 //!
-//! In memory and in fragments a set has all that is known of its block; [`Index::encode`] puts counts and sums that BP's index is
-//! not to have into the extension section ([`crate::sums`]).
+//! In memory and in fragments, a set has all statistics of its block; [`Index::encode`] moves counts and sums that are not part
+//! of the BP index to the extension section ([`crate::sums`]).
 //!
-//! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
+//! Sets are in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
 
 use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
@@ -42,11 +41,11 @@ pub struct Entry {
     pub code: u8,
     /// Number of sets.
     pub count: u64,
-    /// The sets, one behind the other.
+    /// The concatenated sets.
     pub sets: Vec<u8>,
 }
 
-/// The head of an entry, read without its sets.
+/// The head of an entry, without its sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Id in its group.
@@ -64,7 +63,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads a head, length field excluded; the cursor then stands at the first set.
+    /// Reads a head, without the length field; the cursor is then at the first set.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<Head> {
         Ok(Head {
             id: c.u32("index entry")?,
@@ -78,12 +80,12 @@ impl Head {
 }
 
 impl Entry {
-    /// Bytes of the head, its length field included.
+    /// Bytes of the head, including its length field.
     fn head_length(&self) -> u64 {
         (4 + 4 + 2 + self.group.len() + 2 + self.name.len() + 2 + self.path.len() + 1 + 8) as u64
     }
 
-    /// The head of an entry with `sets` bytes of sets.
+    /// Encodes the head of an entry with `sets` bytes of sets.
     fn encode_head(&self, sets: usize) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(0);
@@ -99,7 +101,7 @@ impl Entry {
     }
 }
 
-/// Entries, found by path and name.
+/// Entries with a lookup by path and name.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     entries: Vec<Entry>,
@@ -118,12 +120,12 @@ impl Table {
         self.by_name.get(&(path.to_string(), name.to_string())).map(|i| &self.entries[*i])
     }
 
-    /// Where in [`Table::entries`] the entry of this path and name is.
+    /// Position of the entry of this path and name in [`Table::entries`].
     pub fn place(&self, path: &str, name: &str) -> Option<usize> {
         self.by_name.get(&(path.to_string(), name.to_string())).copied()
     }
 
-    /// The place of the entry of this path and name, which is made where there is none.
+    /// Position of the entry of this path and name; adds an entry if there is none.
     fn place_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> usize {
         let key = (path.to_string(), name.to_string());
         if let Some(i) = self.by_name.get(&key) {
@@ -142,7 +144,7 @@ impl Table {
         self.entries.len() - 1
     }
 
-    /// The entry at a place, refused where it is another group's or of another type.
+    /// The entry at a position; `InvalidArgument` if it has another group or type.
     fn sets_at(&mut self, at: usize, group: &[u8], code: u8) -> Result<&mut Entry> {
         let entry = &mut self.entries[at];
         if entry.group.as_bytes() != group {
@@ -184,7 +186,7 @@ impl Table {
     fn append(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let count = c.u32("index section")?;
         c.u64("index section")?;
-        // Ranks write their variables in the same order nearly always: then no name is looked up.
+        // Ranks usually write their variables in the same order: names are then not looked up.
         let mut next = 0;
         for _ in 0..count {
             let length = c.u32("index entry")?;
@@ -204,7 +206,7 @@ impl Table {
             let entry = if self.entries.get(next).is_some_and(same) {
                 self.sets_at(next, group, code)?
             } else {
-                // Bytes that are no UTF-8 are replaced here.
+                // Bytes that are not UTF-8 are replaced here.
                 let head = Head::decode(&mut start.clone())?;
                 next = self.place_of(id, &head.group, &head.path, &head.name, code);
                 self.sets_at(next, head.group.as_bytes(), code)?
@@ -217,7 +219,7 @@ impl Table {
         Ok(())
     }
 
-    /// Joins counts and sums to the sets of an entry that lay beside them.
+    /// Joins separately stored counts and sums to the sets of an entry.
     pub(crate) fn join_sums(&mut self, path: &str, name: &str, sums: &[u8]) -> Result<()> {
         let Some(at) = self.place(path, name) else { return Ok(()) };
         let entry = &mut self.entries[at];
@@ -240,13 +242,13 @@ pub struct Index {
     process_group_count: u64,
     last_time: u32,
     last_time_groups: u64,
-    /// 0: 1, as all files of ours begin.
+    /// 0 means 1, the first time index of this library's files.
     first_time: u32,
     /// Variables.
     pub variables: Table,
     /// Attributes.
     pub attributes: Table,
-    /// What goes into the extension section.
+    /// Records of the extension section.
     pub records: Records,
 }
 
@@ -269,12 +271,15 @@ pub struct ProcessGroupEntry {
 
 impl ProcessGroupEntry {
     /// Reads one entry.
+    ///
+    /// # Errors
+    /// As [`RawProcessGroup::decode`].
     pub fn decode(c: &mut Cursor<'_>) -> Result<ProcessGroupEntry> {
         RawProcessGroup::decode(c).map(|raw| raw.to_entry())
     }
 }
 
-/// As [`ProcessGroupEntry`], its names where they lie in the index: no memory is taken.
+/// As [`ProcessGroupEntry`], with names borrowed from the index: no memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RawProcessGroup<'a> {
@@ -288,6 +293,9 @@ pub struct RawProcessGroup<'a> {
 
 impl<'a> RawProcessGroup<'a> {
     /// Reads one entry.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`]: fields that exceed the entry or the cursor.
     pub fn decode(c: &mut Cursor<'a>) -> Result<RawProcessGroup<'a>> {
         let length = c.u16("process group entry")?;
         let mut c = c.inside(u64::from(length), "process group entry")?;
@@ -301,7 +309,7 @@ impl<'a> RawProcessGroup<'a> {
         })
     }
 
-    /// With names of its own; bytes that are no UTF-8 are replaced.
+    /// Converts to an entry with owned names; bytes that are not UTF-8 are replaced.
     pub fn to_entry(self) -> ProcessGroupEntry {
         let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         ProcessGroupEntry {
@@ -315,12 +323,18 @@ impl<'a> RawProcessGroup<'a> {
     }
 }
 
-/// The entries of a process group index, section head included.
+/// Decodes the entries of a process group index, including the section head.
+///
+/// # Errors
+/// As [`RawProcessGroup::decode`], of the first entry that fails.
 pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
     raw_process_groups(c)?.map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
 }
 
-/// As [`process_groups`], one after the other, without memory for them. Nothing follows a failure.
+/// As [`process_groups`], as an iterator without memory for all entries; it ends after an error.
+///
+/// # Errors
+/// As [`Cursor::take`], where the section head is incomplete; entries fail as in [`RawProcessGroup::decode`].
 pub fn raw_process_groups<'a>(c: &mut Cursor<'a>) -> Result<impl Iterator<Item = Result<RawProcessGroup<'a>>>> {
     let mut left = c.u64("process group index")?;
     c.u64("process group index")?;
@@ -331,7 +345,7 @@ pub fn raw_process_groups<'a>(c: &mut Cursor<'a>) -> Result<impl Iterator<Item =
 }
 
 impl Index {
-    /// Adds a process group; its blocks and attributes follow.
+    /// Adds a process group; its blocks and attributes are added afterwards.
     pub fn add_process_group(&mut self, header: &Header, rank: u32, offset: u64) {
         let at = self.process_groups.len();
         let out = &mut self.process_groups;
@@ -356,6 +370,9 @@ impl Index {
     }
 
     /// Adds a block. `value` is the value of a scalar or string.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the index has the variable in another group or with another type; the index is then unchanged.
     pub fn add_block(&mut self, group: &str, block: &Block<'_>, at: Location, value: Option<&Value>) -> Result<()> {
         self.variables.add(block.id, group, block.path, block.name, block.stored_element().code(), |out| {
             match (block.shape, value) {
@@ -369,7 +386,7 @@ impl Index {
                 out.put_u32(0);
                 out.put_u64(at.payload_offset);
             };
-            // Bounds alone have neither count nor sum: nothing is said of them, as a rebuilt index could not either.
+            // Statistics with bounds only have no count and sum: no records, as in an index that was built from the groups.
             let full = s.level.has_sums();
             if let Some(parts) = &s.complex {
                 let out = self.records.list(Tag::ComplexStatistics);
@@ -393,6 +410,9 @@ impl Index {
     }
 
     /// Adds one writing of an attribute.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the index has the attribute in another group or with another type; the index is then unchanged.
     pub fn add_attribute(
         &mut self,
         group: &str,
@@ -417,17 +437,17 @@ impl Index {
         self.last_time
     }
 
-    /// The time index of step 0: 1, but for files that another library began later.
+    /// The time index of step 0: 1, except in files that another library began with a later one.
     pub fn first_time(&self) -> u32 {
         self.first_time.max(1)
     }
 
-    /// Says which time index is step 0, where that is not 1.
+    /// Sets the time index of step 0.
     pub fn set_first_time(&mut self, time: u32) {
         self.first_time = time;
     }
 
-    /// Number of sets, the measure of what an index costs.
+    /// Number of sets and process groups, a measure of the index's cost.
     pub fn sets(&self) -> u64 {
         let of = |t: &Table| t.entries.iter().map(|e| e.count).sum::<u64>();
         self.process_group_count + of(&self.variables) + of(&self.attributes)
@@ -439,17 +459,24 @@ impl Index {
     }
 
     /// Process groups in memory.
+    ///
+    /// # Errors
+    /// `Torn` where the process groups in memory are damaged.
     pub fn process_groups(&self) -> Result<Vec<ProcessGroupEntry>> {
         self.raw_process_groups().map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
     }
 
-    /// As [`Index::process_groups`], one after the other, without memory for them.
+    /// As [`Index::process_groups`], as an iterator without memory for all entries.
     pub fn raw_process_groups(&self) -> impl Iterator<Item = Result<RawProcessGroup<'_>>> {
         let mut c = Cursor::new(&self.process_groups, ByteOrder::NATIVE, 0);
         std::iter::from_fn(move || (c.left() > 0).then(|| RawProcessGroup::decode(&mut c)))
     }
 
-    /// Joins what another index holds, given as its three sections; times must not be earlier than these.
+    /// Appends another index, given as its three sections; its time indexes must not be earlier.
+    ///
+    /// # Errors
+    /// `Unsupported` for sections of the other byte order, and `self` is then unchanged. `Torn` or `Corrupt` where a section
+    /// is damaged; `InvalidArgument` where a name has another group or type here. `self` may then contain part of the sections.
     pub fn append_sections(
         &mut self,
         groups: &mut Cursor<'_>,
@@ -475,12 +502,18 @@ impl Index {
         self.attributes.append(attributes)
     }
 
-    /// Joins a fragment made by [`Index::to_fragment`].
+    /// Appends a fragment of [`Index::to_fragment`].
+    ///
+    /// # Errors
+    /// As [`Index::append_packed`].
     pub fn append_fragment(&mut self, fragment: &[u8]) -> Result<()> {
         self.append_packed(&mut Cursor::new(fragment, ByteOrder::NATIVE, 0))
     }
 
-    /// Joins sections packed as in fragments and step records.
+    /// Appends sections packed as in fragments and step records.
+    ///
+    /// # Errors
+    /// As [`Index::append_sections`]; `Torn` where the sections exceed the cursor.
     pub fn append_packed(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let lengths = [c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?];
         let mut groups = c.inside(lengths[0], "process group index")?;
@@ -491,7 +524,7 @@ impl Index {
         Ok(())
     }
 
-    /// Packs the sections: four u64 lengths (process groups, variables, attributes, extension records), then these.
+    /// Packs the sections: four u64 lengths (process groups, variables, attributes, extension records), then the sections.
     pub fn to_fragment(&self) -> Vec<u8> {
         let mut records = Vec::new();
         self.records.encode(&mut records);
@@ -515,14 +548,14 @@ impl Index {
         out
     }
 
-    /// The index as it lies in a file from byte `start`: extension section, three sections, tag, minifooter, in pieces
-    /// that are written one behind the other. Large pieces are borrowed.
+    /// Encodes the index for byte `start` of a file: extension section, three sections, tag, minifooter, as consecutive pieces.
+    /// Large pieces are borrowed.
     ///
-    /// - `subfiles`: payloads are in subfiles, the file holds the index alone.
-    /// - `finished`: no step will follow.
+    /// - `subfiles`: the file is a metadata file.
+    /// - `finished`: the file is closed for good.
     ///
     /// # Errors
-    /// `OutOfBounds` where an entry passes 4 GiB, which BP version 3 cannot express.
+    /// `OutOfBounds` where an entry exceeds 4 GiB, the limit of BP version 3.
     pub fn encode(&self, start: u64, subfiles: bool, finished: bool) -> Result<EncodedIndex<'_>> {
         let mut index: Vec<Piece<'_>> = Vec::new();
         let mut directory =
@@ -582,7 +615,7 @@ impl Index {
                 index.push(sets);
             }
         }
-        // The extension section comes first, so its length must be known before the footer's offsets are.
+        // The extension section precedes the index: the footer's offsets depend on its length.
         let mut records = self.records.clone();
         records.0.insert(Tag::Directory as u32, directory.encode());
         if self.first_time() > 1 {
@@ -615,7 +648,7 @@ impl Index {
     }
 }
 
-/// Bytes of an index, with what is known of them.
+/// Bytes of an index, with their length and checksum.
 #[derive(Debug)]
 struct Piece<'a> {
     told: Told,
@@ -624,9 +657,9 @@ struct Piece<'a> {
 
 #[derive(Debug)]
 enum Bytes<'a> {
-    /// In memory as they are to be written.
+    /// Encoded bytes.
     Whole(Cow<'a, [u8]>),
-    /// Part of sets in memory.
+    /// One part of split sets, which is encoded when it is written.
     Apart(Split<'a>, Part),
 }
 
@@ -645,17 +678,17 @@ fn crc_of<'a>(pieces: impl IntoIterator<Item = &'a Piece<'a>>) -> u32 {
 #[derive(Debug)]
 pub struct EncodedIndex<'a> {
     pieces: Vec<Piece<'a>>,
-    /// Where its extension section will lie.
+    /// Extent of its extension section in the file.
     pub extension: Extent,
-    /// Bytes of all of it.
+    /// Bytes of the whole index, including the extension section.
     pub length: u64,
 }
 
-/// Bytes that are put together for one write, beside those that lie in memory already.
+/// Most bytes encoded for one write, in addition to borrowed ones.
 const TOGETHER: usize = 1 << 20;
 
 impl EncodedIndex<'_> {
-    /// Takes the minifooter off, which is then not handed over by the others.
+    /// Removes and returns tag and minifooter, which the other methods then omit.
     pub fn take_footer(&mut self) -> Vec<u8> {
         match self.pieces.pop().map(|p| p.bytes) {
             Some(Bytes::Whole(bytes)) => bytes.into_owned(),
@@ -663,8 +696,8 @@ impl EncodedIndex<'_> {
         }
     }
 
-    /// Hands all bytes to `each`, in order: how many came before, and slices that lie one behind the other. An index without sums,
-    /// or with less than 1 MiB of sets and sums, comes at once.
+    /// Passes all bytes to `each`, in order: the number of earlier bytes, and consecutive slices. An index without sums, or with
+    /// less than 1 MiB of sets and sums, is passed with one call.
     ///
     /// # Errors
     /// Those of `each`, which is not called again then.
@@ -674,7 +707,7 @@ impl EncodedIndex<'_> {
         &self,
         mut each: impl FnMut(u64, &[&[u8]]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        /// Bytes in memory, or where they were put.
+        /// Borrowed bytes, or a range of the encoded ones.
         enum At<'b> {
             There(&'b [u8]),
             Put(std::ops::Range<usize>),
@@ -717,7 +750,7 @@ impl EncodedIndex<'_> {
         flush(&mut all, &mut put)
     }
 
-    /// All of it as one run of bytes.
+    /// The whole index as contiguous bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.length as usize);
         let done = self.write(|_, slices| {

@@ -1,7 +1,7 @@
 //! Encoding and decoding of BP version 3, with Thalweg's trailer, extension section and step records.
 //!
-//! Bytes in, bytes out: no file, no MPI, no thread. Decoding is total: any bytes give a value or an error that names
-//! the byte. The pages in `docs/format/` hold the byte tables.
+//! Pure functions on bytes: no files, no MPI, no threads. Decoding never panics: any bytes give a value or an error with the
+//! offset. The byte tables are in `docs/format/`.
 #![forbid(unsafe_code)]
 
 pub mod characteristic;

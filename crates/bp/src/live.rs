@@ -1,8 +1,8 @@
-//! The live end of a file: the last index or step record that checks, found from the bytes alone.
+//! The live end of a file: the last valid index or step record.
 //!
-//! A file that was closed ends with a minifooter or a step record. One that was cut off in the middle of an output
-//! ends with anything; then the last end mark that checks is searched backwards from there, which costs one pass over
-//! the torn output. Everything before it is untouched, as appending never overwrites an index.
+//! A closed file ends with a minifooter or a step record. After an interrupted output the file may end with any bytes; the last
+//! valid end is then searched backwards, which costs one pass over the torn output. Earlier bytes are intact, because appending
+//! never overwrites an index.
 
 use crate::characteristic::{self, Characteristics};
 use crate::extension::{self, Directory, Extension, Records, Tag};
@@ -17,40 +17,40 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result};
 
-/// Where one entry of an index on disk lies, and its head.
+/// The head of an index entry, and its location in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryPlace {
     /// Names, type code, number of sets.
     pub head: Head,
-    /// An attribute rather than a variable.
+    /// The entry is an attribute, otherwise a variable.
     pub is_attribute: bool,
-    /// The entry in the file, its length field included.
+    /// The entry in the file, including its length field.
     pub extent: Extent,
-    /// Its checksum, where the file has a directory.
+    /// Its checksum, if the file has a directory.
     pub crc: Option<u32>,
-    /// Counts and sums of its sets that are not in it.
+    /// Counts and sums of its sets that are stored separately.
     pub sums: Option<SumsPlace>,
 }
 
-/// Where counts and sums of one variable lie.
+/// The location of one variable's counts and sums.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SumsPlace {
-    /// In the file.
+    /// Their extent in the file.
     pub extent: Extent,
     /// Their checksum.
     pub crc: u32,
-    /// They themselves, where they were read with the extension section.
+    /// Their bytes, if they were read with the extension section.
     pub bytes: Option<Vec<u8>>,
 }
 
 impl EntryPlace {
-    /// Reads the entry and compares its checksum: its length field, which counts what the BP index has, its head, and its sets with
-    /// the sums that lie beside them.
+    /// Reads the entry and compares its checksums. Returns its length field (of the entry in the BP index), its head, and its
+    /// sets joined with their sums.
     ///
     /// # Errors
-    /// `Corrupt` with the byte where the checksum of the entry or its sums is wrong.
+    /// `Corrupt`, with the byte, where the checksum of the entry or its sums is wrong; those of reading.
     /// # Cost
-    /// One read; one more for sums of a large extension section, which an open does not read.
+    /// One read; a second one for sums of a large extension section, which an open does not read.
     pub fn read(&self, source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Vec<u8>> {
         let mut bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
         if self.crc.is_some_and(|crc| extension::entry_crc(&bytes) != crc) {
@@ -71,10 +71,10 @@ impl EntryPlace {
         Ok(bytes)
     }
 
-    /// Reads the entry, checks it, and hands every set to `each`, in the order of the file.
+    /// Reads and checks the entry, and passes every set to `each`, in the order of the file.
     ///
     /// # Errors
-    /// `Corrupt` with the byte where the entry's checksum or structure is wrong.
+    /// As [`EntryPlace::read`] and [`for_each_set`].
     pub fn for_each_set(
         &self,
         source: &(impl Source + ?Sized),
@@ -102,7 +102,10 @@ impl SumsPlace {
     }
 }
 
-/// Decodes `count` sets and hands each to `each`.
+/// Decodes `count` sets, and passes each to `each`.
+///
+/// # Errors
+/// As [`characteristic::decode_set`]; `Corrupt` for bytes after the last set; those of `each`, which is not called again then.
 pub fn for_each_set(
     c: &mut Cursor<'_>,
     code: u8,
@@ -119,16 +122,16 @@ pub fn for_each_set(
     Ok(())
 }
 
-/// A full index on disk; its entries are not read yet.
+/// A full index in a file, without its entries.
 #[derive(Debug, Clone)]
 pub struct Base {
     /// Footer.
     pub footer: Footer,
-    /// First byte behind the minifooter.
+    /// End of the minifooter.
     pub end: u64,
-    /// Extension section; `None` in foreign files.
+    /// Extension section; `None` in files of other libraries.
     pub extension: Option<Extension>,
-    /// The time index of step 0: 1 in files of ours. Later files of a process of ADIOS 1.x begin with another.
+    /// The time index of step 0: 1 in files of this library. Later files of a process of ADIOS 1.x begin with another.
     pub first_time: u32,
     /// The last time index.
     pub last_time: u32,
@@ -139,10 +142,10 @@ pub struct Base {
 }
 
 impl Base {
-    /// The full index whose minifooter ends at byte `end`; `None` where no minifooter ends there.
+    /// The full index whose minifooter ends at byte `end`; `None` if no minifooter ends there.
     ///
     /// # Errors
-    /// `Corrupt` where footer, extension section or the structure of the index are damaged.
+    /// `Corrupt` where footer, extension section or the structure of the index is damaged; those of reading.
     pub fn ending_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Base>> {
         if end < FOOTER {
             return Ok(None);
@@ -161,13 +164,13 @@ impl Base {
             let directory = extension.records.get(Tag::Directory);
             let directory = Directory::decode(&mut Cursor::new(directory, footer.order, extension.extent.offset))?;
             let base = Base::with_directory(footer, end, extension, directory)?;
-            // A file closed for good was whole when its mark was set; any other may be the victim of a power cut.
+            // A file closed for good was complete when its mark was written; other files may be incomplete after a power failure.
             if !base.extension.as_ref().is_some_and(|e| e.finished) {
                 base.check_bytes(source)?;
             }
             return Ok(Some(base));
         }
-        // A damaged end of the section must not make the file look like another library's, which has no checksums.
+        // A file of this library with a damaged section must not be taken for another library's, which has no checksums.
         let tag: [u8; (FOOTER - MINIFOOTER) as usize] = source::array(source, end - FOOTER)?;
         if Footer::is_ours(&tag) || Footer::is_cut(&tag, end) {
             return Err(Error::new(ErrorKind::Corrupt, "the extension section in front of the index is not there")
@@ -214,7 +217,7 @@ impl Base {
         })
     }
 
-    /// Finds the entries of a file without a directory: one short read per entry, and the process group index.
+    /// Finds the entries of a file without a directory, with one short read per entry, and reads the process group index.
     fn walk(source: &(impl Source + ?Sized), footer: Footer, end: u64) -> Result<Base> {
         let groups = source::bytes(
             source,
@@ -237,7 +240,7 @@ impl Base {
                 let decoded = Self::head_of(&window, footer.order, at);
                 let (length, head) = match decoded {
                     Err(e) if e.kind() == ErrorKind::Torn && window.len() == 1024 => {
-                        // Three names of up to 64 KiB each may stand in front.
+                        // The head may contain three names of up to 64 KiB.
                         let window =
                             source::bytes(source, at, (stop.saturating_sub(at)).min(256 * 1024), "index entry")?;
                         Self::head_of(&window, footer.order, at)?
@@ -266,7 +269,10 @@ impl Base {
         Ok((c.u32("index entry")?, Head::decode(&mut c)?))
     }
 
-    /// Checks the checksum over the whole index, and those of the sums beside it.
+    /// Compares the checksum of the whole index, and those of separate sums.
+    ///
+    /// # Errors
+    /// `Corrupt` where a checksum is wrong; those of reading.
     pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
         let Some(extension) = &self.extension else { return Ok(()) };
         let mut crc = thalweg_types::checksum::Crc32c::new();
@@ -284,7 +290,11 @@ impl Base {
         self.entries.iter().filter_map(|e| e.sums.as_ref()).try_for_each(|sums| sums.read(source).map(drop))
     }
 
-    /// Reads the whole index into memory, to be extended.
+    /// Loads the whole index into memory, for extension.
+    ///
+    /// # Errors
+    /// As [`Index::append_sections`]; `Corrupt` where the checksum of a variable's sums is wrong or they do not match its sets;
+    /// those of reading. Checksums of entries are not compared.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let f = &self.footer;
         let bytes = source::bytes(source, f.process_groups, self.end - FOOTER - f.process_groups, "index")?;
@@ -308,24 +318,24 @@ impl Base {
         Ok(index)
     }
 
-    /// The extension records; empty for foreign files.
+    /// The extension records; `None` in files of other libraries.
     pub fn records(&self) -> Option<&Records> {
         self.extension.as_ref().map(|e| &e.records)
     }
 }
 
-/// What is live in a file.
+/// The live steps of a file.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// First byte behind the last index or step record that checks.
+    /// End of the last valid index or step record.
     pub end: u64,
-    /// Bytes behind it: an output that was cut off.
+    /// Bytes behind this end, of an interrupted output.
     pub torn: u64,
     /// The last full index.
     pub base: Option<Base>,
-    /// The step records behind it, joined.
+    /// The step records after it, joined.
     pub steps: Index,
-    /// How many they are.
+    /// These step records.
     pub step_records: Vec<StepRecord>,
 }
 
@@ -335,11 +345,11 @@ enum Anchor {
 }
 
 impl Live {
-    /// Finds what is live.
+    /// Finds the live end.
     ///
     /// # Errors
-    /// `Torn` where no index and no step record checks, with the reason of the last that did not. A read that fails ends the
-    /// search with its error: bytes that could not be read are not taken for damaged ones.
+    /// `Torn` where no valid index or step record is found, with the last one's error as its cause. A failed read ends the search
+    /// with its error.
     pub fn find(source: &(impl Source + ?Sized)) -> Result<Live> {
         let length = source.length();
         let source = Metered::new(source);
@@ -354,7 +364,7 @@ impl Live {
                     return Ok(live);
                 }
                 Ok(None) => {}
-                // An older end would hide closed steps, which are then written over.
+                // After a failed read, an older end could hide closed steps, which would then be overwritten.
                 Err(e) if !source::is_damage(&e) => return Err(e),
                 Err(e) => {
                     reason.get_or_insert(e);
@@ -376,14 +386,14 @@ impl Live {
         })
     }
 
-    /// Whether the file was closed for good: no step will come.
+    /// Whether the file was closed for good.
     pub fn finished(&self) -> bool {
         self.torn == 0
             && self.step_records.is_empty()
             && self.base.as_ref().is_some_and(|b| b.extension.as_ref().is_none_or(|e| e.finished))
     }
 
-    /// Where steps start that the last index drops and the file still has ([`Tag::Dropped`]).
+    /// Offset of the steps that the last index drops and the file still contains ([`Tag::Dropped`]).
     pub fn dropped_from(&self) -> Option<u64> {
         let base = self.base.as_ref().filter(|b| !b.footer.subfiles && self.step_records.is_empty())?;
         Cursor::new(base.records()?.get(Tag::Dropped), base.footer.order, 0).u64("").ok()
@@ -412,7 +422,10 @@ impl Live {
         u64::from(time_index.saturating_sub(self.first_time()))
     }
 
-    /// Everything joined in memory, to be extended.
+    /// Loads the full index and the step records into memory, for extension.
+    ///
+    /// # Errors
+    /// As [`Base::load`]; `InvalidArgument` where a step record declares a name with another group or type than the full index.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let mut index = match &self.base {
             Some(base) => base.load(source)?,
@@ -423,7 +436,7 @@ impl Live {
     }
 }
 
-/// Joins what ends with `anchor`. `bad` holds the ends of records that are known not to lead to an index.
+/// Assembles the live steps that end with `anchor`. `bad`: ends of records that do not lead to an index.
 fn assemble<S: Source + ?Sized>(
     source: &Metered<'_, S>,
     end: u64,
@@ -441,15 +454,15 @@ fn assemble<S: Source + ?Sized>(
             Ok(Live { end, torn: 0, base, steps, step_records: chain })
         }
         Err((first_bad, e)) => {
-            // Newest first: what lies in front of the first bad one may be good.
+            // The chain is newest first: records before the first bad one may be valid.
             bad.extend(chain.iter().take(first_bad + 1).filter_map(|r| r.extent.end()));
             Err(e)
         }
     }
 }
 
-/// Walks from a step record back to its full index and joins the records, which are left in `chain`, newest first.
-/// A failure comes with the place in `chain` of the first record, in the order of the file, that is of no use.
+/// Follows step records back to their full index and joins them; `chain` then contains the records, newest first.
+/// An error is returned with the position in `chain` of the first unusable record in the order of the file.
 fn follow<S: Source + ?Sized>(
     source: &Metered<'_, S>,
     newest: StepRecord,
@@ -483,7 +496,7 @@ fn follow<S: Source + ?Sized>(
     }
     let mut steps = Index::default();
     for (i, record) in chain.iter().enumerate().rev() {
-        // Decoding a short record costs more than reading it.
+        // Decoding a short record takes longer than reading it.
         source.charge(2048);
         step_record::append(source, record, order, &mut steps).map_err(|e| (i, e))?;
     }
@@ -499,12 +512,12 @@ fn anchor_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Anchor>
     Ok(Base::ending_at(source, end)?.map(|b| Anchor::Full(Box::new(b))))
 }
 
-/// Bytes where an index or a step record may end, from the end of the file backwards, each once.
+/// Offsets at which an index or a step record may end, from the end of the file backwards.
 struct Ends<'a, S: Source> {
     source: &'a S,
-    /// Ends of the stretch that was searched last, rising; the last is the next.
+    /// Ends in the last searched part of the file, ascending; the last one is next.
     found: Vec<u64>,
-    /// First byte that was searched.
+    /// Start of the searched part of the file.
     start: u64,
     buffer: Vec<u8>,
     begun: bool,
@@ -517,7 +530,7 @@ impl<'a, S: Source> Ends<'a, S> {
 
     fn next(&mut self) -> Result<Option<u64>> {
         const STRETCH: u64 = 1 << 20;
-        // A tag that starts in this stretch may reach into the one behind it.
+        // A tag that starts in this part may reach into the next one.
         const OVERLAP: u64 = 64;
         let length = self.source.length();
         if !self.begun {
@@ -538,7 +551,7 @@ impl<'a, S: Source> Ends<'a, S> {
             source::fill(self.source, start, &mut self.buffer)?;
             let tags = memmem::find_iter(&self.buffer, b"ADIOS-BP v").map(|i| (i, FOOTER));
             let steps = memmem::find_iter(&self.buffer, step_record::END).map(|i| (i, step_record::END.len() as u64));
-            // Where a mark starts decides to which stretch it belongs.
+            // A mark belongs to the part in which it starts.
             let starts = tags.chain(steps).map(|(i, length)| (start + i as u64, length)).filter(|(at, _)| *at < stop);
             self.found = starts.map(|(at, length)| at + length).filter(|end| *end < length).collect();
             self.found.sort_unstable();

@@ -1,4 +1,4 @@
-//! Openings: which runs wrote the process groups of a step, as record 5 of the extension section lists them.
+//! Openings: the runs that wrote the process groups of each step, as listed in record 5 of the extension section.
 //!
 //! | size | field |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | u32 | first time index |
 //! | u32 | ranks |
 //!
-//! An entry holds from its time index up to that of the next entry. Entries of one time index hold together: one output
-//! may add to a step that another opening wrote.
+//! An entry is valid from its time index up to that of the next entry. Entries of the same time index are valid together: an
+//! output may add to a step of another opening.
 
 use crate::wire::{Cursor, Put};
 use thalweg_types::ByteOrder;
@@ -18,20 +18,20 @@ const ENTRY: usize = 16;
 /// One opening of a file for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// The number that all trailers of the opening have; 0 where it is not known.
+    /// Run id in all trailers of the opening; 0: not known.
     pub run: u64,
-    /// The first time index that holds groups of it.
+    /// The first time index with groups of the opening.
     pub first_time: u32,
     /// Ranks.
     pub ranks: u32,
 }
 
-/// The openings of a file, by rising time index.
+/// The openings of a file, in ascending order of time index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Openings(Vec<Opening>);
 
 impl Openings {
-    /// Takes in the entries of a record.
+    /// Adds the entries of a record.
     pub fn add(&mut self, record: &[u8], order: ByteOrder) {
         for entry in record.chunks_exact(ENTRY) {
             let mut c = Cursor::new(entry, order, 0);
@@ -44,7 +44,7 @@ impl Openings {
         }
     }
 
-    /// Those that may have written groups of a time index; none where the file does not say.
+    /// The openings that may have written groups of a time index; empty if the file does not list them.
     pub fn of(&self, time: u32) -> &[Opening] {
         let end = self.0.partition_point(|o| o.first_time <= time);
         let first = self.0[..end].last().map_or(0, |last| last.first_time);
@@ -52,19 +52,19 @@ impl Openings {
         &self.0[start..end]
     }
 
-    /// Whether the file names this run.
+    /// Whether the file lists this run.
     pub fn names(&self, run: u64) -> bool {
         self.0.iter().any(|o| o.run == run)
     }
 
-    /// Whether the file names none.
+    /// Whether the file lists no run.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The entries to be appended when `new` writes its first groups.
     ///
-    /// - `joins`: into a time index that holds groups of others.
+    /// - `joins`: the time index already has groups of other openings.
     pub fn missing(&self, new: Opening, joins: bool) -> Vec<Opening> {
         let known = self.of(new.first_time);
         if known.iter().any(|o| o.run == new.run && (joins || o.ranks == new.ranks)) {

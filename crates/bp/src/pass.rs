@@ -1,25 +1,28 @@
-//! One pass over a block: statistics, checksum and copy share each cache-sized piece.
+//! One pass over a block: statistics, checksum and copy are computed together for each cache-sized piece.
 
 use crate::rows::Rows;
 use crate::statistics::{Accumulator, Level, Statistics};
 use thalweg_types::ElementType;
 use thalweg_types::checksum::Crc32c;
 
-/// Bytes handled at a time: small enough to stay in a core's second-level cache while it is read two or three times.
-/// A multiple of every element size.
+/// Bytes of a piece: it stays in a core's second-level cache while it is read two or three times. A multiple of every element
+/// size.
 pub const PIECE: usize = 128 * 1024;
 
-/// What one pass over a block found.
+/// The result of one pass over a block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Digest {
-    /// Its statistics, where the type and level have any.
+    /// Its statistics, if type and level have any.
     pub statistics: Option<Statistics>,
     /// CRC-32C of its bytes.
     pub crc: u32,
 }
 
-/// Statistics and checksum of a block in memory, in this machine's byte order; each piece is handed to `then` while it
-/// is still in the cache (to be copied or written). They are the same whether the block is one run or many.
+/// Statistics and checksum of a block in memory, in this machine's byte order. Each piece is passed to `then` (to be copied or
+/// written) while it is in the cache. The result does not depend on whether the block is contiguous.
+///
+/// # Errors
+/// Those of `then`, which is not called again then.
 pub fn over<'d, E>(
     bytes: impl Into<Rows<'d>>,
     element: ElementType,

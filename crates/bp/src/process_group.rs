@@ -1,4 +1,4 @@
-//! The process group: what one rank wrote of a group in one step.
+//! The process group: the data that one rank writes of a group in one step.
 //!
 //! | part | content |
 //! |---|---|
@@ -17,7 +17,7 @@ use crate::statistics::{Level, Statistics};
 use crate::wire::{Cursor, Put, patch_u64};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, ErrorKind, Extent, Result, Value};
 
-/// What the header says.
+/// The header of a process group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
     /// Group.
@@ -36,7 +36,7 @@ pub struct Header {
 pub const SECTION_HEAD: usize = 12;
 
 impl Header {
-    /// Appends the header, length unknown (0) as yet.
+    /// Appends the header, with 0 in place of the length.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(0);
         out.put_u8(if self.fortran { b'y' } else { b'n' });
@@ -62,7 +62,10 @@ impl Header {
         bytes.len()
     }
 
-    /// Reads a header; returns the length it claims and leaves the cursor at the variables.
+    /// Reads a header; returns the length of the group in it, and leaves the cursor at the variables.
+    ///
+    /// # Errors
+    /// `Torn` where the header exceeds the cursor, `Corrupt` for an unknown host order.
     pub fn decode(c: &mut Cursor<'_>) -> Result<(u64, Header)> {
         let length = c.u64("process group")?;
         let fortran = match c.u8("process group")? {
@@ -85,13 +88,13 @@ impl Header {
     }
 }
 
-/// Appends or overwrites a section's head.
+/// Overwrites the head of a section at `at`.
 pub fn put_section_head(bytes: &mut [u8], at: usize, count: u32, length: u64) {
     bytes[at..at + 4].copy_from_slice(&count.to_ne_bytes());
     patch_u64(bytes, at + 4, length);
 }
 
-/// What a variable record says about one block.
+/// One block, as in its variable record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block<'a> {
     /// Id of the variable in its group.
@@ -106,37 +109,37 @@ pub struct Block<'a> {
     pub is_dimension: bool,
     /// Shape, in file order; `None` for scalars and strings.
     pub shape: Option<&'a Shape>,
-    /// How much is recorded.
+    /// Statistics level.
     pub level: Level,
     /// Statistics.
     pub statistics: Option<&'a Statistics>,
-    /// What its bytes went through; type, shape and statistics are those before.
+    /// The transform of its bytes; type, shape and statistics are those of the original values.
     pub transform: Option<Applied<'a>>,
     /// Bytes of the payload.
     pub payload: u64,
 }
 
-/// A transform that a block's bytes went through.
+/// A transform that was applied to a block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied<'a> {
     /// Its name, as `zlib`.
     pub uid: &'a str,
-    /// What it needs to undo itself, at most 65,535 bytes.
+    /// Metadata for undoing it, at most 65,535 bytes.
     pub metadata: &'a [u8],
 }
 
 impl Block<'_> {
-    /// The type as stored: bytes, where they went through a transform.
+    /// The type as stored: bytes, if the block is transformed.
     pub fn stored_element(&self) -> ElementType {
         if self.transform.is_some() { ElementType::I8 } else { self.element }
     }
 
-    /// The shape as stored, where it is another than that of the values: a row of bytes.
+    /// The shape as stored, of a transformed block: a row of bytes.
     pub fn stored_shape(&self) -> Option<Shape> {
         self.transform.map(|_| Shape::local([self.payload]))
     }
 
-    /// Appends everything of the record but the payload, which follows at once.
+    /// Appends the record without its payload, which follows directly.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.put_u64(0);
@@ -209,7 +212,7 @@ pub fn put_attribute(out: &mut Vec<u8>, id: u32, name: &str, path: &str, value: 
     out[start..start + 4].copy_from_slice(&length.to_ne_bytes());
 }
 
-/// The type code an attribute has in the index.
+/// The type code of an attribute in the index.
 pub fn attribute_code(value: &AttributeValue) -> u8 {
     match value {
         AttributeValue::One(v) => v.element_type().code(),
@@ -219,10 +222,10 @@ pub fn attribute_code(value: &AttributeValue) -> u8 {
     }
 }
 
-/// A variable record as read back.
+/// A decoded variable record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VariableRecord {
-    /// Id, name, path.
+    /// Id.
     pub id: u32,
     /// Name.
     pub name: String,
@@ -239,7 +242,10 @@ pub struct VariableRecord {
 }
 
 impl VariableRecord {
-    /// Reads a record up to its payload. `c` may end anywhere behind that.
+    /// Reads a record up to its payload; `c` need not contain the payload.
+    ///
+    /// # Errors
+    /// As [`characteristic::decode_set`]; `Corrupt` for an unknown type, and for a record shorter than its head.
     pub fn decode(c: &mut Cursor<'_>) -> Result<VariableRecord> {
         let start = c.position();
         let length = c.u64("variable record")?;
@@ -262,7 +268,7 @@ impl VariableRecord {
     }
 }
 
-/// An attribute record as read back.
+/// A decoded attribute record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeRecord {
     /// Id.
@@ -279,6 +285,10 @@ pub struct AttributeRecord {
 
 impl AttributeRecord {
     /// Reads a whole record.
+    ///
+    /// # Errors
+    /// `Torn` where the record exceeds the cursor; `Corrupt` for an unknown type or mark, and for a value whose length is no
+    /// multiple of its type's size.
     pub fn decode(c: &mut Cursor<'_>) -> Result<AttributeRecord> {
         let length = c.u32("attribute record")?;
         let mut c = c.inside(u64::from(length), "attribute record")?;
@@ -325,5 +335,5 @@ fn decode_attribute_value(c: &mut Cursor<'_>, element: ElementType, n: u32) -> R
     Ok(if values.len() == 1 { AttributeValue::One(values.remove(0)) } else { AttributeValue::Many(element, values) })
 }
 
-/// The native byte order, for callers that read back what they have just encoded.
+/// The native byte order, for callers that decode their own encoding.
 pub const NATIVE: ByteOrder = ByteOrder::NATIVE;

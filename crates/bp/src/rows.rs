@@ -1,16 +1,16 @@
-//! The bytes of a block where the program has them: one run, or the rows of a box in a larger array.
+//! The bytes of a block in the program's memory: contiguous, or rows of a box in a larger array.
 
 use thalweg_types::memory_selection::Runs;
 use thalweg_types::{Error, ErrorKind, MemorySelection, Result};
 
-/// From this many bytes a row is worth a piece of its own in a write; shorter ones are gathered first.
+/// Rows of at least this many bytes are written from their place in memory; shorter rows are gathered first.
 const LONG: usize = 4096;
 
 /// The bytes of a block in memory, in the order of the block.
 #[derive(Debug, Clone)]
 pub struct Rows<'d> {
     data: &'d [u8],
-    /// Where rows start and how long they are, in elements of so many bytes.
+    /// Starts and length of the rows, in elements, and the bytes of an element.
     rows: Option<(Runs, usize)>,
 }
 
@@ -27,10 +27,10 @@ impl<'d> From<&'d Vec<u8>> for Rows<'d> {
 }
 
 impl<'d> Rows<'d> {
-    /// A block of `count` elements of `size` bytes in `data`, which is laid out as `memory` says.
+    /// A block of extents `count`, with elements of `size` bytes, in `data`, an array with the shape of `memory`.
     ///
     /// # Errors
-    /// As [`MemorySelection::check`]; `InvalidArgument` where `data` is not as long as `memory` says.
+    /// As [`MemorySelection::check`]; `InvalidArgument` where `data` has another length than the shape of `memory`.
     pub fn in_memory(data: &'d [u8], memory: &MemorySelection, count: &[u64], size: u64) -> Result<Rows<'d>> {
         let runs = memory.runs(count)?;
         let elements = memory.elements()?;
@@ -60,17 +60,17 @@ impl<'d> Rows<'d> {
         self.count() * self.row()
     }
 
-    /// Whether there are none.
+    /// Whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a write takes the rows as they are better than gathered.
+    /// Whether the rows are long enough to be written without gathering.
     pub fn are_long(&self) -> bool {
         self.rows.is_none() || self.row() >= LONG
     }
 
-    /// The bytes of the block where they lie in one piece.
+    /// The bytes of the block, if they are contiguous.
     pub fn as_one(&self) -> Option<&'d [u8]> {
         self.rows.is_none().then_some(self.data)
     }
@@ -87,8 +87,11 @@ impl<'d> Rows<'d> {
         })
     }
 
-    /// Hands the bytes to `each` in pieces of `length` bytes, the last one shorter: as they are where a row has so many,
-    /// gathered otherwise. So a block gives the same pieces wherever it lies.
+    /// Passes the bytes to `each` in pieces of `length` bytes, the last one shorter: without a copy if a row has as many bytes,
+    /// gathered otherwise. The pieces do not depend on the block's memory layout.
+    ///
+    /// # Errors
+    /// Those of `each`, which is not called again then.
     pub fn pieces<E>(
         &self,
         length: usize,
@@ -117,7 +120,7 @@ impl<'d> Rows<'d> {
         if piece.is_empty() { Ok(()) } else { each(&piece) }
     }
 
-    /// The bytes of the block, one behind the other.
+    /// A contiguous copy of the block's bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         self.iter().for_each(|row| all.extend_from_slice(row));

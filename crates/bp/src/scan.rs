@@ -1,9 +1,9 @@
-//! Scanning: what can be told from the process groups alone, without any index.
+//! Scanning: finds process groups without an index.
 //!
-//! Groups lie one behind the other; between them lie indexes, step records and holes that carry their own length. Where the
-//! bytes are none of these (an index of another library, the hole a failed rank left), the next trailer, extension
-//! section or step record is searched. A group of ours is whole when its trailer checks and its framing does; a group
-//! without trailer (ADIOS 1.13) when its records fill it exactly.
+//! Groups follow each other; between them are indexes, step records and holes, which contain their own length. At other bytes (an
+//! index of another library, the hole of a failed rank) the scan searches for the next trailer, extension section or step record.
+//! A group of this library is whole if the checksums of its trailer and framing are right; a group without a trailer (ADIOS
+//! 1.13), if its records fill it exactly.
 
 use crate::characteristic::{Location, Transform};
 use crate::extension::{self, Records, Tag};
@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_types::checksum::Crc32c;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result, Value};
 
-/// A process group that was found whole.
+/// A whole process group.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Where it lies.
+    /// Its extent.
     pub extent: Extent,
     /// Its header.
     pub header: Header,
@@ -35,22 +35,22 @@ pub struct Found {
     pub attributes: Vec<(u64, AttributeRecord)>,
 }
 
-/// Undoes a transform: what a block was before and its stored bytes in, values out; `None` where they are to be left alone.
+/// Undoes a transform: from the block's transform and stored bytes to its values; `None`: statistics are not computed again.
 pub type Undo<'u> = &'u dyn Fn(&Transform, &[u8]) -> Result<Option<Vec<u8>>>;
 
-/// What a scan saw.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Whole process groups in the order of the file.
     pub groups: Vec<Found>,
-    /// Indexes, step records, holes and bytes that are nothing.
+    /// Indexes, step records, holes and unknown bytes.
     pub dead: Vec<Extent>,
-    /// Where the first torn process group starts, and why it is none.
+    /// Offset of the first torn process group, and the error.
     pub torn: Option<(u64, Error)>,
-    /// Steps that were closed although process groups were missing, from the records met: (time index, rank, kind).
+    /// Partial steps, from the records in the file: (time index, rank, kind).
     pub partial: Vec<(u32, u32, u32)>,
-    /// Process groups that were never closed and that recovering left, from the records met: (time index, rank, subfile,
-    /// offset).
+    /// Process groups of outputs that were not closed, which recovery did not index, from the records in the file: (time index,
+    /// rank, subfile, offset).
     pub left: Vec<(u32, u32, u32, u64)>,
 }
 
@@ -62,7 +62,7 @@ pub struct Scan {
 /// Those of reading. Damaged and missing bytes are no error: [`Scan::torn`] says where they begin.
 ///
 /// # Cost
-/// A few short reads per group, variable and attribute, and every byte that is not payload; payloads are not read.
+/// A few short reads per group, variable and attribute, and all bytes except payloads.
 pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
     scan_from(source, 0, order)
 }
@@ -109,8 +109,8 @@ pub fn scan_from(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) 
     Ok(scan)
 }
 
-/// The length of the index, step record or hole that starts at `at`; its end is looked at too, as a damaged length must not
-/// lead past process groups.
+/// The length of the index, step record or hole that starts at `at`; its end is checked too, because a damaged length must not
+/// skip process groups.
 fn known_length(source: &impl Source, at: u64, order: ByteOrder, met: &mut dyn FnMut(&Records)) -> Result<Option<u64>> {
     let left = source.length() - at;
     if left < extension::HEAD {
@@ -118,7 +118,7 @@ fn known_length(source: &impl Source, at: u64, order: ByteOrder, met: &mut dyn F
     }
     let head: [u8; extension::HEAD as usize] = source::array(source, at)?;
     if let Some(length) = hole::length(&head, at, order) {
-        // The file may end in it.
+        // The file may end inside the hole.
         return Ok(Some(length.min(left)));
     }
     let mut short = [0; step_record::HEAD as usize];
@@ -141,7 +141,7 @@ fn known_length(source: &impl Source, at: u64, order: ByteOrder, met: &mut dyn F
             Some(found) if found.extent == Extent::new(at, length) => {
                 let mut step = Index::default();
                 let whole = match step_record::append(source, &found, order, &mut step) {
-                    // Of the other byte order.
+                    // A record of the other byte order.
                     Err(e) if e.kind() == ErrorKind::Unsupported => None,
                     outcome => source::unless_damaged(outcome)?,
                 };
@@ -189,16 +189,16 @@ pub fn left_groups_in(records: &Records, order: ByteOrder) -> Vec<(u32, u32, u32
 
 const MAGICS: [&[u8; 8]; 3] = [trailer::MAGIC, extension::MAGIC, step_record::MAGIC];
 
-/// Searches forward for bytes where something known starts. Every byte is looked at once.
+/// Searches forwards for the start of a known structure. Every byte is read once.
 struct Search<'a, S: Source + ?Sized> {
     source: &'a Metered<'a, S>,
     order: ByteOrder,
     /// Bytes of the file from `start` on.
     window: Vec<u8>,
     start: u64,
-    /// Where each magic comes next, or how far it was searched in vain: never again in front of that.
+    /// Offset of the next occurrence of each magic (`true`), or the end of its search (`false`).
     hits: [(u64, bool); MAGICS.len()],
-    /// Bytes read of what turned out to be nothing.
+    /// Bytes read of false candidates.
     wasted: u64,
 }
 
@@ -207,8 +207,8 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
         Search { source, order, window: Vec::new(), start: 0, hits: [(0, false); MAGICS.len()], wasted: 0 }
     }
 
-    /// The next byte from `from` on where a process group with a whole trailer, an index or a step record starts. The
-    /// search is given up where bytes were made to waste time.
+    /// The next offset from `from` at which a process group with a valid trailer, an index or a step record starts. The search
+    /// is limited, against files that were made to waste time.
     fn next(&mut self, from: u64) -> Result<Option<u64>> {
         let mut at = from;
         while let Some((place, which)) = self.next_magic(at)?.filter(|_| self.wasted <= self.source.patience()) {
@@ -226,7 +226,7 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
         Ok(None)
     }
 
-    /// The next magic that starts at `at` or behind it, and which of them it is.
+    /// Offset of the next magic from `at`, and its number.
     fn next_magic(&mut self, mut at: u64) -> Result<Option<(u64, usize)>> {
         const STRETCH: u64 = 1 << 20;
         const OVERLAP: u64 = 7;
@@ -260,7 +260,7 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
     }
 }
 
-/// Where the group lies whose trailer starts at `at`, if its trailer checks.
+/// Offset of the group whose trailer starts at `at`, if the trailer is valid.
 fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Result<Option<u64>> {
     let trailer = || {
         let head: [u8; 56] = source::array(source, at)?;
@@ -272,7 +272,7 @@ fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) 
     Ok(source::unless_damaged(trailer())?.flatten())
 }
 
-/// Bytes of a file around the record that is being read: many short records are read at once, and payloads are not.
+/// A window of the file around the record being read: one read for many short records, and none of payloads.
 struct Window<'a, S: Source + ?Sized> {
     source: &'a S,
     order: ByteOrder,
@@ -285,7 +285,7 @@ impl<'a, S: Source + ?Sized> Window<'a, S> {
         Window { source, order, bytes: Vec::new(), start: 0 }
     }
 
-    /// Reads a record at `at` that ends at `end` or before; the window grows until the record's head fits.
+    /// Reads a record at `at` that ends at or before `end`; enlarges the window until the record's head fits.
     fn record<T>(&mut self, at: u64, end: u64, read: impl Fn(&mut Cursor<'_>) -> Result<T>) -> Result<T> {
         let left = end.saturating_sub(at);
         let mut wanted = 4096;
@@ -302,7 +302,7 @@ impl<'a, S: Source + ?Sized> Window<'a, S> {
                     wanted *= 16;
                 }
             }
-            // Up to the end of the file rather than of the section, so that the next section may be there as well.
+            // Limited by the end of the file, not of the section, so that the window may contain the next section.
             let length = wanted.min(self.source.length().saturating_sub(at)).max(1);
             self.bytes = source::bytes(self.source, at, length, "process group")?;
             self.start = at;
@@ -373,10 +373,10 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
     Ok(Found { extent, header, trailer, variables, attributes })
 }
 
-/// The trailer of the group that starts at byte `start`; `None` where no group with a trailer does.
+/// The trailer of the group that starts at byte `start`; `None` if no group with a trailer starts there.
 ///
 /// # Errors
-/// Where the bytes could not be read.
+/// Those of reading.
 pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Result<Option<Trailer>> {
     let trailer = || {
         let first: [u8; 8] = source::array(source, start)?;
@@ -390,18 +390,18 @@ pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder)
     Ok(source::unless_damaged(trailer())?.flatten())
 }
 
-/// The trailer of the group that ends at byte `end`; `None` where no group with a trailer does.
+/// The trailer of the group that ends at byte `end`; `None` if no group with a trailer ends there.
 ///
 /// # Errors
-/// Where the bytes could not be read.
+/// Those of reading.
 pub fn trailer_before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Trailer>> {
     let trailer = || Ok(trailer_ending(source, end, end, order)?.filter(|t| t.group.end() == Some(end)));
     Ok(source::unless_damaged(trailer())?.flatten())
 }
 
-/// The trailer, of at most `most` bytes, whose last byte is the one before `end`: mostly one read.
+/// The trailer that ends at `end`, of at most `most` bytes: usually one read.
 fn trailer_ending(source: &(impl Source + ?Sized), end: u64, most: u64, order: ByteOrder) -> Result<Option<Trailer>> {
-    /// Holds a trailer of 22 blocks.
+    /// A trailer of 22 blocks fits.
     const TAIL: u64 = 512;
     let tail = source::bytes(source, end - end.min(TAIL), end.min(TAIL), "trailer")?;
     let length = tail.last_chunk().and_then(|last| Trailer::length_from_end(last, order));
@@ -424,7 +424,7 @@ fn trailer_of(source: &(impl Source + ?Sized), group: Extent, order: ByteOrder) 
     Ok(Some(trailer))
 }
 
-/// Compares the checksum of the bytes that are no payload.
+/// Compares the checksum of all bytes except payloads.
 fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trailer, records_end: u64) -> Result<()> {
     let mut crc = Crc32c::new();
     let mut at = group.offset;
@@ -453,6 +453,9 @@ fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trail
 }
 
 /// Compares the checksums of all payloads of a group; returns the damaged ones as (variable, extent in the file).
+///
+/// # Errors
+/// Those of reading. Damaged payloads are no error: they are returned.
 pub fn damaged_payloads(source: &(impl Source + ?Sized), found: &Found) -> Result<Vec<(String, Extent)>> {
     let mut damaged = Vec::new();
     let Some(trailer) = &found.trailer else { return Ok(damaged) };
@@ -490,12 +493,15 @@ fn for_each_piece(
 }
 
 impl Found {
-    /// The index of this group alone, as its writer made it.
+    /// The group's index fragment, as its writer made it.
     ///
-    /// - `rank`: for groups without trailer, which do not say.
+    /// - `rank`: the writer of a group without a trailer.
     ///
-    /// Statistics that only the extension section holds (complex blocks, exact sums) are computed again from the payload,
-    /// but not those of transformed blocks: see [`Found::fragment_undoing`].
+    /// Statistics that only the extension section contains (complex blocks, exact sums) are computed from the payload, except
+    /// for transformed blocks: see [`Found::fragment_undoing`].
+    ///
+    /// # Errors
+    /// As [`Index::add_block`], where two records of the group use one name for different types; those of reading.
     pub fn fragment(
         &self,
         source: &(impl Source + ?Sized),
@@ -506,7 +512,10 @@ impl Found {
         self.fragment_undoing(source, file_index, rank, order, &|_, _| Ok(None))
     }
 
-    /// As [`Found::fragment`]; `undo` gives the values of a transformed block.
+    /// As [`Found::fragment`]; `undo` returns the values of a transformed block.
+    ///
+    /// # Errors
+    /// As [`Found::fragment`]; those of `undo`.
     pub fn fragment_undoing(
         &self,
         source: &(impl Source + ?Sized),
@@ -585,10 +594,10 @@ impl Found {
     }
 }
 
-/// The steps that are whole: each time index in order, up to the first whose process groups are not all there.
+/// The last time index before the first incomplete step; 0 if there is none.
 ///
-/// `groups` lists (time index, rank, ranks of the step; `None` in foreign files) of everything found; `partial` the
-/// time indexes closed although groups were missing. Returns the last time index to keep.
+/// - `groups`: (time index, rank, number of ranks in the step, `None` in files of other libraries) of all process groups.
+/// - `partial`: time indexes of partial steps, which count as complete.
 pub fn last_whole_step(groups: &[(u32, u32, Option<u32>)], partial: &[u32]) -> u32 {
     let mut steps: BTreeMap<u32, (BTreeSet<u32>, Option<u32>)> = BTreeMap::new();
     for (time, rank, wanted) in groups {

@@ -14,7 +14,7 @@ pub struct Shape {
     pub local: Vec<u64>,
     /// Extents of the global array; all zero for local arrays. As long as `local`.
     pub global: Vec<u64>,
-    /// Where the block lies in it; zero for local arrays. As long as `local`.
+    /// Offsets of the block in the global array; zero for local arrays. As long as `local`.
     pub offset: Vec<u64>,
 }
 
@@ -35,8 +35,8 @@ impl Shape {
         self.local.len()
     }
 
-    /// Whether it is part of a global array: an array is global when any global extent is not zero, and also where
-    /// an extent of zero was meant, as in an array that is empty on every rank.
+    /// Whether the block is part of a global array: at least one global extent is not zero, and none is a marker (a value local
+    /// to a writer, a joined dimension).
     pub fn is_global(&self) -> bool {
         self.global.iter().any(|g| *g > 0) && self.global.iter().all(|g| *g < LOCAL_VALUE)
     }
@@ -46,17 +46,17 @@ impl Shape {
         self.global.first() == Some(&LOCAL_VALUE)
     }
 
-    /// Whether every local and global extent is 0: a block without an element of an array that has none either, or of a
-    /// local array. Alone it does not tell which.
+    /// Whether every local and global extent is 0: an empty block of an empty global array, or of a local array, which the block
+    /// alone does not distinguish.
     pub fn is_nothing(&self) -> bool {
         self.rank() > 0 && self.local.iter().chain(&self.global).all(|n| *n == 0)
     }
 
-    /// Gives a block without an element the offsets that readers expect.
+    /// Sets the offsets of an empty block to those that readers expect.
     ///
-    /// Where the extent is 0 the offset is 0: ADIOS 1.13 takes an empty block inside a box for one that meets the box, and
-    /// reads 2^64 bytes. A block that [is nothing](Self::is_nothing) begins at 1 in its first dimension: adios2 takes a shape of zeros
-    /// alone for a single value, and reads 0 for the blocks that follow. ADIOS 1.13 reads both alike.
+    /// If an extent is 0, its offset is 0: ADIOS 1.13 treats an empty block inside a box as one that meets the box, and reads
+    /// 2^64 bytes. A block that [is nothing](Self::is_nothing) has offset 1 in its first dimension: adios2 treats a shape of only
+    /// zeros as a single value, and reads 0 for the following blocks. ADIOS 1.13 accepts both.
     pub fn place_nothing(&mut self) {
         for (offset, local) in self.offset.iter_mut().zip(&self.local) {
             if *local == 0 {
@@ -78,11 +78,11 @@ impl Shape {
         BoundingBox { offset: self.offset.clone(), count: self.local.clone() }
     }
 
-    /// The same without a time dimension, which ADIOS 1.x gives to blocks of a global array whose extents name the
-    /// time index: one more local extent of 1 (in front, in Fortran's files behind) and a global extent of 0 behind
-    /// the others, so that global extents and offsets are those of the dimensions that follow.
+    /// The shape without a time dimension. ADIOS 1.x adds a time dimension to blocks of a global array whose dimensions contain
+    /// the time index: one more local extent of 1 (first; in Fortran files last) and a last global extent of 0, so that global
+    /// extents and offsets are those of the other dimensions.
     ///
-    /// `fortran`: where it is looked for first. Blocks without elements in that last extent are as they are.
+    /// `fortran`: the position that is tried first. Blocks with a last extent of 0 are unchanged.
     pub fn without_time(mut self, fortran: bool) -> Shape {
         let Some(last) = self.rank().checked_sub(1).filter(|last| *last > 0) else { return self };
         let marked = self.global[last] == 0 && self.offset[last] == 0 && self.local[last] > 0;
@@ -105,7 +105,7 @@ impl Shape {
         self
     }
 
-    /// The same with the order of dimensions turned round.
+    /// The shape with the dimensions in reverse order.
     pub fn reversed(mut self) -> Shape {
         self.local.reverse();
         self.global.reverse();

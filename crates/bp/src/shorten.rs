@@ -1,4 +1,4 @@
-//! Dropping the last steps of an index.
+//! Drops the last steps of an index.
 
 use crate::characteristic::{self, SINGLE_FILE};
 use crate::extension::{Records, Tag};
@@ -8,13 +8,13 @@ use crate::wire::{Cursor, Put};
 use std::collections::{BTreeMap, HashSet};
 use thalweg_types::{ByteOrder, ElementType, Result};
 
-/// A block by the subfile and byte of its payload.
+/// Key of a block: subfile and offset of its payload.
 type Place = (u32, u64);
 
-/// The index of the steps up to time index `last` alone.
+/// The index of the steps up to time index `last`.
 ///
 /// # Errors
-/// `Corrupt` where a set does not decode.
+/// `Corrupt` or `Torn` where a set is damaged.
 pub fn up_to(index: &Index, last: u32) -> Result<Index> {
     let mut kept = Index::default();
     let groups = Groups::of(index)?;
@@ -38,7 +38,7 @@ pub fn up_to(index: &Index, last: u32) -> Result<Index> {
     Ok(kept)
 }
 
-/// Where process groups begin, and of which time index they are: ADIOS gives attributes none.
+/// Offsets and time indexes of process groups, as attributes of ADIOS have no time index.
 struct Groups(BTreeMap<(u32, u64), u32>);
 
 impl Groups {
@@ -50,7 +50,7 @@ impl Groups {
         Ok(Groups(places.collect()))
     }
 
-    /// The time index of a set, of its process group where it has none itself.
+    /// The time index of a set, or of its process group if the set has none.
     fn time_of(&self, own: u32, file: u32, payload: u64) -> u32 {
         match own {
             0 => self.0.range((file, 0)..=(file, payload)).next_back().map_or(0, |(_, time)| *time),
@@ -59,7 +59,7 @@ impl Groups {
     }
 }
 
-/// The entry with the sets of these steps; the places of the others go into `dropped`.
+/// The entry with the sets of the kept steps; the keys of other sets are added to `dropped`.
 fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Entry> {
     let mut kept = Entry { count: 0, sets: Vec::new(), ..entry.clone() };
     let element = ElementType::from_code(entry.code);
@@ -77,7 +77,7 @@ fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<P
     Ok(kept)
 }
 
-/// A section of the index with the sets of these steps; entries that have none are left out.
+/// A section of the index with the sets of the kept steps, without empty entries.
 fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Vec<u8>> {
     let (mut count, mut body) = (0, Vec::new());
     for entry in entries {
@@ -102,9 +102,9 @@ fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<
     Ok(out)
 }
 
-/// The records without what they say of dropped blocks and steps. Records of unknown tags stay.
+/// The records without entries of dropped blocks and steps. Records of unknown tags stay.
 fn records_without(records: &Records, last: u32, dropped: &HashSet<Place>) -> Records {
-    /// How long an entry is, and what it is about.
+    /// Length of an entry, and its subject.
     enum About {
         Block(usize),
         Time(usize, usize),

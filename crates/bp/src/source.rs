@@ -1,31 +1,33 @@
-//! Where bytes are read from: anything with a length that gives bytes at an offset. No file is known here.
+//! Byte sources of decoders: a length, and bytes at an offset.
 //!
-//! Decoders read through [`fill`], [`bytes`] and [`array()`], which keep two sorts of failure apart. *Damage*: the bytes are
-//! there and are not what they should be, or name a place behind the last one; whoever looks for an older end goes on
-//! looking ([`unless_damaged`]). *A failed read*: nothing is known about the bytes, and nothing may be concluded from it; it
-//! ends whatever was looking.
+//! Decoders read through [`fill`], [`bytes`] and [`array()`], which distinguish two kinds of failure. *Damage*: the bytes were
+//! read and are invalid, or refer to an offset behind the end; a search for an older end continues ([`unless_damaged`]). *A
+//! failed read*: the bytes are not known, and nothing may be concluded from them; every search ends with the error.
 
 use std::cell::Cell;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes of one file or object.
 pub trait Source {
-    /// How many there are.
+    /// Number of bytes.
     fn length(&self) -> u64;
-    /// Fills `out` from `offset`; `Torn` where the bytes end before. Decoders call [`fill`].
+    /// Fills `out` from `offset`. Decoders call [`fill`] instead.
+    ///
+    /// # Errors
+    /// `Torn` where the bytes end before; others are failures of the device or store, after which `out` has no defined content.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 }
 
-/// Whether a failure says that bytes are damaged, rather than that they could not be read.
+/// Whether an error means damaged bytes, rather than a failed read.
 pub fn is_damage(error: &Error) -> bool {
     use ErrorKind::{Corrupt, InvalidArgument, OutOfBounds, Torn};
     matches!(error.kind(), Corrupt | Torn | OutOfBounds | InvalidArgument)
 }
 
-/// `None` where bytes are damaged.
+/// `None` for an error that means damage.
 ///
 /// # Errors
-/// Where they could not be read.
+/// Those of failed reads.
 pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -37,8 +39,8 @@ pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
 /// Fills `out` from `offset`.
 ///
 /// # Errors
-/// `Torn` where `out` reaches behind [`Source::length`], which is damage. Whatever the source fails with is none: a kind
-/// that decoders use of bytes (also `Unsupported`) becomes `Io`, and so does the end of a file that was cut meanwhile.
+/// `Torn` where `out` reaches behind [`Source::length`], which is damage. Errors of the source are never damage: kinds that
+/// decoders use for damage, and `Unsupported`, become `Io`, also if the file was truncated meanwhile.
 pub fn fill(source: &(impl Source + ?Sized), offset: u64, out: &mut [u8]) -> Result<()> {
     if offset.checked_add(out.len() as u64).is_none_or(|end| end > source.length()) {
         return Err(Error::new(ErrorKind::Torn, format!("{} bytes are not there", out.len())).at_byte(offset));
@@ -84,7 +86,10 @@ impl Source for Vec<u8> {
     }
 }
 
-/// Reads `length` bytes, refused before memory is taken where the source has fewer.
+/// Reads `length` bytes; fails before the allocation if the source has fewer.
+///
+/// # Errors
+/// `Torn` where the source has fewer bytes; `NoMemory`; as [`fill`].
 pub fn bytes(source: &(impl Source + ?Sized), offset: u64, length: u64, what: &str) -> Result<Vec<u8>> {
     if offset.checked_add(length).is_none_or(|end| end > source.length()) {
         return Err(Error::new(
@@ -103,20 +108,23 @@ pub fn bytes(source: &(impl Source + ?Sized), offset: u64, length: u64, what: &s
 }
 
 /// The `N` bytes at `offset`.
+///
+/// # Errors
+/// As [`fill`].
 pub fn array<const N: usize>(source: &(impl Source + ?Sized), offset: u64) -> Result<[u8; N]> {
     let mut out = [0; N];
     fill(source, offset, &mut out)?;
     Ok(out)
 }
 
-/// A source that counts what is read from it, for searches that give up where bytes were made to waste time.
+/// A source that counts the bytes read, to limit searches in files that were made to waste time.
 pub struct Metered<'a, S: Source + ?Sized> {
     source: &'a S,
     read: Cell<u64>,
 }
 
 impl<'a, S: Source + ?Sized> Metered<'a, S> {
-    /// Nothing read yet.
+    /// A source with a count of 0.
     pub fn new(source: &'a S) -> Metered<'a, S> {
         Metered { source, read: Cell::new(0) }
     }
@@ -126,13 +134,13 @@ impl<'a, S: Source + ?Sized> Metered<'a, S> {
         self.read.get()
     }
 
-    /// Counts work that is more than its reading.
+    /// Adds work beyond reading to the count.
     pub fn charge(&self, bytes: u64) {
         self.read.set(self.read.get().saturating_add(bytes));
     }
 
-    /// How much a search may read of candidates that turn out to be none: far beyond what an interrupted output or
-    /// damage can cause, and little enough to be over in a moment.
+    /// Most bytes that a search may read of false candidates: far more than after an interrupted output or damage, and still
+    /// read within a moment.
     pub fn patience(&self) -> u64 {
         self.length().saturating_mul(32).saturating_add(64 << 20)
     }

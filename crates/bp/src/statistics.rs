@@ -1,7 +1,7 @@
 //! Statistics of a block: minimum, maximum, count of finite values, sum, sum of squares.
 //!
-//! NaN and infinities are kept out of all of them; `finite` counts the others. Values are taken piece by piece, so
-//! that statistics, checksum and copy can share one pass over pieces that fit the cache ([`crate::pass`]).
+//! NaN and infinities are ignored; `finite` counts the other values. Values are processed in pieces, so that statistics,
+//! checksum and copy share one pass over pieces that fit in the cache ([`crate::pass`]).
 //!
 //! | type | minimum, maximum | sum |
 //! |---|---|---|
@@ -16,17 +16,17 @@ use multiversion::multiversion;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ByteOrder, ElementType, Value};
 
-/// How much is recorded.
+/// Statistics level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Nothing.
     Off,
     /// Minimum, maximum, whether any value is finite.
     MinMax,
-    /// Everything; the BP index has only what [`Level::MinMax`] has, as that of ADIOS 1.13 by default, and count and sums lie
-    /// beside it ([`crate::sums`]).
+    /// All statistics; the BP index has those of [`Level::MinMax`], like that of ADIOS 1.13 by default, and count and sums are
+    /// stored separately ([`crate::sums`]).
     Beside,
-    /// Everything, in the BP index.
+    /// All statistics, in the BP index.
     #[default]
     Full,
 }
@@ -54,23 +54,23 @@ pub struct Part {
     pub sum_of_squares: f64,
 }
 
-/// What is known about the values of one block.
+/// Statistics of the values of one block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
-    /// How much of the rest is recorded.
+    /// Level, which determines the valid fields.
     pub level: Level,
-    /// Smallest finite value, in the variable's type. Where there is none, the type's largest or infinity, which changes
-    /// no other block's minimum: adios2 joins the minima of all blocks, empty ones too.
+    /// Smallest finite value, in the variable's type. Without finite values, the type's largest value or infinity, which does
+    /// not change the minimum of other blocks: adios2 merges the minima of all blocks, including empty ones.
     pub min: Value,
-    /// Largest finite value; the type's smallest or negative infinity where there is none.
+    /// Largest finite value; without finite values, the type's smallest value or negative infinity.
     pub max: Value,
-    /// Finite values.
+    /// Number of finite values.
     pub finite: u64,
     /// Their sum.
     pub sum: f64,
     /// The sum of their squares.
     pub sum_of_squares: f64,
-    /// Their exact sum, for whole numbers.
+    /// Their exact sum, for integer types.
     pub exact_sum: Option<i128>,
     /// Magnitude, real and imaginary part, for complex types.
     pub complex: Option<[Part; 3]>,
@@ -91,7 +91,7 @@ impl Statistics {
 
 /// Partial results in lanes, so that the compiler uses vector registers.
 const LANES: usize = 16;
-/// Elements handled between two looks at whether all were finite.
+/// Elements between two checks for non-finite values.
 const STRETCH: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]
@@ -151,8 +151,7 @@ macro_rules! real {
                 }
                 let s: f64 = sum.iter().sum();
                 let q: f64 = squares.iter().sum();
-                // A NaN or an infinity anywhere shows in the sum of squares; so does overflow, which the slow loop
-                // then handles as well.
+                // A NaN, an infinity or an overflow makes the sum of squares non-finite; the slow loop handles all of them.
                 if q.is_finite() {
                     total.sum += s;
                     total.squares += q;
@@ -225,7 +224,7 @@ whole!(whole_u16, u16);
 whole!(whole_u32, u32);
 whole!(whole_u64, u64);
 
-/// Orders x86 extended numbers (and IEEE quads) as the numbers they are.
+/// A sort key for x86 extended numbers (and IEEE quads) in numerical order.
 fn long_double_key(bytes: &[u8; 16]) -> i128 {
     let mut magnitude = [0; 16];
     magnitude[..10].copy_from_slice(&bytes[..10]);
@@ -260,7 +259,7 @@ enum State {
     Complex { single: bool, parts: [Real<f64>; 3] },
 }
 
-/// Takes the values of one block, piece by piece, in this machine's byte order.
+/// Computes the statistics of one block from pieces, in this machine's byte order.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
     level: Level,
@@ -268,7 +267,7 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
-    /// For a block of this type; text and [`Level::Off`] yield no statistics.
+    /// An accumulator for a block of this type; text and [`Level::Off`] yield no statistics.
     pub fn new(element: ElementType, level: Level) -> Accumulator {
         macro_rules! real {
             ($t:ty) => {
@@ -300,7 +299,7 @@ impl Accumulator {
         Accumulator { level, state }
     }
 
-    /// Takes a piece: whole elements.
+    /// Adds a piece, which must consist of whole elements.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.state {
             State::None => {}
@@ -356,7 +355,7 @@ impl Accumulator {
         }
     }
 
-    /// The statistics of all pieces; `None` where there are none to record.
+    /// The statistics of all pieces; `None` for types and levels without statistics.
     pub fn finish(self) -> Option<Statistics> {
         let level = self.level;
         macro_rules! real {

@@ -1,4 +1,4 @@
-//! Step records: the index entries of one output, written behind it where a full index would cost too much.
+//! Step records: the index entries of one output, written after it if a full index would cost too much.
 //!
 //! | byte | size | field |
 //! |---|---|---|
@@ -23,21 +23,21 @@ use crate::wire::{Cursor, Put};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
-/// How a record starts.
+/// Magic at the start of a record.
 pub const MAGIC: &[u8; 8] = b"TWSTEPRC";
-/// How it ends.
+/// Magic at the end of a record.
 pub const END: &[u8; 8] = b"TWSTEPND";
 /// Bytes of its head.
 pub const HEAD: u64 = 24;
 /// Bytes of its tail.
 pub const TAIL: u64 = 64;
 
-/// What the tail of a record says.
+/// The tail of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepRecord {
-    /// Where the record lies.
+    /// Extent of the record.
     pub extent: Extent,
-    /// Where the index or step record before it ends.
+    /// End of the preceding index or step record.
     pub previous: u64,
     /// Run id.
     pub run: u64,
@@ -47,7 +47,7 @@ pub struct StepRecord {
     pub crc: u32,
 }
 
-/// The bytes of a record that will lie at `start`.
+/// Encodes a record for offset `start`.
 pub fn encode(step: &Index, start: u64, previous: u64, run: u64, number: u32) -> Vec<u8> {
     let body = step.to_fragment();
     let length = HEAD + body.len() as u64 + TAIL;
@@ -81,10 +81,10 @@ impl StepRecord {
     }
 }
 
-/// The record that ends at byte `end`; `None` where there is none.
+/// The record that ends at byte `end`; `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` where one is there and its tail is damaged. The body is checked by [`append`].
+/// `Corrupt` where there is a record, and its tail is damaged; those of reading. The body is checked by [`append`].
 pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<StepRecord>> {
     let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
     let tail: [u8; TAIL as usize] = source::array(source, at)?;
@@ -111,6 +111,9 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
 }
 
 /// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them.
+///
+/// # Errors
+/// `Corrupt` where checksum or magic are wrong; those of reading.
 pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
     let mut bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
     let mut c = Cursor::new(&bytes, order, record.extent.offset);
@@ -122,12 +125,15 @@ pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrd
 }
 
 /// Reads the body of a record, checks it, and joins it to `index`.
+///
+/// # Errors
+/// As [`body`] and [`Index::append_packed`].
 pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
     let bytes = body(source, record, order)?;
     index.append_packed(&mut Cursor::new(&bytes, order, record.extent.offset + HEAD))
 }
 
-/// The length of a record from its head; `None` where `head` is none's.
+/// The length of a record, from its head; `None` if `head` is not a record's.
 pub fn length_from_head(head: &[u8; HEAD as usize], order: ByteOrder) -> Option<u64> {
     if &head[..8] != MAGIC {
         return None;

@@ -1,8 +1,8 @@
-//! Counts and sums that lie beside the index entries they belong to, where other libraries never look.
+//! Counts and sums that are stored separately from their index entries, where other libraries ignore them.
 //!
-//! ADIOS 1.13 records minimum and maximum by default, and its listings change where an index has more. So the sets of
-//! [`crate::statistics::Level::Beside`] are split when a full index is written: the BP index gets the bounds, and what is left
-//! lies in the extension section, as its last record:
+//! ADIOS 1.13 records minimum and maximum by default, and its listings change if an index has more. The sets of
+//! [`crate::statistics::Level::Beside`] are therefore split when a full index is written: the BP index gets the bounds, and counts
+//! and sums are stored in the extension section, as its last record:
 //!
 //! | size | field, one for each set of the variable with bitmap 0x43, in the order of the sets |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | f64 | their sum |
 //! | f64 | sum of their squares |
 //!
-//! 20 bytes 0xFF stand for a set of which only bounds are known. Record [`crate::extension::Tag::SumsOf`] says where those of each
-//! variable lie ([`Places`]). Whoever reads an entry gets the sets joined again, as process groups and step records have them
+//! 20 bytes 0xFF mark a set with bounds only. Record [`crate::extension::Tag::SumsOf`] contains the location of each variable's
+//! counts and sums ([`Places`]). Reading an entry joins the sets again, as in process groups and step records
 //! ([`crate::characteristic`]).
 
 use crate::characteristic::{self, MIN_MAX, Record, SUMS};
@@ -21,13 +21,13 @@ use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
 /// Bytes of count and sums of a set.
 pub const LENGTH: usize = 20;
-/// Of a set without any.
+/// Marks a set without count and sums.
 const NONE: [u8; LENGTH] = [0xff; LENGTH];
-/// Bytes of a set's records that lie beside: the bitmap's, the id of the statistics' and these.
+/// Bytes of a set's records that are stored separately: bitmap, id of the statistics, count and sums.
 const RECORDS: usize = 6 + LENGTH;
 
-/// Where the records of statistics begin in a set, and whether count and sums are among them; `None` for sets without bounds and
-/// for those of [`crate::statistics::Level::Full`].
+/// Offset of the statistics records in a set, and whether they contain count and sums; `None` for sets without bounds and for
+/// sets of [`crate::statistics::Level::Full`].
 fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
     for left in (1..=records).rev() {
         let at = set.position();
@@ -45,20 +45,20 @@ fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
     None
 }
 
-/// The sets of a variable of which counts and sums lie beside, taken apart set by set: nothing of them is held twice.
+/// The sets of a variable with separate counts and sums, split one set at a time, without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split<'a> {
     whole: &'a [u8],
-    /// The sets without what lies beside them.
+    /// The sets without counts and sums.
     pub sets: Told,
     /// Counts and sums.
     pub sums: Told,
 }
 
-/// What is known of bytes that are not held.
+/// Length and checksum of bytes that are not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// How many.
+    /// Number of bytes.
     pub length: u64,
     /// Their CRC-32C.
     pub crc: u32,
@@ -67,19 +67,19 @@ pub struct Told {
 /// One of the two parts of [`Split`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The sets without what lies beside them.
+    /// The sets without counts and sums.
     Sets,
     /// Counts and sums.
     Sums,
 }
 
-/// One set taken apart.
+/// One split set.
 struct Apart<'a> {
     /// The number of its records and their length.
     head: [u8; 5],
-    /// Its records up to the sums, and those behind.
+    /// Its records before and after the sums.
     records: [&'a [u8]; 2],
-    /// Its count and sums; `None` where it is no set that has any.
+    /// Its count and sums; `None` for a set that cannot have any.
     sums: Option<&'a [u8]>,
 }
 
@@ -95,7 +95,7 @@ impl Apart<'_> {
     }
 }
 
-/// Takes sets apart, one after the other; `None` for one that ends early, and nothing follows it.
+/// Splits consecutive sets; yields `None` for a set that ends early, and then ends.
 fn apart(whole: &[u8]) -> impl Iterator<Item = Option<Apart<'_>>> {
     let mut c = Cursor::new(whole, ByteOrder::NATIVE, 0);
     std::iter::from_fn(move || {
@@ -121,11 +121,11 @@ fn apart(whole: &[u8]) -> impl Iterator<Item = Option<Apart<'_>>> {
     })
 }
 
-/// Looks at the sets of a variable, in this machine's byte order; `None` where nothing of them lies beside.
+/// Splits the sets of a variable, in this machine's byte order; `None` if no counts and sums are stored separately.
 ///
 /// # Cost
-/// Two passes, with 64 KiB of memory. Where the first set has no bounds, or more than these, no other is looked at: those of a
-/// variable have the same.
+/// Two passes, with 64 KiB of memory. Only the first set is read if it has no bounds, or is of the full level: all sets of a
+/// variable have the same level.
 pub fn split(whole: &[u8]) -> Option<Split<'_>> {
     const TOGETHER: usize = 32 << 10;
     let mut c = Cursor::new(whole, ByteOrder::NATIVE, 0);
@@ -170,10 +170,11 @@ impl Split<'_> {
     }
 }
 
-/// Joins what [`split`] has split: the encoded sets of a variable in any byte order, and its counts and sums.
+/// The inverse of [`split`]: joins a variable's encoded sets, in any byte order, and its counts and sums.
 ///
 /// # Errors
-/// `Corrupt` where there are more or fewer sums than sets that have some; what the sets themselves say is not checked.
+/// `Corrupt` where the number of sums does not match the sets; as [`characteristic::next_set`]. Values of the sets are not
+/// checked.
 pub fn join(sets: &mut Cursor<'_>, sums: &[u8]) -> Result<Vec<u8>> {
     let order = sets.order();
     let number = |n: u32| if order == ByteOrder::Little { n.to_le_bytes() } else { n.to_be_bytes() };
@@ -215,24 +216,24 @@ pub fn join(sets: &mut Cursor<'_>, sums: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Where the sums of one variable lie.
+/// The location of one variable's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Number of the variable's entry in the directory.
     pub entry: u32,
     /// CRC-32C of its sums.
     pub crc: u32,
-    /// These, within all sums of the section.
+    /// Their extent within the section's sums.
     pub extent: Extent,
 }
 
-/// Whose sums lie in a section, one behind the other: per variable u32 number of its entry in the directory, u32 CRC-32C of its sums,
-/// u64 their bytes.
+/// The locations of a section's sums, which are contiguous: per variable u32 number of its directory entry, u32 CRC-32C of its
+/// sums, u64 their length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places(pub Vec<Place>);
 
 impl Places {
-    /// Adds what follows.
+    /// Adds the next variable.
     pub fn add(&mut self, entry: u32, sums: Told) {
         let extent = Extent::new(self.length(), sums.length);
         self.0.push(Place { entry, crc: sums.crc, extent });
@@ -248,7 +249,7 @@ impl Places {
         self.0.iter().fold(crc32c(&[]), |crc, place| combined(crc, place.crc, place.extent.length))
     }
 
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * self.0.len());
         for place in &self.0 {
@@ -259,10 +260,10 @@ impl Places {
         out
     }
 
-    /// Reads it, for a section with `length` bytes of sums.
+    /// Decodes the record, for a section with `length` bytes of sums.
     ///
     /// # Errors
-    /// `Corrupt` where they are more or fewer; `Torn` where the record ends early.
+    /// `Corrupt` where the lengths do not add up to `length`; `Torn` where the record ends early.
     pub fn decode(c: &mut Cursor<'_>, length: u64) -> Result<Places> {
         let mut places = Places(Vec::with_capacity(c.left() / 16));
         while c.left() > 0 {

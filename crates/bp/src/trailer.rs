@@ -1,19 +1,19 @@
-//! The trailer of a process group: inside its length, behind its attributes, where foreign readers never look.
+//! The trailer of a process group: within its length, behind its attributes, where other readers ignore it.
 //!
-//! It tells a whole group from a torn one without an index.
+//! With the trailer, whole groups are distinguished from torn ones without an index.
 //!
 //! | byte | size | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `TWPGTRL1` |
-//! | 8 | 8 | run id: one number for all files and ranks of one opening |
+//! | 8 | 8 | run id: the same for all files and ranks of one opening |
 //! | 16 | 8 | offset of the process group in its file |
-//! | 24 | 8 | length of the process group, trailer included |
+//! | 24 | 8 | length of the process group, including the trailer |
 //! | 32 | 4 | writer's rank |
 //! | 36 | 4 | number of ranks that write this step |
 //! | 40 | 4 | time index (step + 1) |
 //! | 44 | 4 | subfile, 0xFFFFFFFF in a single file |
 //! | 48 | 4 | number of blocks n |
-//! | 52 | 4 | CRC-32C of the framing: every byte of the group before the trailer that is no payload of a listed block |
+//! | 52 | 4 | CRC-32C of the framing: all bytes of the group before the trailer, except payloads of listed blocks |
 //! | 56 | 20 n | per block: u64 payload offset in the group, u64 payload length, u32 CRC-32C of the payload |
 //! | 56 + 20 n | 4 | CRC-32C of the trailer up to here |
 //! | 60 + 20 n | 4 | length of the trailer, 68 + 20 n |
@@ -23,27 +23,27 @@ use crate::wire::{Cursor, Put};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
-/// How a trailer starts.
+/// Magic at the start of a trailer.
 pub const MAGIC: &[u8; 8] = b"TWPGTRL1";
-/// How it ends.
+/// Magic at the end of a trailer.
 pub const END: &[u8; 4] = b"TWPE";
 const FIXED: usize = 68;
 
-/// Payload of one block: where it lies in the group, and its checksum.
+/// Extent and checksum of one block's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSum {
-    /// Bytes in the process group.
+    /// Extent in the process group.
     pub payload: Extent,
-    /// CRC-32C of these.
+    /// CRC-32C of the payload.
     pub crc: u32,
 }
 
 /// A trailer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trailer {
-    /// One number for all files and ranks of one opening.
+    /// Run id, the same for all files and ranks of one opening.
     pub run: u64,
-    /// Where the group lies in its file.
+    /// Extent of the group in its file.
     pub group: Extent,
     /// Writer.
     pub rank: u32,
@@ -89,7 +89,7 @@ impl Trailer {
         out.put(END);
     }
 
-    /// The length of the trailer whose last 8 bytes these are; `None` where they are not a trailer's.
+    /// The length of a trailer, from its last 8 bytes; `None` if these are not a trailer's.
     pub fn length_from_end(last: &[u8; 8], order: ByteOrder) -> Option<u64> {
         let mut c = Cursor::new(last, order, 0);
         let length = u64::from(c.u32("trailer").ok()?);
@@ -97,10 +97,10 @@ impl Trailer {
         (c.take(4, "trailer").ok()? == END && whole).then_some(length)
     }
 
-    /// Reads a trailer that fills `bytes`, which lie at byte `base`.
+    /// Decodes a trailer that fills `bytes`, which are at byte `base`.
     ///
     /// # Errors
-    /// `Corrupt` where magic, length or checksum are wrong or a block leaves the group.
+    /// `Corrupt` where magic, length or checksum is wrong, or a block exceeds the group; `Torn` where `bytes` are too few.
     pub fn decode(bytes: &[u8], order: ByteOrder, base: u64) -> Result<Trailer> {
         let mut c = Cursor::new(bytes, order, base);
         if c.take(8, "trailer")? != MAGIC {

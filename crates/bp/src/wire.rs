@@ -1,12 +1,12 @@
 //! Primitive fields: checked reading from untrusted bytes, plain appending.
 //!
-//! Every multi-byte number is in the byte order of the file's writer. We write in this machine's order, as the
-//! payload comes from memory unchanged; we read both. A [`Cursor`] never reads past its slice and names the byte
-//! where something did not fit.
+//! Every multi-byte number is in the byte order of the file's writer. Encoders use this machine's order, because payloads are
+//! written from memory unchanged; decoders read both. A [`Cursor`] never reads past its slice, and its errors contain the byte
+//! of the failure.
 
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
-/// Reads fields one behind the other from bytes that are not trusted.
+/// Reads consecutive fields from untrusted bytes.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -32,7 +32,7 @@ macro_rules! number {
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads `bytes`, which lie at byte `base` of their object (for messages).
+    /// A cursor over `bytes`, which are at byte `base` of their object (for errors).
     pub fn new(bytes: &'a [u8], order: ByteOrder, base: u64) -> Cursor<'a> {
         Cursor { bytes, at: 0, order, base }
     }
@@ -52,12 +52,12 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    /// Where the next byte lies in the object.
+    /// Offset of the next byte in the object.
     pub fn place(&self) -> u64 {
         self.base.saturating_add(self.at as u64)
     }
 
-    /// A failure at the next byte.
+    /// An error at the next byte.
     pub fn fail(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
         Error::new(kind, what).at_byte(self.place())
     }
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Apart from [`Cursor::take`], which is then small enough to be part of its callers: decoding takes a fifth less time.
+    /// Separate from [`Cursor::take`], which is then small enough to be inlined: decoding takes a fifth less time.
     #[cold]
     fn too_few(&self, length: usize, what: &str) -> Error {
         let left = self.left();
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
 
 /// Appending fields in this machine's byte order.
 pub trait Put {
-    /// Appends bytes as they are.
+    /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
     /// Appends one byte.
     fn put_u8(&mut self, v: u8) {
@@ -153,7 +153,7 @@ pub trait Put {
     fn put_f64(&mut self, v: f64) {
         self.put(&v.to_ne_bytes());
     }
-    /// Appends a string with a 16-bit length in front. Longer ones are cut; callers check before (see [`check_str16`]).
+    /// Appends a string with a 16-bit length in front. Longer strings are truncated; callers check them with [`check_str16`].
     fn put_str16(&mut self, text: &[u8]) {
         let text = &text[..text.len().min(usize::from(u16::MAX))];
         self.put_u16(text.len() as u16);
@@ -171,6 +171,9 @@ impl Put for Vec<u8> {
 pub const LONGEST_STRING: usize = 32_767;
 
 /// Refuses strings longer than [`LONGEST_STRING`].
+///
+/// # Errors
+/// `OutOfBounds`, with `what` and its length.
 pub fn check_str16(text: &[u8], what: &str) -> Result<()> {
     if text.len() > LONGEST_STRING {
         return Err(Error::new(

@@ -1,8 +1,8 @@
-//! The communicator, and how collective calls of any length are made of MPI's.
+//! The communicator, and collective calls of any length on top of MPI's.
 //!
-//! MPI wants to know all lengths, and counts them in `int`. So a gather, scatter or exchange is one collective call
-//! with a small piece per rank, `[length][the first bytes]`; what does not fit there follows as messages straight to
-//! where it belongs. A broadcast starts with a larger piece of the same make, and goes on in chunks.
+//! MPI requires all lengths in advance, as `int`. A gather, scatter or exchange is therefore one collective call with a small
+//! piece per rank, `[length][the first bytes]`; the remaining bytes follow in direct messages. A broadcast starts with a larger
+//! piece of the same form, and continues in chunks.
 
 use crate::core::{Core, Started};
 use crate::ffi::{Operation, RawComm};
@@ -13,18 +13,18 @@ use std::time::Duration;
 use thalweg_comm::{Communicator, DEFAULT_TIMEOUT, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Messages inside collective calls: above all tags of the trait.
+/// Tag of messages inside collective calls, above all tags of the trait.
 const INNER_TAG: u32 = check::TAG_LIMIT;
 /// Bytes of the piece that every rank contributes to a gather, scatter or exchange.
 const PIECE: usize = 256;
 /// Bytes of the first piece of a broadcast.
 const BROADCAST_PIECE: usize = 1024;
-/// Most ranks whose numbers are combined by rank 0. A tree has fewer steps for each rank, but each of them waits for
-/// another one's turn where ranks are more than cores: 8 ranks on 2 cores take 20 us this way, and 45 with MPI's own.
+/// Most ranks whose numbers are combined by rank 0. A tree has fewer steps per rank, but with more ranks than cores each step
+/// waits for the scheduler: 8 ranks on 2 cores take 20 us this way, and 45 us with MPI's reduction.
 const FEW: u32 = 16;
-/// Bytes moved by one call of MPI inside a longer collective call.
+/// Most bytes of one MPI call inside a longer collective call.
 const CHUNK: u64 = 16 << 20;
-/// In place of a length: this rank was called with arguments that make no sense.
+/// In place of a length: this rank's arguments are invalid.
 const REFUSED: u64 = u64::MAX;
 
 /// A communicator of MPI, made by [`MpiCommunicator::from_raw`]. See the crate's page.
@@ -34,7 +34,7 @@ pub struct MpiCommunicator {
     timeout: Duration,
 }
 
-/// The piece that announces `bytes` and holds as many of them as fit.
+/// The piece with the length of `bytes` and as many of them as fit.
 fn piece(bytes: &[u8], piece_bytes: usize) -> Vec<u8> {
     let mut piece = Vec::with_capacity(piece_bytes);
     piece.extend((bytes.len() as u64).to_le_bytes());
@@ -49,7 +49,7 @@ fn refusal(piece_bytes: usize) -> Vec<u8> {
     piece
 }
 
-/// The length a piece announces, and the first bytes.
+/// The length in a piece, and the first bytes.
 fn open(piece: &[u8]) -> (u64, &[u8]) {
     let (length, rest) = piece.split_first_chunk::<8>().expect("a piece begins with a length");
     let length = u64::from_le_bytes(*length);
@@ -65,7 +65,10 @@ fn refused_by(rank: u32) -> Error {
 }
 
 impl MpiCommunicator {
-    /// On a communicator that is ours alone.
+    /// Wraps a communicator that no other code uses.
+    ///
+    /// # Errors
+    /// `Unsupported` where MPI's largest tag is too small; those of MPI.
     pub(crate) fn on(raw: RawComm) -> Result<MpiCommunicator> {
         let largest = raw.largest_tag()?;
         if (1..INNER_TAG).contains(&largest) {
@@ -84,7 +87,10 @@ impl MpiCommunicator {
         self.core.collective(self.timeout, what, start)
     }
 
-    /// Collective where the program's own communicator is still in use: goes over to a duplicate.
+    /// Collective while the program's own communicator is in use: switches to a duplicate.
+    ///
+    /// # Errors
+    /// `PeerLost`, `Timeout`; those of MPI. Further collective calls then fail.
     pub(crate) fn settle(&self) -> Result<()> {
         match self.core.raw.is_unsettled() {
             true => self.reduce_and_settle(&[]).map(drop),
@@ -92,11 +98,11 @@ impl MpiCommunicator {
         }
     }
 
-    /// The largest values, on the program's own communicator, and which duplicate of it takes over: the one that all ranks
-    /// offer, else a new one.
+    /// Reduces `values` to their maxima on the program's own communicator, and switches to a duplicate: the cached one, if it is
+    /// the same on all ranks, else a new one.
     fn reduce_and_settle(&self, values: &[u64]) -> Result<Vec<u64>> {
         let offer = self.core.raw.offer();
-        // The largest and, upside down, the smallest.
+        // The maxima of a number and of its complement: both match on all ranks only if all numbers are equal.
         let numbers = [values, &[offer, !offer]].concat();
         let mut agreed =
             self.core.collective(self.timeout, "all_reduce", |raw| raw.all_reduce(&numbers, Reduce::Max))?.numbers_in;
@@ -118,18 +124,18 @@ impl MpiCommunicator {
         }
     }
 
-    /// Sees all ranks arrive, then makes something with a call that waits inside MPI.
+    /// Waits for all ranks, with a timeout, then makes a call that blocks in MPI.
     fn make<T>(&self, what: &str, make: impl FnOnce(&RawComm) -> Result<T>) -> Result<T> {
         self.collective(what, RawComm::barrier)?;
         make(&self.core.raw).map_err(|e| self.core.break_off(e))
     }
 
-    /// Most bytes that one call of MPI moves here.
+    /// Most bytes of one MPI call.
     fn chunk(&self) -> usize {
         self.core.raw.library().large_bytes().clamp(1, CHUNK) as usize
     }
 
-    /// Numbers of few ranks, combined by rank 0.
+    /// Reduces numbers of few ranks on rank 0.
     fn reduce_at_first(&self, values: &[u64], how: Reduce) -> Result<Vec<u64>> {
         self.core.ready_for_all()?;
         let own: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
@@ -151,8 +157,8 @@ impl MpiCommunicator {
         Ok(all)
     }
 
-    /// Messages inside a collective call: sends these, and receives so many bytes from those. Both lists are in an
-    /// order that the ranks agree on, so that nobody waits in a circle.
+    /// Sends and receives messages inside a collective call; `receives` has the lengths. Both lists are in an order that is
+    /// consistent over the ranks, which prevents deadlocks.
     fn exchange(&self, what: &str, sends: Vec<(u32, &[u8])>, receives: Vec<(u32, u64)>) -> Result<Vec<(u32, Vec<u8>)>> {
         const RECEIVES_AT_ONCE: usize = 64;
         const BYTES_SENT_AT_ONCE: u64 = 64 << 20;
@@ -240,7 +246,7 @@ impl Request for Sending<'_> {
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        // Waited for once; where that failed, or all fails, the bytes stay with MPI.
+        // Waits once; after a failure or a panic, the bytes stay allocated for MPI.
         if !self.given_up && !std::thread::panicking() {
             let _ = self.finish();
         }
@@ -455,8 +461,8 @@ impl Communicator for MpiCommunicator {
         if let Some((rank, _)) = (0..).zip(&opened).find(|(_, (length, _))| *length == REFUSED) {
             return Err(refused_by(rank).at_rank(me));
         }
-        // Everyone sends to the rank one higher first and receives from the one lower, then two, and so on: what is
-        // sent as the nth is received as the nth.
+        // Step n sends to the rank n higher and receives from the rank n lower: the nth send of a rank is the nth receive of
+        // another.
         let long = |rank: &u32, length: u64| *rank != me && !fits(length);
         let sends = (1..size).map(|step| (me + step) % size);
         let sends = sends.filter(|to| long(to, parts[*to as usize].len() as u64));
@@ -502,7 +508,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-        // MPI's colors are not negative; its keys may be, so all of ours have a place in the same order.
+        // MPI's colors are not negative. Its keys are signed: the flipped top bit keeps the order of unsigned keys.
         let colors = self.all_reduce(&[color.map_or(0, u64::from)], Reduce::Max)?[0];
         if colors > i32::MAX as u64 {
             let what = format!("color {colors}; MPI's end at {}", i32::MAX);

@@ -1,8 +1,11 @@
-//! One communicator's messages under way.
+//! One communicator's messages in flight.
 //!
-//! MPI needs a buffer to start a receive, and only the sender knows how long it must be. So a started receive first
-//! looks for its message and then receives what it found. That looking is done for all communicators whenever any
-//! call waits: as with MPI's own receives, a rank that waits for one thing lets the others come in.
+//! MPI needs a buffer to start a receive, but only the sender knows its length. A started receive therefore first probes for
+//! its message and then receives it. All communicators are probed whenever any call waits: as with MPI's own receives, a wait
+//! for one operation makes progress on the others.
+//!
+//! Methods that return `Result` fail with `InvalidArgument` if MPI may not be called now from this thread, and with the
+//! kinds of [`error::failed`] if MPI fails; `broken` makes collective ones fail.
 
 use crate::error;
 use crate::ffi::{Buffers, Matched, Operation, RawComm};
@@ -13,20 +16,20 @@ use thalweg_comm::inbox::{Inbox, Ticket};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A message on its way in.
+/// A message being received.
 enum Incoming {
-    /// MPI keeps it for us.
+    /// Matched in MPI, not yet received.
     Found(Matched),
     Receiving(Operation),
     Here(Vec<u8>),
-    /// MPI failed to receive it.
+    /// MPI failed to receive the message.
     Lost,
 }
 
 impl Incoming {
     fn advance(&mut self, raw: &RawComm) -> Result<()> {
         if let Incoming::Found(matched) = self {
-            // Without memory it stays found, and can be received when there is some.
+            // After `NoMemory` the message stays matched, and can be received later.
             let memory = matched.memory()?;
             if let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost) {
                 *self = Incoming::Receiving(raw.receive_found(matched, memory)?);
@@ -58,7 +61,7 @@ impl Incoming {
     }
 }
 
-/// One communicator as its handle, its requests and its windows share it.
+/// The state of one communicator, shared by its handle, requests and windows.
 pub struct Core {
     pub raw: Arc<RawComm>,
     inbox: Mutex<Inbox<Incoming>>,
@@ -68,11 +71,11 @@ pub struct Core {
 /// Communicators with started receives, once per receive.
 static RECEIVING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
-/// Lets started receives of all communicators come in.
+/// Makes progress on started receives of all communicators.
 fn progress() {
     let cores: Vec<Arc<Core>> = RECEIVING.lock().iter().filter_map(Weak::upgrade).collect();
     for core in cores {
-        // Another thread that is at it needs no help, and a failure is for those who wait for the message.
+        // A locked inbox is in progress in another thread. Errors are returned by the wait for the message.
         if let Some(mut inbox) = core.inbox.try_lock() {
             let _ = core.advance(&mut inbox);
         }
@@ -95,14 +98,14 @@ impl Core {
         self.broken.lock().map_or(Ok(()), |kind| Err(error::broken(kind).at_rank(self.raw.rank())))
     }
 
-    /// No collective call can be made any more.
+    /// Makes all further collective calls fail.
     pub fn break_off(&self, error: Error) -> Error {
         *self.broken.lock() = Some(error.kind());
         self.raw.abandon();
         error.at_rank(self.raw.rank())
     }
 
-    /// Waits, bounded, until `done` says so.
+    /// Waits until `done` returns `true`; fails with `over` after `timeout`.
     pub fn wait(
         &self,
         timeout: Duration,
@@ -124,7 +127,7 @@ impl Core {
         waited.map_err(|e| e.at_rank(self.raw.rank()))
     }
 
-    /// One collective operation of MPI, from start to end.
+    /// Starts and completes one collective operation of MPI; on failure, breaks off the communicator.
     pub fn collective(
         &self,
         timeout: Duration,
@@ -145,25 +148,25 @@ impl Core {
         self.inbox.lock().arrive(self.raw.rank(), tag, Incoming::Here(bytes));
     }
 
-    /// Finds messages for the receives that wait, and brings in what was found.
+    /// Matches messages to waiting receives, and receives matched messages.
     fn advance(&self, inbox: &mut Inbox<Incoming>) -> Result<()> {
         self.ready()?;
         let wanted: Vec<_> = inbox.waiting().collect();
         for (from, tag) in wanted {
             if let Some((sender, matched)) = self.raw.find(from, tag)? {
-                // Perhaps for an earlier receive than the one that asked.
+                // The message may match an earlier receive than the one that probed.
                 inbox.arrive(sender, tag, Incoming::Found(matched));
             }
         }
         inbox.all_matched().try_for_each(|incoming| incoming.advance(&self.raw))
     }
 
-    /// Starts a receive that only its own wait looks after.
+    /// Starts a receive that makes progress only in its own wait.
     pub fn post(&self, from: Option<u32>, tag: u32) -> Ticket {
         self.inbox.lock().post(from, tag)
     }
 
-    /// Whether a receive has its message; brings it on.
+    /// Makes progress on a receive; returns whether its message is here.
     pub fn poll(&self, ticket: Ticket) -> Result<bool> {
         let mut inbox = self.inbox.lock();
         self.advance(&mut inbox)?;
@@ -183,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Gives up a receive; its message, if it has one, waits for another.
+    /// Cancels a receive; its message, if it has one, goes to another receive.
     pub fn withdraw(&self, ticket: Ticket) {
         self.inbox.lock().withdraw(ticket);
     }
@@ -202,7 +205,7 @@ impl Core {
     }
 }
 
-/// A started receive that comes in whenever any call waits; given up when dropped.
+/// A started receive that makes progress whenever any call waits; cancelled when dropped.
 pub struct Started<'a> {
     pub core: &'a Arc<Core>,
     pub ticket: Ticket,

@@ -1,9 +1,9 @@
-//! MPI's failures in our words: the only place that knows what MPI's error classes mean to us.
+//! The mapping of MPI's error classes to error kinds.
 
 use crate::ffi::{Library, Readiness, Sort};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// MPI's own text.
+/// MPI's error text.
 #[derive(Debug)]
 struct MpiError(String);
 
@@ -15,13 +15,13 @@ impl std::fmt::Display for MpiError {
 
 impl std::error::Error for MpiError {}
 
-/// A call into MPI returned `code`.
+/// The error for a call of MPI that returned `code`.
 pub fn failed(library: Library, code: i32, what: &str) -> Error {
     let kind = match library.sort(code) {
-        // The peer's process is gone, or its communicator was revoked because of one that is.
+        // The peer's process has died, or the communicator was revoked because a process died.
         Sort::PeerLost => ErrorKind::PeerLost,
         Sort::NoMemory => ErrorKind::NoMemory,
-        // A message longer than announced: ranks do not agree on what they are doing.
+        // A message longer than announced: the ranks' calls do not match.
         Sort::Argument | Sort::Truncated => ErrorKind::InvalidArgument,
         Sort::Unsupported => ErrorKind::Unsupported,
         Sort::Other => ErrorKind::Io,
@@ -31,7 +31,7 @@ pub fn failed(library: Library, code: i32, what: &str) -> Error {
     Error::new(kind, format!("cannot {what}")).caused_by(MpiError(text))
 }
 
-/// MPI cannot be called now.
+/// Fails unless MPI may be called now.
 pub fn not_ready(readiness: Readiness) -> Result<()> {
     let what = match readiness {
         Readiness::Ready => return Ok(()),
@@ -49,7 +49,7 @@ pub fn not_ready(readiness: Readiness) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, what))
 }
 
-/// A collective call was given up before: what the ranks would exchange now is anyone's guess.
+/// The error after a failed collective call: further ones on this communicator might mix messages of different calls.
 pub fn broken(kind: ErrorKind) -> Error {
     Error::new(kind, "an earlier collective call on this communicator failed, so it cannot be used for another")
 }

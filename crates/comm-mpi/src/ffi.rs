@@ -1,9 +1,12 @@
-//! The border to C: the table of `mpi/thalweg_mpi.h`, and safe handles around what it makes.
+//! The C interface: the table of `mpi/thalweg_mpi.h`, and safe handles around its objects.
 //!
-//! All unsafe code of this crate is here. It rests on one promise, made by the caller of [`Library::new`] and
-//! [`RawComm::new`]: the table was filled by `mpi/shim.c` of this version, and stays. What the handles add: buffers
-//! that MPI may still touch are owned by an [`Operation`] and never freed before MPI is done with them; nothing is
-//! called before `MPI_Init`, after `MPI_Finalize`, or from a thread that may not call.
+//! All unsafe code of this crate is here. It relies on one guarantee by the callers of [`Library::new`] and [`RawComm::new`]: the
+//! table was filled by `mpi/shim.c` of this version, and stays valid. The handles guarantee that buffers in use by MPI are owned
+//! by an [`Operation`] and not freed before MPI has completed it, and that MPI is not called before `MPI_Init`, after
+//! `MPI_Finalize`, or from a thread that may not call.
+//!
+//! Methods that return `Result` fail with the kinds of [`crate::error::failed`] where MPI fails, with `NoMemory` without memory for
+//! a buffer, and with `Unsupported` for lengths beyond `int` in a collective call.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -67,7 +70,7 @@ pub struct Table {
     window_forget: unsafe extern "C" fn(*mut c_void),
 }
 
-/// The MPI of the program.
+/// The program's MPI library.
 #[derive(Clone, Copy)]
 pub struct Library {
     table: &'static Table,
@@ -83,7 +86,7 @@ pub enum Readiness {
     Foreign,
 }
 
-/// What sort of failure MPI says it was.
+/// MPI's class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     Other,
@@ -129,7 +132,7 @@ impl Library {
         crate::error::not_ready(self.readiness())
     }
 
-    /// As MPI counts them: 0 single, 3 multiple.
+    /// MPI's thread level: 0 single, 1 funneled, 2 serialized, 3 multiple.
     pub fn thread_level(self) -> c_int {
         // SAFETY: callers have a communicator, so MPI was initialised; Query_thread is thread safe.
         if self.readiness() == Readiness::Ready { unsafe { (self.table.thread_level)() } } else { 0 }
@@ -164,16 +167,16 @@ impl Library {
 }
 
 impl crate::MpiCommunicator {
-    /// Collective: a communicator of the MPI that `table` belongs to. Takes over `handle`, and releases it when dropped; the
-    /// program may free its own communicator when this returns.
+    /// Collective: a communicator of the MPI library of `table`. Takes ownership of `handle`, and releases it when dropped. The
+    /// program may free its own communicator on return.
     ///
     /// # Errors
-    /// `InvalidArgument` where MPI does not run, this thread may not call it, or a pointer is null; `Unsupported`
-    /// where the table is of another release; a lost rank.
+    /// `InvalidArgument` where MPI is not initialised or is finalized, this thread may not call it, or a pointer is null;
+    /// `Unsupported` where the table is of another release, or MPI's largest tag is too small; `PeerLost`; `Timeout`.
     ///
     /// # Safety
-    /// `table` came from `thalweg_mpi_table` in a library that stays loaded, and `handle` from `thalweg_mpi_wrap` of
-    /// that same library; nobody else uses or releases that handle. Either may be null.
+    /// `table` must come from `thalweg_mpi_table` in a library that stays loaded, and `handle` from `thalweg_mpi_wrap` of the
+    /// same library; no other code may use or release this handle. Either may be null.
     pub unsafe fn from_raw(table: *const Table, handle: *mut c_void) -> Result<Self> {
         // SAFETY: as the caller promises.
         let comm = unsafe { Self::from_raw_to_agree(table, handle) }?;
@@ -181,27 +184,27 @@ impl crate::MpiCommunicator {
         Ok(comm)
     }
 
-    /// As [`Self::from_raw`], but calls nothing: for those whose first call on it is an `all_reduce` of largest
-    /// values, which finds out on the way what this would need a call for. Until then the program keeps its communicator.
+    /// As [`Self::from_raw`], without a collective call: its agreement is part of the first `all_reduce` with `Reduce::Max`, which
+    /// should be the first call. Until then the program must not free its communicator.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::from_raw`], without `PeerLost` and `Timeout`.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Self::from_raw`].
     pub unsafe fn from_raw_to_agree(table: *const Table, handle: *mut c_void) -> Result<Self> {
         // SAFETY: what the two ask for is what the caller promises.
         Self::on(unsafe { RawComm::new(Library::new(table)?, handle)? })
     }
 }
 
-/// A communicator of MPI; freed when dropped, unless that cannot be done any more.
+/// A communicator of MPI; freed when dropped, if MPI can still be called and no operation was abandoned.
 pub struct RawComm {
     library: Library,
     handle: *mut c_void,
     rank: u32,
     size: u32,
-    /// It is the program's own: for one collective call, in which ranks find out which duplicate of it they take.
+    /// The handle is the program's own communicator: for one collective call, in which the ranks agree on a duplicate.
     unsettled: AtomicBool,
     abandoned: AtomicBool,
     idle: AtomicBool,
@@ -215,16 +218,16 @@ unsafe impl Send for RawComm {}
 // thread passes `ready` or the program has promised to take turns (serialized).
 unsafe impl Sync for RawComm {}
 
-/// A message that was found and is kept for us.
+/// A matched message of MPI, not yet received.
 #[derive(Debug)]
 pub struct Matched {
     message: Token,
-    /// Its length.
+    /// Length of the message.
     pub bytes: u64,
 }
 
 impl Matched {
-    /// Memory for it.
+    /// A buffer for the message.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -261,7 +264,7 @@ impl RawComm {
         self.unsettled.load(Ordering::Relaxed)
     }
 
-    /// The number of the duplicate that this rank could take; 0 for none.
+    /// The number of this rank's cached duplicate; 0: none.
     pub fn offer(&self) -> u64 {
         let mut number = 0;
         // SAFETY: a live communicator, and a number that outlives the call.
@@ -269,8 +272,7 @@ impl RawComm {
         number
     }
 
-    /// Collective: goes over to the duplicate that all ranks offer; 0: to a new one, and waits as long as it takes: all
-    /// ranks must have come.
+    /// Collective: switches to the cached duplicate `number` of all ranks; 0: to a new one, which blocks until all ranks call.
     pub fn settle(&self, number: u64) -> Result<()> {
         // SAFETY: a live communicator.
         let code = unsafe { (self.library.table.settle)(self.handle, number) };
@@ -291,7 +293,7 @@ impl RawComm {
         self.size
     }
 
-    /// 0 where MPI does not say: it need not, but on one communicator that may not be ours.
+    /// The largest tag; 0 if MPI does not provide it, which it must do only for `MPI_COMM_WORLD`.
     pub fn largest_tag(&self) -> Result<u32> {
         let mut tag = 0;
         // SAFETY: a live communicator, and a number that outlives the call.
@@ -300,7 +302,7 @@ impl RawComm {
         Ok(tag)
     }
 
-    /// Collective, and waits as long as it takes: all ranks must have come.
+    /// Collective; blocks until all ranks call.
     pub fn duplicate(&self) -> Result<RawComm> {
         let mut made = std::ptr::null_mut();
         // SAFETY: a live communicator; the new handle is ours alone.
@@ -310,7 +312,7 @@ impl RawComm {
         unsafe { RawComm::new(self.library, made) }
     }
 
-    /// Collective, and waits as long as it takes: all ranks must have come. A negative color leaves out.
+    /// Collective; blocks until all ranks call. A rank with a negative color gets `None`.
     pub fn split(&self, color: c_int, key: c_int) -> Result<Option<RawComm>> {
         let mut made = std::ptr::null_mut();
         // SAFETY: a live communicator; the new handle is ours alone.
@@ -323,7 +325,7 @@ impl RawComm {
         unsafe { RawComm::new(self.library, made) }.map(Some)
     }
 
-    /// Collective, and waits as long as it takes: all ranks must have come.
+    /// Collective; blocks until all ranks call.
     pub fn split_by_node(&self) -> Result<RawComm> {
         let mut made = std::ptr::null_mut();
         // SAFETY: a live communicator; the new handle is ours alone.
@@ -333,7 +335,7 @@ impl RawComm {
         unsafe { RawComm::new(self.library, made) }
     }
 
-    /// The next message with `tag` that nobody has found yet: its sender, and the right to receive it.
+    /// Matches the next message with `tag`: returns its sender and the matched message.
     pub fn find(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, Matched)>> {
         let (mut found, mut sender, mut bytes, mut message) = (0, 0, 0, 0);
         let from = from.map_or(-1, i64::from);
@@ -345,12 +347,12 @@ impl RawComm {
         Ok((found != 0).then_some((sender, Matched { message, bytes })))
     }
 
-    /// Starts to receive what was found.
+    /// Starts to receive a matched message.
     ///
-    /// - `incoming`: memory for it, as [`Matched::memory`] gives.
+    /// - `incoming`: its buffer, of [`Matched::memory`].
     ///
     /// # Panics
-    /// Where it has another length than the message.
+    /// If the buffer has another length than the message.
     pub fn receive_found(&self, mut matched: Matched, incoming: Vec<u8>) -> Result<Operation> {
         assert_eq!(incoming.len() as u64, matched.bytes, "memory for the whole message");
         Operation::start(self.library, "receive", Buffers { incoming, ..Buffers::default() }, |b, request| {
@@ -371,7 +373,7 @@ impl RawComm {
         })
     }
 
-    /// Starts to receive a message whose length is known.
+    /// Starts to receive a message of known length.
     pub fn receive(&self, from: u32, tag: u32, bytes: u64) -> Result<Operation> {
         let incoming = zeros(bytes)?;
         Operation::start(self.library, "receive", Buffers { incoming, ..Buffers::default() }, |b, request| {
@@ -388,7 +390,7 @@ impl RawComm {
         })
     }
 
-    /// On the root, `bytes` goes out; elsewhere as many come in. The result is `incoming` on every rank.
+    /// Broadcasts the root's `bytes`; the other ranks pass a buffer of the same length. The result is `incoming` on every rank.
     pub fn broadcast(&self, root: u32, bytes: Vec<u8>) -> Result<Operation> {
         let count = counted(bytes.len())?;
         Operation::start(self.library, "broadcast", Buffers { incoming: bytes, ..Buffers::default() }, |b, request| {
@@ -398,7 +400,7 @@ impl RawComm {
         })
     }
 
-    /// Equally long pieces of all ranks come to the root.
+    /// Gathers pieces of equal length to the root.
     pub fn gather(&self, root: u32, outgoing: Vec<u8>) -> Result<Operation> {
         let count = counted(outgoing.len())?;
         let all = if self.rank == root { outgoing.len() as u64 * u64::from(self.size) } else { 0 };
@@ -410,10 +412,10 @@ impl RawComm {
         })
     }
 
-    /// Pieces of `piece` bytes go from the root's `outgoing` to the ranks.
+    /// Scatters the root's `outgoing` to the ranks, in pieces of `piece` bytes.
     ///
     /// # Panics
-    /// On the root, where `outgoing` is not as long as all pieces.
+    /// On the root, if `outgoing` is not as long as all pieces.
     pub fn scatter(&self, root: u32, outgoing: Vec<u8>, piece: usize) -> Result<Operation> {
         let count = counted(piece)?;
         assert!(self.rank != root || outgoing.len() == piece * self.size as usize, "a piece for every rank");
@@ -425,7 +427,7 @@ impl RawComm {
         })
     }
 
-    /// Equally long pieces of all ranks come to all.
+    /// Gathers pieces of equal length to all ranks.
     pub fn all_gather(&self, outgoing: Vec<u8>) -> Result<Operation> {
         let count = counted(outgoing.len())?;
         let all = outgoing.len() as u64 * u64::from(self.size);
@@ -437,10 +439,10 @@ impl RawComm {
         })
     }
 
-    /// Pieces of all ranks, `counts` bytes each, come to all, one behind the other.
+    /// Gathers pieces of all ranks, of `counts` bytes, to all ranks, concatenated in the order of ranks.
     ///
     /// # Panics
-    /// Where `counts` is not one per rank, or `outgoing` is not as long as it says.
+    /// If `counts` does not have one length per rank, or `outgoing` another length than this rank's.
     pub fn all_gather_lengths(&self, outgoing: Vec<u8>, counts: &[usize]) -> Result<Operation> {
         assert_eq!(counts.len(), self.size as usize, "one length per rank");
         assert_eq!(counts[self.rank as usize], outgoing.len(), "the length that was announced");
@@ -463,10 +465,10 @@ impl RawComm {
         })
     }
 
-    /// Equally long pieces, one from each rank for each.
+    /// Exchanges pieces of equal length, one from each rank to each rank.
     ///
     /// # Panics
-    /// Where `outgoing` is not `piece` bytes for every rank.
+    /// If `outgoing` does not have `piece` bytes for every rank.
     pub fn all_to_all(&self, outgoing: Vec<u8>, piece: usize) -> Result<Operation> {
         let count = counted(piece)?;
         assert_eq!(outgoing.len(), piece * self.size as usize, "a piece for every rank");
@@ -478,7 +480,7 @@ impl RawComm {
         })
     }
 
-    /// The sum over lower ranks comes as one number; on rank 0 what comes means nothing.
+    /// The sum over lower ranks, as one number; undefined on rank 0.
     pub fn exclusive_scan(&self, value: u64) -> Result<Operation> {
         let buffers = Buffers { numbers_out: vec![value], numbers_in: vec![0], ..Buffers::default() };
         Operation::start(self.library, "exclusive_scan", buffers, |b, request| {
@@ -503,7 +505,7 @@ impl RawComm {
         })
     }
 
-    /// Collective, and waits as long as it takes: all ranks must have come. `self` stays until the window goes.
+    /// Collective; blocks until all ranks call. The window keeps `self` alive.
     pub fn window(self: &Arc<Self>, bytes: u64) -> Result<RawWindow> {
         let mut made = std::ptr::null_mut();
         // SAFETY: a live communicator; the new window is ours alone.
@@ -512,17 +514,17 @@ impl RawComm {
         Ok(RawWindow { comm: Arc::clone(self), handle: made })
     }
 
-    /// Will not be freed: something on it stays under way.
+    /// Marks the communicator as never to be freed, because an operation on it stays in flight.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing is under way on it: a duplicate of the program's communicator may be used again.
+    /// Declares that no operation is in flight: a duplicate of the program's communicator may be reused.
     pub fn set_idle(&self) {
         self.idle.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something was given up on it.
+    /// Whether an operation was abandoned on the communicator.
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
@@ -540,14 +542,14 @@ impl Drop for RawComm {
     }
 }
 
-/// A count as MPI takes it.
+/// A count as `int`; `Unsupported` if it is too large.
 fn counted(count: usize) -> Result<c_int> {
     c_int::try_from(count).map_err(|_| {
         Error::new(ErrorKind::Unsupported, format!("{count} bytes in one piece; MPI counts to {}", c_int::MAX))
     })
 }
 
-/// Zeros, or `NoMemory`.
+/// A buffer of zeros; `NoMemory` if it cannot be allocated.
 fn zeros(bytes: u64) -> Result<Vec<u8>> {
     let no_memory = || Error::new(ErrorKind::NoMemory, format!("a message of {bytes} bytes"));
     let count = usize::try_from(bytes).map_err(|_| no_memory())?;
@@ -557,7 +559,7 @@ fn zeros(bytes: u64) -> Result<Vec<u8>> {
     Ok(made)
 }
 
-/// What MPI reads and writes during an operation. Moving this moves no heap memory.
+/// The buffers that MPI reads and writes during an operation. Moving this does not move heap memory.
 #[derive(Debug, Default)]
 pub struct Buffers {
     pub outgoing: Vec<u8>,
@@ -568,7 +570,7 @@ pub struct Buffers {
     offsets: Vec<c_int>,
 }
 
-/// Something under way, with the memory it uses. Dropped before it is done, it leaves that memory to MPI for good.
+/// An operation in flight, with its buffers. If it is dropped before completion, the buffers are leaked, as MPI may use them.
 pub struct Operation {
     library: Library,
     request: Token,
@@ -590,7 +592,7 @@ impl Operation {
         Ok(operation)
     }
 
-    /// Whether it is done; also lets MPI make progress.
+    /// Makes progress; returns whether the operation is complete.
     pub fn test(&mut self) -> Result<bool> {
         if !self.done {
             let mut done = 0;
@@ -602,22 +604,22 @@ impl Operation {
         Ok(self.done)
     }
 
-    /// The buffers of what is done.
+    /// The buffers of a complete operation.
     ///
     /// # Panics
-    /// Where it is not.
+    /// If the operation is not complete.
     pub fn finish(mut self) -> Buffers {
         assert!(self.done, "an operation's buffers belong to MPI until it is done");
-        // What the drop below releases is empty.
+        // The drop of `self` then releases empty buffers.
         std::mem::take(&mut *self.buffers)
     }
 
-    /// Bytes that come in.
+    /// Bytes to receive.
     pub fn incoming_bytes(&self) -> u64 {
         self.buffers.incoming.len() as u64
     }
 
-    /// Bytes that go out.
+    /// Bytes to send.
     pub fn outgoing_bytes(&self) -> u64 {
         self.buffers.outgoing.len() as u64
     }
@@ -632,7 +634,7 @@ impl Drop for Operation {
     }
 }
 
-/// Memory that the ranks of a node share. Dropped without [`RawWindow::free`], it stays until the process ends.
+/// Memory shared by the ranks of a node. If it is dropped without [`RawWindow::free`], it stays until the process ends.
 pub struct RawWindow {
     comm: Arc<RawComm>,
     handle: *mut c_void,
@@ -645,7 +647,7 @@ unsafe impl Send for RawWindow {}
 unsafe impl Sync for RawWindow {}
 
 impl RawWindow {
-    /// Fails unless the memory may be touched: it goes when MPI is finalized.
+    /// Fails unless the memory may be accessed: `MPI_Finalize` frees it.
     pub fn ready(&self) -> Result<()> {
         self.comm.library.ready()
     }
@@ -689,14 +691,14 @@ impl RawWindow {
         with(bytes);
     }
 
-    /// Orders what this rank wrote and what it reads next.
+    /// A memory fence between this rank's earlier writes and later reads.
     pub fn sync(&self) -> Result<()> {
         // SAFETY: a live window.
         let code = unsafe { (self.comm.library.table.window_sync)(self.handle) };
         self.comm.library.check(code, "synchronise a shared window")
     }
 
-    /// Collective, and waits as long as it takes: all ranks must have come.
+    /// Collective; blocks until all ranks call.
     pub fn free(self) -> Result<()> {
         let own = ManuallyDrop::new(self);
         // SAFETY: the communicator is taken out once, the window freed once; `own` is not dropped.

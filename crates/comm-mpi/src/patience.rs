@@ -1,26 +1,26 @@
-//! How a wait spends its time: at once for what is about to come, politely for what takes longer.
+//! Bounded waits: continuous polling at first, then yields, then sleeps.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Turns spent asking again at once: a message between two cores takes about a microsecond.
+/// Continuous polls: a message between two cores takes about a microsecond.
 const EAGER_TURNS: u32 = 100;
-/// The same where ranks are more than cores: the awaited one has no core before this one gives its own away.
+/// Continuous polls on an oversubscribed machine: the awaited rank may need this rank's core.
 const EAGER_TURNS_IN_A_CROWD: u32 = 2;
-/// Whoever gives its core away and does not get it back within this time has let somebody else run.
+/// A yield that takes at least this long has let another thread run.
 const SOMEBODY_RAN: Duration = Duration::from_micros(3);
-/// So many times in a row nobody wanted the core: there is no crowd any more.
+/// Number of consecutive short yields after which the machine no longer counts as oversubscribed.
 const ALONE_AGAIN: u32 = 16;
-/// Above zero while others of this machine want the core, as all waits of this process see it.
+/// Above zero while other threads of this machine use the cores; shared by all waits of the process.
 static CROWD: AtomicU32 = AtomicU32::new(0);
-/// Turns spent letting others run: with more ranks than cores the awaited one may need this very core.
+/// Polls with a yield: with more ranks than cores, the awaited rank may need this core.
 const YIELDING_TURNS: u32 = 200;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(5);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
 /// One bounded wait.
 pub struct Patience {
-    /// `None` where it lies beyond what the clock can say.
+    /// `None` beyond the range of the clock.
     deadline: Option<Instant>,
     turns: u32,
     eager: u32,
@@ -33,7 +33,7 @@ impl Patience {
         Patience { deadline: Instant::now().checked_add(timeout), turns: 0, eager, sleep: SHORTEST_SLEEP }
     }
 
-    /// Waits a moment; false when the time is over.
+    /// Waits before the next poll; `false` after the timeout.
     pub fn pause(&mut self) -> bool {
         self.turns = self.turns.saturating_add(1);
         if self.turns <= self.eager {
@@ -60,7 +60,7 @@ impl Patience {
     }
 }
 
-/// What is known of a crowd, after the core was given away for so long.
+/// The next value of [`CROWD`], after a yield that took `away`.
 fn crowd_after(crowd: u32, away: Duration) -> u32 {
     if away >= SOMEBODY_RAN { ALONE_AGAIN } else { crowd.saturating_sub(1) }
 }

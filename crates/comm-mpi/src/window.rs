@@ -1,9 +1,8 @@
-//! Memory that the ranks of a node share, as MPI gives it.
+//! Memory shared by the ranks of a node: MPI's shared windows.
 //!
-//! MPI frees such memory only when all ranks ask for it together, and ranks let go of a window when they like. So a
-//! window that was dropped waits in the communicator it was made from, until the next `shared_window` there brings
-//! all ranks together and all of them have dropped it. All ranks ask the system for the memory before MPI is asked, so that
-//! a window that one of them cannot map is an error on all.
+//! Freeing a window is a collective call of MPI, but ranks drop windows at different times. A dropped window is therefore kept
+//! by its communicator, until the next `shared_window` finds that all ranks have dropped it. All ranks allocate the memory from
+//! the system as a test before they call MPI, so that a window that one rank cannot map is an error on all ranks.
 
 use crate::core::Core;
 use crate::ffi::RawWindow;
@@ -13,25 +12,25 @@ use thalweg_comm::{Reduce, SharedWindow, check};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes that are to be free besides those of a window.
+/// Bytes that must be free in addition to a window.
 const BESIDES: u64 = 1 << 20;
 
-/// What a communicator remembers of the windows made from it.
+/// The windows of a communicator.
 #[derive(Default)]
 pub struct Windows {
-    /// In the order they were made, which is the same on all ranks.
+    /// In the order of creation, which is the same on all ranks.
     made: Mutex<Vec<Arc<RawWindow>>>,
     one_node: Mutex<Option<bool>>,
 }
 
-/// Collective: see `Communicator::shared_window`. Three reductions of a few numbers, and what MPI does.
+/// Collective: see `Communicator::shared_window`. Three reductions of a few numbers, and MPI's own calls.
 ///
 /// # Errors
 /// On all ranks: `InvalidArgument` for ranks of different nodes; `NoMemory` where one rank cannot map the parts of all; those of
 /// MPI.
 pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Result<Window> {
     let mut made = windows.made.lock();
-    // Which of the windows made so far every rank has dropped. It also sees all ranks arrive for what follows.
+    // Finds the windows that all ranks have dropped. Also waits for all ranks, with a timeout, before the blocking calls.
     let mut dropped: Vec<u64> = made.iter().map(|window| u64::from(Arc::strong_count(window) == 1)).collect();
     dropped.push(1);
     let agreed = core.collective(timeout, "shared_window", |raw| raw.all_reduce(&dropped, Reduce::Min))?.numbers_in;
@@ -50,7 +49,7 @@ pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Re
         return Err(Error::new(ErrorKind::InvalidArgument, what).at_rank(core.raw.rank()));
     }
     let all = core.collective(timeout, "shared_window", |raw| raw.all_reduce(&[bytes], Reduce::Sum))?.numbers_in[0];
-    // Where one rank cannot map it, Open MPI 4 returns there and leaves the others waiting inside of MPI_Win_allocate_shared.
+    // If one rank cannot map a window, Open MPI 4 returns on that rank, and the others block in MPI_Win_allocate_shared.
     let lacking = [u64::from(!has_room_for(all))];
     if core.collective(timeout, "shared_window", |raw| raw.all_reduce(&lacking, Reduce::Max))?.numbers_in[0] > 0 {
         let what = format!("no memory for a shared window of {all} bytes, which each rank of a node maps");
@@ -62,11 +61,11 @@ pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Re
     Ok(Window { memory, core: own, timeout })
 }
 
-/// Whether the system lets this process have as much memory, and a little for what MPI keeps of it. None of it is touched.
+/// Whether the system can allocate this much memory, and some for MPI's own data. The memory is not touched.
 fn has_room_for(bytes: u64) -> bool {
     let mut tried = Vec::<u8>::new();
     let is_had = usize::try_from(bytes.saturating_add(BESIDES)).is_ok_and(|n| tried.try_reserve_exact(n).is_ok());
-    // Else the compiler may leave out memory that nobody uses, and take it for had.
+    // Keeps the compiler from removing the unused allocation.
     std::hint::black_box(&tried);
     is_had
 }
@@ -74,7 +73,7 @@ fn has_room_for(bytes: u64) -> bool {
 /// See the module's page.
 pub struct Window {
     memory: Arc<RawWindow>,
-    /// For the fences.
+    /// The window, for its fences.
     core: Arc<Core>,
     timeout: Duration,
 }
@@ -89,7 +88,7 @@ impl SharedWindow for Window {
         check::rank(rank, self.core.raw.size())?;
         let range = check::window(rank, self.memory.length(rank), offset, bytes.len())?;
         self.memory.put(rank, range, bytes);
-        // Before the message that tells of it.
+        // The fence precedes the message that announces the bytes.
         self.memory.sync()
     }
 

@@ -76,6 +76,9 @@ pub fn gather<'c, S>(
 
 /// As [`gather`], where not all have something to say: this rank hears these of its children, and sends to `parent` where
 /// that is one. Whoever sends and whoever hears it know that from a gathering before.
+///
+/// # Errors
+/// As [`gather`]; `Corrupt` where a piece of a message is damaged.
 pub fn gather_at<'c, S>(
     comm: &'c dyn Communicator,
     children: &[Range<u32>],

@@ -1,11 +1,11 @@
 //! One rank's process group while it is being written.
 //!
-//! Every block is in one of three states: *copied* into a chunk of the process's buffer, *deferred* (the caller promised
-//! to leave the memory alone until close: nothing is copied), or *gone through* to storage because the buffer's limit
-//! left no room or because a copy would only cost time. Offsets inside the group are known at once, as the head of a
-//! record has the same length whatever its statistics turn out to be; where the group lies is known at close.
+//! Every block is in one of three states: *copied* into a chunk of the process's buffer; *deferred*: the caller does not change
+//! its memory until close, and nothing is copied; or *gone*: written through to storage, because the buffer limit left no room
+//! or the write-through threshold applies. Offsets inside the group are known immediately, because the length of a record's
+//! head does not depend on its statistics. The offset of the group is known at close.
 //!
-//! Statistics and checksum of a block are taken in the same pass as its copy ([`thalweg_bp::pass`]).
+//! Statistics and checksum of a block are computed in the same pass as its copy ([`thalweg_bp::pass`]).
 
 use crate::buffer::{BufferPool, zeros};
 pub use crate::laid::Laid;
@@ -26,25 +26,25 @@ pub mod blocks;
 mod finished;
 pub mod owned;
 
-/// Runs of at least this many bytes have their space found before they are written: a quarter faster on ext4.
+/// Writes of at least this many bytes reserve their space first, which is a quarter faster on ext4.
 pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
-/// Short rows that find no room in the buffer are written by so many bytes.
+/// Short rows are written through in pieces of this many bytes.
 const GATHERED: usize = 64 * 1024;
 
-/// What memory is for that cannot be had.
+/// Purpose of an allocation, for its error.
 pub(crate) const COPIED: &str = "to copy what lies in the spill file";
 
 pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
 }
 
-/// Statistics and checksum of a block that stays where it is.
+/// Statistics and checksum of a block, without a copy.
 fn look(data: &Rows<'_>, spec: &BlockSpec) -> Digest {
     let _taking = span(Phase::Characteristics, data.len() as u64);
     pass::look(data.clone(), spec.element, spec.taken())
 }
 
-/// What a block is.
+/// The description of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockSpec {
     /// Id of the variable in its group.
@@ -59,11 +59,11 @@ pub struct BlockSpec {
     pub is_dimension: bool,
     /// Shape, in file order; `None` for scalars and strings.
     pub shape: Option<Shape>,
-    /// How much is recorded.
+    /// Statistics level.
     pub level: Level,
     /// Value of a scalar or string.
     pub value: Option<Value>,
-    /// What its bytes went through; type, shape and level are those before.
+    /// The transform that was applied to its bytes; type, shape and level are those of the original values.
     pub transform: Option<Arc<Applied>>,
 }
 
@@ -83,8 +83,8 @@ impl BlockSpec {
         }
     }
 
-    /// Level at which statistics are taken of the bytes given: only arrays have any, and those of a transformed block
-    /// were taken before.
+    /// Level of the statistics to compute from the given bytes: only arrays have statistics, and those of a transformed block
+    /// were computed before the transform.
     pub(crate) fn taken(&self) -> Level {
         if self.shape.is_some() && self.transform.is_none() { self.level } else { Level::Off }
     }
@@ -92,7 +92,7 @@ impl BlockSpec {
 
 struct Placed {
     spec: BlockSpec,
-    /// Start of the record, behind the head of the variables' section.
+    /// Offset of the record, relative to the first one.
     record: u64,
     /// Bytes of the record before its payload.
     head: u64,
@@ -102,12 +102,12 @@ struct Placed {
     head_bytes: Vec<u8>,
 }
 
-/// What the records of a pack are, while it is written.
+/// The encoding of a pack's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
-    /// Those of a process group: a head, then the bytes.
+    /// Records of a process group: a head, then the bytes.
     ProcessGroup,
-    /// The bytes alone.
+    /// Only the bytes.
     Blocks,
 }
 
@@ -125,36 +125,36 @@ enum Piece<'a> {
     Deferred { block: usize, data: Rows<'a> },
 }
 
-/// What became of a block that another one supersedes.
+/// The state of an earlier block that a later write of the same block supersedes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
-    /// The other block has taken its place.
+    /// The earlier block was replaced by the later one.
     Replaced,
-    /// It is taken out, numbers of later blocks have gone down by one; the other block is yet to be added.
+    /// The earlier block was removed, and later blocks are renumbered; the new block is not yet added.
     Withdrawn,
-    /// Nothing has changed, as its bytes are in storage, or there is no room for those of the other block: see
+    /// Unchanged: the earlier block's bytes are in storage, or the buffer has no room for the new ones: see
     /// [`Pack::overwrite_stored`].
     Stored,
 }
 
-/// Where bytes go that cannot wait for close: an object and the byte where the group starts in it.
+/// A destination of written-through bytes: an object and the offset of the process group in it.
 pub struct Through<'t> {
     /// The object.
     pub object: &'t dyn WriteObject,
-    /// Where the process group starts.
+    /// Offset of the process group.
     pub start: u64,
-    /// Its header, for a first version of it.
+    /// The group's header, for its preliminary front.
     pub header: &'t Header,
 }
 
-/// How far a process group reaches while it is being written.
+/// The size of a process group while it is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Bytes from its start that are in storage already.
+    /// Bytes from its start that are in storage.
     pub stored: u64,
-    /// Bytes of the whole group if the block in question were the last and no attributes followed.
+    /// Bytes of the whole group, if the block in question is the last and no attributes follow.
     pub length: u64,
-    /// What the caller expects to write; 0 where it did not say.
+    /// Bytes that the caller expects to write; 0: not known.
     pub expected: u64,
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn move_bytes(
     Ok(())
 }
 
-/// An attribute with its value settled.
+/// An attribute with its final value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSpec {
     /// Id in the group.
@@ -193,7 +193,7 @@ pub struct AttributeSpec {
     pub value: AttributeValue,
 }
 
-/// A process group in the making. `'a` is how long deferred memory stays as it is.
+/// A process group being written. `'a` is the lifetime of deferred memory.
 pub struct Pack<'a> {
     pool: Arc<BufferPool>,
     encoding: Encoding,
@@ -203,15 +203,15 @@ pub struct Pack<'a> {
     pieces: Vec<Piece<'a>>,
     /// Bytes of all records so far.
     records: u64,
-    /// Bytes of these that went through already.
+    /// Bytes of the records that were written through.
     gone: u64,
     expected: u64,
     attributes: Vec<AttributeSpec>,
-    /// Blocks that went through and whose heads have changed since.
+    /// Written-through blocks whose heads have changed since.
     moved: Vec<usize>,
 }
 
-/// Who writes, for the trailer.
+/// The writer of a process group, for its trailer.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer {
     /// Rank.
@@ -225,12 +225,12 @@ pub struct Writer {
 }
 
 impl<'a> Pack<'a> {
-    /// An empty group. `header` fixes the length of the header: group name, time name and methods.
+    /// An empty process group. Group name, time name and methods of `header` must not change later: they determine its length.
     pub fn new(pool: Arc<BufferPool>, header: &Header) -> Pack<'a> {
         Pack::with(pool, Encoding::ProcessGroup, (header.length() + SECTION_HEAD) as u64)
     }
 
-    /// No blocks yet, and none will be encoded: for methods that take [`blocks`] and no process group.
+    /// An empty pack without encoded records, for methods that take [`blocks`] instead of a process group.
     pub fn of_blocks(pool: Arc<BufferPool>) -> Pack<'a> {
         Pack::with(pool, Encoding::Blocks, 0)
     }
@@ -250,32 +250,32 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Whether a process group is made of the blocks; if not, they wait as they were written.
+    /// Whether the blocks are encoded as a process group.
     pub fn is_process_group(&self) -> bool {
         self.encoding == Encoding::ProcessGroup
     }
 
-    /// How many bytes the caller expects to write: decides how much memory is taken at a time.
+    /// Sets the number of bytes that the caller expects to write, which determines the size of memory chunks.
     pub fn expect(&mut self, bytes: u64) {
         self.expected = bytes;
     }
 
-    /// What the caller expects to write; 0 where it did not say.
+    /// Bytes that the caller expects to write; 0: not known.
     pub fn expected(&self) -> u64 {
         self.expected
     }
 
-    /// Whether bytes went through already.
+    /// Whether bytes were written through.
     pub fn has_gone_through(&self) -> bool {
         self.gone > 0
     }
 
-    /// Bytes from the start of the group that are in storage already.
+    /// Bytes from the start of the group that are in storage.
     pub fn stored(&self) -> u64 {
         if self.gone > 0 { self.front + self.gone } else { 0 }
     }
 
-    /// How far the group reaches with one more block.
+    /// Size of the group with one more block.
     pub fn reach(&self, spec: &BlockSpec, payload: u64) -> Reach {
         let mut head = Vec::new();
         self.encoding.head(spec, None, payload, &mut head);
@@ -284,7 +284,7 @@ impl<'a> Pack<'a> {
         Reach { stored: self.stored(), length, expected: self.expected }
     }
 
-    /// Bytes behind so many records, without attributes.
+    /// Bytes behind the records of `blocks` blocks, without attributes.
     fn back(&self, blocks: usize) -> u64 {
         match self.encoding {
             Encoding::ProcessGroup => SECTION_HEAD as u64 + trailer::length(blocks),
@@ -297,16 +297,16 @@ impl<'a> Pack<'a> {
         self.blocks.len()
     }
 
-    /// Says where a block lies along one dimension of its array, and how long that is: known only once all ranks are asked.
+    /// Sets a block's offset and its array's extent along one dimension, which are known only after communication of all ranks.
     ///
     /// # Panics
-    /// Where there is no such block or dimension.
+    /// If there is no such block or dimension.
     pub fn set_place(&mut self, block: usize, dimension: usize, offset: u64, extent: u64) {
         let placed = &mut self.blocks[block];
         let Some(shape) = &mut placed.spec.shape else { return };
         (shape.offset[dimension], shape.global[dimension]) = (offset, extent);
         shape.place_nothing();
-        // Else the head is made later.
+        // Otherwise the head is encoded later.
         if let Some(digest) = placed.digest.take() {
             let record = placed.record;
             let head = self.settle(block, digest).to_vec();
@@ -318,7 +318,7 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// The record of a block that waits in a chunk.
+    /// The record of a block in a chunk.
     fn in_chunk(&mut self, block: usize) -> Option<&mut [u8]> {
         let placed = &self.blocks[block];
         let length = (placed.head + placed.payload) as usize;
@@ -329,7 +329,7 @@ impl<'a> Pack<'a> {
                     Some(behind) => at = behind,
                     None => return chunk.get_mut(at as usize..)?.get_mut(..length),
                 },
-                // Its head is not here but with the block.
+                // The head of a deferred block is in `Placed`.
                 Piece::Deferred { block, .. } => {
                     at = at.checked_sub(self.blocks[*block].head + self.blocks[*block].payload)?;
                 }
@@ -338,7 +338,7 @@ impl<'a> Pack<'a> {
         None
     }
 
-    /// Lets a block take the place of one that was given before; see [`Earlier`] for what became of that.
+    /// Replaces an earlier block; see [`Earlier`] for the outcome.
     pub fn supersede<'d>(&mut self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Earlier {
         let data = data.into();
         if self.blocks[block].record < self.gone {
@@ -366,8 +366,7 @@ impl<'a> Pack<'a> {
         Earlier::Replaced
     }
 
-    /// As [`Pack::supersede`], for memory that stays as it is until close: where the earlier block is such, too, nothing is
-    /// copied.
+    /// As [`Pack::supersede`], for deferred memory: if the earlier block is also deferred, nothing is copied.
     pub fn supersede_deferred(&mut self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'a>>) -> Earlier {
         let data = data.into();
         if self.takes_the_place(block, spec, &data)
@@ -381,12 +380,12 @@ impl<'a> Pack<'a> {
         self.supersede(block, spec, data)
     }
 
-    /// The piece of a block that lies with the program.
+    /// The piece of a deferred block.
     fn deferred(&self, block: usize) -> Option<usize> {
         self.pieces.iter().position(|piece| matches!(piece, Piece::Deferred { block: other, .. } if *other == block))
     }
 
-    /// Makes room in the buffer for a block that lies with the program, in its place; `false` where there is none.
+    /// Replaces a deferred block's piece by an empty chunk of its size; `false` if the buffer has no room.
     fn make_chunk_of_deferred(&mut self, block: usize) -> bool {
         let length = self.blocks[block].head + self.blocks[block].payload;
         let Some(piece) = self.deferred(block) else { return false };
@@ -396,7 +395,7 @@ impl<'a> Pack<'a> {
         true
     }
 
-    /// Whether a block has the length of an earlier one, in head and payload.
+    /// Whether a new block has the same lengths of head and payload as an earlier one.
     fn takes_the_place(&self, block: usize, spec: &BlockSpec, data: &Rows<'_>) -> bool {
         let mut head = Vec::new();
         self.encoding.head(spec, None, data.len() as u64, &mut head);
@@ -404,7 +403,7 @@ impl<'a> Pack<'a> {
         (head.len() as u64, data.len() as u64) == (placed.head, placed.payload)
     }
 
-    /// Takes out a block that waits; numbers of later blocks go down by one.
+    /// Removes a block that is not in storage, and renumbers later blocks.
     fn withdraw(&mut self, block: usize) {
         if let Some(length) = self.in_chunk(block).map(|bytes| bytes.len()) {
             let mut at = self.blocks[block].record - self.gone;
@@ -435,10 +434,10 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Writes a block over an earlier one that is in storage, after all that waits, where that one waits, too.
+    /// Overwrites an earlier block in storage; if the earlier block is still in memory, flushes the pack first.
     ///
     /// # Errors
-    /// `Unsupported` where it has another length than the earlier one, which then stays; those of the store.
+    /// `Unsupported` where the lengths differ, and the earlier block then stays; those of the store.
     pub fn overwrite_stored<'d>(
         &mut self,
         block: usize,
@@ -467,10 +466,10 @@ impl<'a> Pack<'a> {
         })
     }
 
-    /// Whether [`Pack::overwrite_stored`] can put this block over an earlier one.
+    /// Checks that [`Pack::overwrite_stored`] can overwrite an earlier block with this one.
     ///
     /// # Errors
-    /// `Unsupported` where it has another length.
+    /// `Unsupported` where the lengths differ.
     pub fn check_overwrites<'d>(&self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<()> {
         let data = data.into();
         if self.takes_the_place(block, spec, &data) {
@@ -485,13 +484,13 @@ impl<'a> Pack<'a> {
         Err(Error::new(ErrorKind::Unsupported, what))
     }
 
-    /// How far the group reaches as it is.
+    /// Current size of the group.
     pub fn reached(&self) -> Reach {
         let length = self.front + self.records + self.back(self.blocks.len());
         Reach { stored: self.stored(), length, expected: self.expected }
     }
 
-    /// Writes the heads that have changed since they went through; the group starts at `start`.
+    /// Writes the changed heads of written-through blocks; the group starts at `start`.
     fn write_moved(&self, object: &dyn WriteObject, start: u64) -> Result<()> {
         self.moved.iter().map(|block| &self.blocks[*block]).try_for_each(|placed| {
             object.write_at(start + self.front + placed.record, &[IoSlice::new(&placed.head_bytes)])
@@ -510,7 +509,7 @@ impl<'a> Pack<'a> {
         Ok(self.blocks.len() - 1)
     }
 
-    /// Takes the block's statistics as settled and returns the head of its record.
+    /// Sets the block's final statistics, and returns the head of its record.
     fn settle(&mut self, block: usize, mut digest: Digest) -> &[u8] {
         let encoding = self.encoding;
         let placed = &mut self.blocks[block];
@@ -525,10 +524,10 @@ impl<'a> Pack<'a> {
         &placed.head_bytes
     }
 
-    /// Copies a block into the buffer; returns `false`, and does nothing, where the limit leaves no room.
+    /// Copies a block into the buffer; returns `false`, without a change, if the buffer limit leaves no room.
     ///
     /// # Errors
-    /// `OutOfBounds` where the process group leaves the range of offsets.
+    /// `OutOfBounds` where the process group exceeds the range of offsets.
     pub fn copy<'d>(&mut self, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<bool> {
         let data = data.into();
         let mut probe = Vec::new();
@@ -554,7 +553,7 @@ impl<'a> Pack<'a> {
         Ok(true)
     }
 
-    /// Keeps a block where it is until close.
+    /// Adds a deferred block, whose bytes stay in the caller's memory until close.
     ///
     /// # Errors
     /// As [`Pack::copy`].
@@ -565,10 +564,10 @@ impl<'a> Pack<'a> {
         Ok(())
     }
 
-    /// Writes everything that waits, and then this block, to storage; its memory is free when this returns.
+    /// Flushes all blocks, then writes this block through to storage; its memory may be reused on return.
     ///
     /// # Errors
-    /// As [`Pack::copy`]; those of the store, after which the pack is of no use.
+    /// As [`Pack::copy`]; those of the store, after which the pack must be discarded.
     pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
         let data = data.into();
         let digest = look(&data, &spec);
@@ -577,7 +576,7 @@ impl<'a> Pack<'a> {
         self.flush(to, Some((block, &data)))
     }
 
-    /// What waits, one piece behind the other; everything deferred must be settled.
+    /// The bytes that are not in storage, in order; deferred blocks must be settled.
     fn waiting(&self) -> Vec<&[u8]> {
         let mut slices: Vec<&[u8]> = Vec::with_capacity(2 * self.pieces.len() + 2);
         for piece in &self.pieces {
@@ -592,7 +591,7 @@ impl<'a> Pack<'a> {
         slices
     }
 
-    /// Writes what waits, and one more block behind it.
+    /// Writes all blocks that are not in storage, then one more block.
     fn flush(&mut self, to: &[Through<'_>], more: Option<(usize, &Rows<'_>)>) -> Result<()> {
         self.settle_deferred();
         let mut slices = self.waiting();
@@ -645,7 +644,7 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Takes the statistics of deferred blocks. Several methods may write one pack: the first settles it.
+    /// Computes the statistics of deferred blocks. Several methods may write one pack: the first one settles it.
     fn settle_deferred(&mut self) {
         for i in 0..self.pieces.len() {
             if let Piece::Deferred { block, data } = &self.pieces[i] {
@@ -658,23 +657,23 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// What each block is, in the order they were written, and what is known of its values.
+    /// Description and statistics of each block, in the order of writing.
     pub fn facts(&mut self) -> impl Iterator<Item = (&BlockSpec, Option<&Statistics>)> {
         self.settle_deferred();
         self.blocks.iter().map(|placed| (&placed.spec, placed.digest.as_ref().and_then(|d| d.statistics.as_ref())))
     }
 
-    /// The attributes, those of rank 0 on rank 0.
+    /// The attributes that this rank writes.
     pub fn attributes(&self) -> &[AttributeSpec] {
         &self.attributes
     }
 
-    /// Sets the attributes, written behind the variables.
+    /// Sets the attributes, which follow the variables.
     pub fn set_attributes(&mut self, attributes: Vec<AttributeSpec>) {
         self.attributes = attributes;
     }
 
-    /// Bytes of the whole group, trailer included; of blocks that are not encoded, their own.
+    /// Bytes of the whole group, including the trailer; without encoded records, bytes of the blocks.
     pub fn length(&self) -> u64 {
         match self.encoding {
             Encoding::ProcessGroup => {
@@ -685,7 +684,7 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Bytes of the group that are not in storage yet.
+    /// Bytes of the group that are not in storage.
     pub fn unwritten(&self) -> u64 {
         self.length().saturating_sub(self.stored())
     }

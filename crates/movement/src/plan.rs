@@ -1,7 +1,7 @@
-//! Placement as a pure function: sizes per rank in, who writes which extent of which file out. Nothing here does I/O.
+//! Placement as pure functions: from the sizes of all ranks to the extents that each rank writes. Nothing here does I/O.
 //!
-//! A rank of a running program knows its own size and what a scan over the ranks tells it; a test or a simulated
-//! machine knows all sizes. Both call the same functions.
+//! A rank of a running program knows its own size and the result of a scan over the ranks; a test or a simulated machine knows
+//! all sizes. Both call the same functions.
 
 pub mod adaptive;
 pub mod domains;
@@ -11,31 +11,31 @@ pub mod turns;
 
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
-/// Which file of an output an extent lies in.
+/// A file of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum File {
-    /// The one file that all ranks share.
+    /// The file shared by all ranks.
     Shared,
     /// The subfile of this number.
     Subfile(u32),
 }
 
-/// What one rank writes, where, and in which turn (0 first; ranks of one turn write together).
+/// The extent that a rank writes, and its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Who writes.
+    /// The writing rank.
     pub rank: u32,
-    /// Which file.
+    /// The file.
     pub file: File,
-    /// Which bytes of it.
+    /// The extent in the file.
     pub extent: Extent,
-    /// When.
+    /// The turn, from 0; ranks of one turn write concurrently.
     pub turn: u32,
 }
 
-/// The place of one rank's process group in a shared file: behind those of the ranks before it.
+/// The extent of one rank's process group in a shared file: behind those of all lower ranks.
 ///
-/// - `base`: first free byte of the file; `before`: bytes of all lower ranks; `size`: bytes of this one.
+/// - `base`: first free byte of the file; `before`: bytes of all lower ranks; `size`: bytes of this rank.
 ///
 /// # Errors
 /// `OutOfBounds` where the file would pass 2^63 bytes.
@@ -51,10 +51,10 @@ pub fn shared(rank: u32, base: u64, before: u64, size: u64) -> Result<Placement>
     }
 }
 
-/// The places of all ranks in a shared file.
+/// The extents of all ranks in a shared file.
 ///
 /// # Errors
-/// `OutOfBounds` where a place leaves the range of offsets.
+/// As [`shared`].
 pub fn shared_by_all(base: u64, sizes: &[u64]) -> Result<Vec<Placement>> {
     let mut before = 0u64;
     let mut places = Vec::with_capacity(sizes.len());
@@ -65,17 +65,17 @@ pub fn shared_by_all(base: u64, sizes: &[u64]) -> Result<Vec<Placement>> {
     Ok(places)
 }
 
-/// The place of one rank's process group in its own subfile.
+/// The extent of one rank's process group in its own subfile.
 pub fn own(rank: u32, end: u64, size: u64) -> Placement {
     Placement { rank, file: File::Subfile(rank), extent: Extent::new(end, size), turn: 0 }
 }
 
-/// Places after ranks were lost in the middle of an output: whoever wrote already stays, the others go behind.
+/// Extents after the loss of ranks during an output: written groups stay, the other groups follow behind them.
 ///
-/// - `survivors`: per surviving rank its size, and where it wrote, if it did.
+/// - `survivors`: per surviving rank its size, and the extent that it has written, if any.
 ///
 /// # Errors
-/// `OutOfBounds` where a place leaves the range of offsets.
+/// As [`shared`].
 pub fn after_loss(base: u64, survivors: &[(u64, Option<Extent>)]) -> Result<Vec<Extent>> {
     let mut free = survivors.iter().filter_map(|(_, at)| at.and_then(Extent::end)).fold(base, u64::max);
     let mut places = Vec::with_capacity(survivors.len());

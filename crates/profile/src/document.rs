@@ -1,6 +1,6 @@
-//! The JSON that is written beside an output: made by rank 0, checked by whoever reads it.
+//! The JSON document beside an output: written by rank 0, checked by readers.
 //!
-//! Byte for byte what `docs/format/profile.md` says. Times are whole nanoseconds.
+//! The format is `docs/format/profile.md`. Times are integer nanoseconds.
 
 use crate::Phase;
 use crate::recorder::{Record, Span, Total, Whom};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What `format` says.
+/// Value of `format`.
 pub const FORMAT: &str = "thalweg-profile";
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
-/// Longest time that is believed, in ns: 146 years; sums of two don't leave 64 bits.
+/// Longest valid time, in ns: 146 years; sums of two fit in 64 bits.
 const LONGEST: u64 = 1 << 62;
 
 /// One output's profile.
@@ -36,23 +36,23 @@ pub struct Document {
     pub ranks: u32,
     /// When the first rank began to open, in µs since 1970 by rank 0's clock: time 0 of all others.
     pub began_unix_us: u64,
-    /// Clocks of ranks agree as well as this.
+    /// Largest error of the alignment of ranks' clocks.
     pub clock_error_ns: u64,
     /// Bytes of the process groups that all ranks wrote.
     pub bytes: u64,
     /// Why the output failed, if it did.
     #[serde(default)]
     pub error: Option<String>,
-    /// Names of the phases that numbers below stand for.
+    /// Names of the phases, by their numbers below.
     pub phases: Vec<String>,
-    /// By rank; those that were lost are missing.
+    /// By rank, without lost ranks.
     pub by_rank: Vec<RankPart>,
 }
 
-/// What one rank did.
+/// The record of one rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankPart {
-    /// Which.
+    /// The rank.
     pub rank: u32,
     /// When its open began and ended.
     pub open: [i64; 2],
@@ -60,7 +60,7 @@ pub struct RankPart {
     pub close: [i64; 2],
     /// Bytes of its process group.
     pub group_bytes: u64,
-    /// Most bytes that the process has held for output so far, what carries process groups included.
+    /// Most bytes that the process has held for output so far, including memory to carry process groups.
     #[serde(default)]
     pub buffer_bytes: u64,
     /// Why it failed, if it did.
@@ -68,7 +68,7 @@ pub struct RankPart {
     pub error: Option<String>,
     /// By phase: its own time, calls, bytes.
     pub totals: Vec<[u64; 3]>,
-    /// Phase, begin, length, bytes, rank that was waited for or sent to (or -1), number of the meeting (or -1).
+    /// Phase, begin, length, bytes, the rank waited for or sent to (or -1), number of the meeting (or -1).
     pub spans: Vec<[i64; 6]>,
     /// Spans shorter than this may be missing or joined.
     pub resolution_ns: u64,
@@ -83,7 +83,7 @@ fn whole(n: u64) -> i64 {
 }
 
 impl RankPart {
-    /// Of a record whose times are moved by `shift` ns.
+    /// Encodes a record, with all times shifted by `shift` ns.
     pub(super) fn of(rank: u32, open: [i64; 2], close: [i64; 2], record: &Record) -> RankPart {
         let whom = |w: Whom| match w {
             Whom::Nobody => [-1, -1],
@@ -107,13 +107,13 @@ impl RankPart {
         }
     }
 
-    /// All its times later by so many ns.
+    /// Shifts all times.
     pub(super) fn shift(&mut self, by: i64) {
         let times = self.open.iter_mut().chain(&mut self.close).chain(self.spans.iter_mut().map(|s| &mut s[1]));
         times.for_each(|t| *t = t.saturating_add(by));
     }
 
-    /// What a phase added up to.
+    /// Totals of a phase.
     pub fn total(&self, phase: Phase) -> Total {
         let [own, calls, bytes] = self.totals.get(phase.place()).copied().unwrap_or_default();
         Total { own, calls, bytes }
@@ -180,10 +180,10 @@ impl RankPart {
 }
 
 impl Document {
-    /// Reads and checks one.
+    /// Decodes and checks a document.
     ///
     /// # Errors
-    /// `Corrupt` saying line and column, or rank and span; `Unsupported` for another version.
+    /// `Corrupt`, with line and column, or rank and span; `Unsupported` for another version.
     pub fn from_json(text: &[u8]) -> Result<Document> {
         #[derive(Deserialize)]
         struct Head {
@@ -204,14 +204,14 @@ impl Document {
         Ok(document)
     }
 
-    /// As it is written.
+    /// Encodes the document.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec(self).unwrap_or_default();
         text.push(b'\n');
         text
     }
 
-    /// Whether all that it says fits together.
+    /// Checks the document's consistency.
     ///
     /// # Errors
     /// As [`Document::from_json`].
@@ -229,12 +229,12 @@ impl Document {
         Ok(())
     }
 
-    /// Ranks that are missing.
+    /// Number of missing ranks.
     pub fn missing(&self) -> u32 {
         self.ranks - self.by_rank.len() as u32
     }
 
-    /// From when the first rank began to open to when the last one had closed.
+    /// Time from the first rank's open to the last rank's close.
     pub fn elapsed(&self) -> u64 {
         let begin = self.by_rank.iter().map(|p| p.open[0]).min().unwrap_or(0);
         let end = self.by_rank.iter().map(|p| p.close[1]).max().unwrap_or(0);
@@ -242,7 +242,7 @@ impl Document {
     }
 }
 
-/// Where the profile of a step lies.
+/// Path of a step's profile.
 pub fn path_of(output: &str, step: u64) -> String {
     format!("{}/step-{step}.json", folder_of(output))
 }
@@ -252,7 +252,7 @@ pub fn folder_of(output: &str) -> String {
     format!("{output}.profile")
 }
 
-/// The step that a profile's name says it is of.
+/// The step in a profile's file name.
 pub fn step_of(name: &str) -> Option<u64> {
     name.strip_prefix("step-")?.strip_suffix(".json")?.parse().ok()
 }

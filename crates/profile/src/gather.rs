@@ -1,12 +1,12 @@
-//! Every rank's record to rank 0, clocks aligned.
+//! Gathers all ranks' records on rank 0, with aligned clocks.
 //!
 //! | question | answer |
 //! |---|---|
-//! | calls | [`CLOCKS`] barriers at open; at close one message per rank to rank 0, behind all that the methods do |
-//! | clocks | a rank leaves a barrier when the last one has come, so its times at the exits are those of rank 0, but for the time the barrier itself took: of the barriers, the one that was over soonest on the slowest rank counts, and that time bounds the error |
-//! | a rank that failed | sends its part as the others do |
-//! | a rank that is lost | its part is missing; where it is rank 0, the lowest that is left takes its place |
-//! | on failure | a warning: no output fails for its profile |
+//! | calls | [`CLOCKS`] barriers at open; at close one message per rank to rank 0, after the methods' own messages |
+//! | clocks | all ranks leave a barrier after the last one has entered it, so that their exit times are equal up to the duration of the barrier. The barrier with the shortest duration on its slowest rank is used, and this duration bounds the error |
+//! | a rank that failed | sends its part as usual |
+//! | a lost rank | its part is missing; the lowest survivor takes the place of rank 0 |
+//! | on failure | a warning: no output fails because of its profile |
 
 use crate::document::{Document, FORMAT, RankPart, VERSION, folder_of, path_of, step_of};
 use crate::ranks::{self, Left};
@@ -21,29 +21,29 @@ use thalweg_comm::{Communicator, Reduce, tags};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Barriers by which clocks are aligned.
+/// Number of barriers to align clocks.
 pub const CLOCKS: usize = 4;
-/// Spans of all ranks together that rank 0 takes.
+/// Most spans of all ranks together.
 const MOST_IN_ALL: usize = 1 << 20;
-/// How long rank 0 waits for parts, and a rank for rank 0, once the output is closed.
+/// Longest wait of rank 0 for parts, and of other ranks for rank 0, after the close.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a rank sends.
+/// A rank's message.
 #[derive(Serialize, Deserialize)]
 struct Sent {
-    /// Of the output: see [`Taking`].
+    /// Identifies the output: see [`Taking`].
     token: u64,
     /// Times at which it entered and left the barriers.
     clocks: Vec<[i64; 2]>,
-    /// When it began, in µs since 1970.
+    /// Begin of its open, in µs since 1970.
     unix_us: u64,
     part: RankPart,
 }
 
-/// The profile of one output while it is taken, on one rank.
+/// The profile of one output in progress, on one rank.
 pub struct Taking {
     recorder: Arc<Recorder>,
-    /// A number that no other output has, the same on all ranks.
+    /// Identifies the output; the same on all ranks.
     token: u64,
     rank: u32,
     ranks: u32,
@@ -54,11 +54,11 @@ pub struct Taking {
     closes: i64,
 }
 
-/// What an output goes on with that is profiled.
+/// The result of [`Taking::begin`]: profile, communicator and layout of a profiled output.
 pub struct Begun {
     /// Its profile.
     pub taking: Taking,
-    /// The span of the open, which has begun.
+    /// The span of the open, which has not ended.
     pub opening: Running,
     /// The communicator.
     pub comm: Box<dyn Communicator>,
@@ -66,7 +66,7 @@ pub struct Begun {
     pub layout: Arc<dyn Layout>,
 }
 
-/// What the output was.
+/// Description of the output, for the document.
 pub struct About<'a> {
     /// Where the profile goes.
     pub layout: &'a dyn Layout,
@@ -78,23 +78,23 @@ pub struct About<'a> {
     pub methods: Vec<String>,
     /// From 0.
     pub step: u64,
-    /// Run id; rank 0's is written.
+    /// Run id; the document contains rank 0's.
     pub run: u64,
-    /// The file is new: profiles of an older one of the same name go.
+    /// The file is new: profiles of an older file of the same name are removed.
     pub is_new: bool,
     /// Bytes of this rank's process group.
     pub group_bytes: u64,
     /// Most bytes that the buffer of this process has held.
     pub buffer_bytes: u64,
-    /// Bytes of all, or why the output failed.
+    /// Bytes of all ranks, or the output's error.
     pub outcome: std::result::Result<u64, &'a Error>,
 }
 
 impl Taking {
-    /// Collective: begins, in an open that began at `zero` and whose first meeting this rank came to at `met`. What is
-    /// returned beside it records.
+    /// Collective: begins a profile in an open that began at `zero`, and whose first meeting this rank entered at `met`. The
+    /// returned communicator and layout record.
     ///
-    /// - `token`: a number that no other output has; rank 0's counts.
+    /// - `token`: identifies the output; rank 0's is used.
     pub fn begin(
         comm: Box<dyn Communicator>,
         layout: Arc<dyn Layout>,
@@ -109,7 +109,7 @@ impl Taking {
         let mut clocks = Vec::new();
         let running = recorder.span(Phase::Wait);
         let own = if comm.rank() == 0 { token } else { 0 };
-        // A lost rank is noticed by the open itself.
+        // An error is ignored: the open detects a lost rank.
         let token = comm.all_reduce(&[own], Reduce::Max).map_or(0, |all| all[0]);
         for _ in 0..CLOCKS {
             let enters = recorder.now();
@@ -142,17 +142,17 @@ impl Taking {
         &self.recorder
     }
 
-    /// The open is over; its span has ended.
+    /// Records the end of the open.
     pub fn opened(&mut self) {
         self.open[1] = self.recorder.now();
     }
 
-    /// The close begins.
+    /// Records the begin of the close.
     pub fn closes(&mut self) {
         self.closes = self.recorder.now();
     }
 
-    /// Ends the recording; called on every rank that came to the end of close, however that went. Rank 0 writes the profile.
+    /// Ends the recording; called on every rank at the end of close, whatever its outcome. Rank 0 writes the profile.
     pub fn finish(self, comm: &mut dyn Communicator, about: &About<'_>) {
         let closed = self.recorder.now();
         let mut record = self.recorder.finish();
@@ -180,7 +180,7 @@ impl Taking {
     }
 }
 
-/// On rank 0: its own part, then those of the others, as far as they come.
+/// On rank 0: its own part, and the parts of other ranks that arrive in time.
 fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
     let until = Instant::now() + comm.timeout();
     let token = own.token;
@@ -190,7 +190,7 @@ fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
             comm.set_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
             let Ok(message) = comm.receive(Some(rank), tags::PROFILE) else { break };
             let part = serde_json::from_slice::<Sent>(&message.bytes).ok();
-            // What came too late for an earlier output is not for this one.
+            // Skip a late message of an earlier output.
             match part.filter(|p| p.token == token) {
                 Some(part) => {
                     all.push(part);
@@ -203,7 +203,7 @@ fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
     all
 }
 
-/// By how much each rank's times are to be moved to be rank 0's, and how far off they may be. The first is rank 0's.
+/// The shift from each rank's clock to rank 0's, and the largest error. The first part is rank 0's.
 fn align(all: &[Sent]) -> (Vec<i64>, u64) {
     let many = all.iter().map(|s| s.clocks.len()).min().unwrap_or(0);
     let slowest = |k: usize| all.iter().map(|s| s.clocks[k][1].abs_diff(s.clocks[k][0])).max().unwrap_or(0);

@@ -1,18 +1,17 @@
-//! The profile of an output: what each rank did, when, and for whom it waited.
+//! The profile of an output: each rank's phases, their times, and the rank that it waited for.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`recorder`] | spans of one rank, from open to close |
 //! | [`ranks`] | a communicator whose waits and sends are recorded |
 //! | [`storage`] | a layout whose opens, writes and syncs are recorded |
-//! | [`gather`] | every rank's record to rank 0, clocks aligned |
-//! | [`document`] | the JSON that is written beside the output: made, checked |
-//! | [`waits`] | who waited for whom, and what that one did meanwhile |
+//! | [`gather`] | all ranks' records on rank 0, with aligned clocks |
+//! | [`document`] | the JSON document beside the output: encoding, checks |
+//! | [`waits`] | the causes of waiting |
 //!
-//! Methods know nothing of it: what they send to ranks and write to storage passes through [`ranks`] and [`storage`] when
-//! a profile is taken, and through neither when none is. What happens in memory is said by the few places that do it, with
-//! [`span`], to the recorder of the output that this thread is working on. Without one that costs a look at a
-//! variable of the thread: 10 ns, measured; with one a span costs 0.12 us.
+//! Methods contain no profiling code: when a profile is taken, their communication and storage requests pass through [`ranks`] and
+//! [`storage`]. Phases in memory are recorded with [`span`], by the recorder of the output that the thread works on. Without a
+//! profile, a span reads a thread-local variable: 10 ns, measured; with a profile, a span costs 0.12 us.
 //!
 //! Format and words: `docs/format/profile.md`.
 
@@ -29,18 +28,18 @@ pub use document::Document;
 pub use gather::{About, Begun, Taking};
 pub use recorder::{Recorder, Working, span};
 
-/// `profile`, known to every method; one method that says so is enough for the output.
+/// `profile`, a parameter of every method; an output is profiled if one of its methods sets it.
 pub const PARAMETER: Parameter =
     Parameter::switch("profile", false, "what each rank did, and when, is written beside each output");
 
-/// What a rank spends its time on. The time of a phase is that of no other phase inside it.
+/// A phase of a rank. The time of a phase excludes the phases inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Opening the output, and files in it.
     Open,
-    /// Waiting for other ranks, what comes from them included.
+    /// Waiting for other ranks, including the transfer of their messages.
     Wait,
-    /// Copying blocks into the buffer; their characteristics are taken in the same pass.
+    /// Copying blocks into the buffer, including their characteristics, which are computed in the same pass.
     Copy,
     /// Characteristics and checksums of blocks that are not copied, and the group's part of the index.
     Characteristics,
@@ -50,20 +49,20 @@ pub enum Phase {
     Send,
     /// Writing data.
     Write,
-    /// Making what was written durable.
+    /// Making written data durable.
     Sync,
     /// Joining the index and writing it.
     Index,
     /// The rest of close.
     Close,
-    /// The program computes, as it says between `begin_calculation` and `end_calculation`.
+    /// The program's computation between `begin_calculation` and `end_calculation`.
     Calculation,
-    /// The program has ended an iteration; takes no time.
+    /// The end of a program's iteration; without duration.
     Iteration,
 }
 
 impl Phase {
-    /// All of them; files say which by their place here.
+    /// All phases; files refer to a phase by its position here.
     pub const ALL: [Phase; 12] = [
         Phase::Open,
         Phase::Wait,
@@ -97,12 +96,12 @@ impl Phase {
         }
     }
 
-    /// Its place in [`Phase::ALL`].
+    /// Its position in [`Phase::ALL`].
     pub const fn place(self) -> usize {
         self as usize
     }
 
-    /// What the program does by itself, which may lie outside of open and close.
+    /// Whether it is a phase of the program, which may be outside of open and close.
     pub const fn is_outside(self) -> bool {
         matches!(self, Phase::Calculation | Phase::Iteration)
     }

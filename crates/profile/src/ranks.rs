@@ -1,8 +1,8 @@
-//! Waits and sends of a communicator, recorded.
+//! Records the waits and sends of a communicator.
 //!
-//! Calls that all ranks make are *meetings*, counted in their order, which is the same on all ranks: whoever comes last to
-//! one keeps the others waiting. Communicators and windows made from this one are recorded too, in whatever output they are
-//! used, but their meetings are not counted, as only some ranks may be in them.
+//! Collective calls are *meetings*, numbered in their order, which is the same on all ranks: the last rank to enter a meeting is
+//! the one that the others wait for. Communicators and windows made from this one are also recorded, in the output in which they
+//! are used, but their meetings are not numbered, because they may not contain all ranks.
 
 use crate::Phase;
 use crate::recorder::{Recorder, Running, span};
@@ -13,18 +13,18 @@ use thalweg_types::mutex::Mutex;
 
 /// See the module's page.
 pub struct Recorded {
-    /// Of the communicator that has the ranks of the output, in their order.
+    /// The recorder of meetings; `Some` for the communicator with all ranks of the output.
     meetings: Option<Arc<Recorder>>,
     left: Left,
 }
 
-/// The ranks that are left where some were lost, among themselves.
+/// A communicator of the survivors after the loss of a rank.
 pub type Left = Arc<Mutex<Option<Box<dyn Communicator>>>>;
 
 impl Recorded {
-    /// Of the communicator of an output.
+    /// The watch of an output's communicator.
     ///
-    /// - `left`: set once ranks are lost and the others go on.
+    /// - `left`: set when the survivors continue after the loss of a rank.
     pub fn new(recorder: Arc<Recorder>, left: Left) -> Recorded {
         Recorded { meetings: Some(recorder), left }
     }
@@ -44,14 +44,14 @@ impl Watch for Recorded {
     fn begins(&self, call: MessageCall) -> Option<Running> {
         Some(match call {
             MessageCall::Send { to, bytes, .. } => self.between(Phase::Send, Some(to), bytes),
-            // Its bytes were counted when it began.
+            // The bytes were counted when the send was started.
             MessageCall::WaitForSend { to } => self.between(Phase::Send, Some(to), 0),
             MessageCall::Receive { from, .. } | MessageCall::WaitForMessage { from } => {
                 self.between(Phase::Wait, from, 0)
             }
             MessageCall::StartReceive { .. } | MessageCall::Probe => return None,
             MessageCall::Put { bytes } => span(Phase::Send, bytes),
-            // Not all ranks come to these.
+            // These calls are not made by all ranks.
             MessageCall::Collective { what: Collective::Survivors, .. } | MessageCall::Fence => span(Phase::Wait, 0),
             MessageCall::Collective { bytes, .. } => {
                 let mut running = self.meetings.as_ref().map_or_else(|| span(Phase::Wait, 0), Recorder::meeting);
@@ -74,7 +74,7 @@ impl Watch for Recorded {
     }
 
     fn of_survivors(&self, survivors: &dyn Communicator) -> Recorded {
-        // For the profile, at the end of close; all that are left come by here.
+        // For gathering the profile at the end of close; all survivors call this.
         *self.left.lock() = survivors.duplicate().ok();
         self.of_a_part()
     }

@@ -1,9 +1,9 @@
 //! Spans of one rank, from open to close.
 //!
-//! A span begins and ends on one thread and may lie inside another one. Each phase's own time, calls and bytes are added up
-//! exactly; what threads of one rank do at the same time is counted once, for the one that began last. Where in time the
-//! spans lie is kept for [`MOST_SPANS`] of them; beyond that neighbours of the same phase become one and short ones are left
-//! out, as [`Record::resolution`] says. Meetings of all ranks are always kept.
+//! A span begins and ends on one thread, and may be inside another span. Each phase's own time, calls and bytes are exact;
+//! concurrent spans of a rank's threads are counted once, for the one that began last. At most [`MOST_SPANS`] spans are kept:
+//! beyond that, adjacent spans of the same phase are joined and short ones dropped, according to [`Record::resolution`]. Meetings
+//! of all ranks are always kept.
 
 use crate::Phase;
 use crate::waits::runs;
@@ -15,65 +15,65 @@ use std::thread::ThreadId;
 use std::time::Instant;
 use thalweg_types::mutex::Mutex;
 
-/// Spans that a rank keeps at most.
+/// Most spans that a rank keeps.
 pub const MOST_SPANS: usize = 512;
-/// The first spans to be left out are shorter than this, in ns.
+/// The first resolution, in ns: shorter spans are dropped first.
 const SHORT: u64 = 1_000;
-/// Meetings of all ranks that are kept: no method has more in an output.
+/// Most meetings of all ranks that are kept: no method has more per output.
 const MOST_MEETINGS: u32 = 128;
 
-/// For whom a rank waits, or to whom it sends.
+/// The peer of a wait or send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
-    /// Nobody in particular.
+    /// No particular rank.
     Nobody,
     /// This rank.
     Rank(u32),
-    /// All ranks, at the meeting of this number: the same on all of them.
+    /// All ranks, at the meeting with this number, which is the same on all ranks.
     Meeting(u32),
 }
 
-/// A run of time.
+/// An interval of time in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// What it went to.
+    /// The phase.
     pub phase: Phase,
-    /// When it began, in ns since the recorder did.
+    /// Begin, in ns since the recorder's zero.
     pub begin: i64,
-    /// How long it was, in ns, what lies inside included.
+    /// Length in ns, including spans inside it.
     pub length: u64,
-    /// Bytes that it was about.
+    /// Bytes of the operation.
     pub bytes: u64,
-    /// With whom.
+    /// The peer.
     pub whom: Whom,
 }
 
 impl Span {
-    /// First ns behind it.
+    /// End, in ns since the recorder's zero.
     pub fn end(&self) -> i64 {
         self.begin.saturating_add_unsigned(self.length)
     }
 }
 
-/// What a phase added up to.
+/// Totals of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Total {
-    /// Its own time in ns, without what other phases inside it took.
+    /// Own time in ns, without phases inside it.
     pub own: u64,
-    /// How often.
+    /// Number of spans.
     pub calls: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// What one rank has recorded.
+/// The record of one rank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
     /// By [`Phase::place`].
     pub totals: [Total; Phase::ALL.len()],
     /// In the order in which they began.
     pub spans: Vec<Span>,
-    /// Spans shorter than this many ns may be missing, or be one with their neighbours.
+    /// Spans shorter than this many ns may be missing, or joined with adjacent ones.
     pub resolution: u64,
 }
 
@@ -86,14 +86,14 @@ struct Frame {
 
 #[derive(Default)]
 struct State {
-    /// What began and has not ended, by thread.
+    /// Open spans, by thread.
     frames: HashMap<ThreadId, Vec<Frame>>,
     record: Record,
     meetings: u32,
     finished: bool,
 }
 
-/// Records what one rank does in one output.
+/// Records the phases of one rank in one output.
 pub struct Recorder {
     zero: Instant,
     state: Mutex<State>,
@@ -103,7 +103,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Recorder>>> = const { RefCell::new(None) };
 }
 
-/// The thread works on an output, until this is dropped.
+/// While this exists, [`span`] on this thread records for an output.
 pub struct Working {
     before: Option<Arc<Recorder>>,
     here: PhantomData<*const ()>,
@@ -123,18 +123,18 @@ fn ns(from: Instant, to: Instant) -> i64 {
 }
 
 impl Recorder {
-    /// Times count from `zero`.
+    /// A recorder whose times count from `zero`.
     pub fn new(zero: Instant) -> Arc<Recorder> {
         Arc::new(Recorder { zero, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread leaves is a record that lacks its last span.
+        // After a panic in another thread, the record only lacks that thread's last span.
         self.state.lock()
     }
 
-    /// Until the return value is dropped, [`span`] on this thread means this recorder. A thread of an asynchronous method
-    /// says so too; its spans are recorded beside the others'.
+    /// Until the return value is dropped, [`span`] on this thread records here. Threads of asynchronous methods call this too;
+    /// their spans are recorded concurrently.
     pub fn work(self: &Arc<Self>) -> Working {
         Working { before: CURRENT.replace(Some(self.clone())), here: PhantomData }
     }
@@ -144,7 +144,7 @@ impl Recorder {
         self.span_from(phase, Instant::now())
     }
 
-    /// A span that has begun before.
+    /// A span that began at `begin`.
     pub fn span_from(self: &Arc<Self>, phase: Phase, begin: Instant) -> Running {
         self.state().begin(phase, begin);
         Running { recorder: Some(self.clone()), bytes: 0, whom: Whom::Nobody, here: PhantomData }
@@ -156,7 +156,7 @@ impl Recorder {
         self.meeting_from(now)
     }
 
-    /// As [`Recorder::meeting`], begun before.
+    /// As [`Recorder::meeting`], begun at `begin`.
     pub fn meeting_from(self: &Arc<Self>, begin: Instant) -> Running {
         let mut running = self.span_from(Phase::Wait, begin);
         let mut state = self.state();
@@ -166,7 +166,7 @@ impl Recorder {
         running
     }
 
-    /// Adds what lies outside of any span.
+    /// Adds a complete span that is not inside another one.
     pub fn add(&self, phase: Phase, begin: Instant, end: Instant) {
         let begin = ns(self.zero, begin);
         let length = ns(self.zero, end).saturating_sub(begin).max(0) as u64;
@@ -181,7 +181,7 @@ impl Recorder {
         ns(self.zero, Instant::now())
     }
 
-    /// Ends the recording: what is said afterwards is not heard.
+    /// Ends the recording; later spans are ignored.
     pub fn finish(&self) -> Record {
         let mut state = self.state();
         state.finished = true;
@@ -190,7 +190,7 @@ impl Recorder {
         let mut record = std::mem::take(&mut state.record);
         record.spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
         if threads > 1 && record.resolution == 0 {
-            // What ran beside each other is counted once.
+            // Concurrent spans are counted once.
             record.totals.iter_mut().for_each(|total| total.own = 0);
             for run in runs(record.spans.iter().copied()) {
                 record.totals[run.phase.place()].own += run.end.abs_diff(run.begin);
@@ -206,7 +206,7 @@ impl State {
             return;
         }
         let frames = self.frames.entry(std::thread::current().id()).or_default();
-        // What is written for the index is the index.
+        // Writes inside the index phase count as index.
         let in_index = frames.iter().any(|f| f.phase == Phase::Index);
         let phase = if in_index && phase == Phase::Write { Phase::Index } else { phase };
         frames.push(Frame { phase, begin, inner: 0 });
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// Leaves `most` spans, meetings aside: joins neighbours, leaves out what is short.
+/// Reduces a record to `most` spans, in addition to meetings: joins adjacent spans and drops short ones.
 pub fn shorten(record: &mut Record, most: usize) {
     let is_kept = |s: &Span| matches!(s.whom, Whom::Meeting(n) if n < MOST_MEETINGS);
     record.spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
@@ -276,12 +276,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Says how many bytes it is about.
+    /// Sets the bytes of the operation.
     pub fn bytes(&mut self, bytes: u64) {
         self.bytes = bytes;
     }
 
-    /// Says with whom.
+    /// Sets the peer.
     pub fn with(&mut self, rank: u32) {
         self.whom = Whom::Rank(rank);
     }
@@ -295,7 +295,7 @@ impl Drop for Running {
     }
 }
 
-/// Begins a span of the output that this thread is working on, `bytes` of it; where no profile is taken nothing happens.
+/// Begins a span of `bytes` bytes for the output that this thread works on; without a profile, nothing is recorded.
 pub fn span(phase: Phase, bytes: u64) -> Running {
     let recorder = CURRENT.with_borrow(Clone::clone);
     if let Some(recorder) = &recorder {

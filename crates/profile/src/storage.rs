@@ -10,14 +10,14 @@ use thalweg_layout::{
 };
 use thalweg_types::Result;
 
-/// See the module's page. What methods keep of it after the output passes everything on and records nothing.
+/// See the module's page. Objects that methods keep after the output pass all calls on and record nothing.
 pub struct Recorded {
     inner: Arc<dyn Layout>,
     recorder: Arc<Recorder>,
 }
 
 impl Recorded {
-    /// Records what is asked of `inner`.
+    /// Records the requests to `inner`.
     pub fn new(inner: Arc<dyn Layout>, recorder: Arc<Recorder>) -> Recorded {
         Recorded { inner, recorder }
     }

@@ -1,42 +1,41 @@
-//! Who waited for whom, and what that one did meanwhile.
+//! The causes of waiting: for each wait, the rank that was waited for and its phase.
 //!
-//! A rank that waits for a message waits for its sender; at a meeting of all ranks, for the one that comes last. Where that
-//! one waited itself at the time, what it waited for is to blame, and so on: what is counted in the end is work that
-//! kept others waiting, or the program that came late.
+//! A rank that waits for a message waits for its sender; at a meeting of all ranks, for the last rank to enter. If this rank was
+//! itself waiting, its wait is traced further: the final cause is a phase in which a rank worked, or a program that came late.
 
 use crate::document::{Document, RankPart};
 use crate::recorder::{Span, Whom};
 use crate::{Phase, recorder::Total};
 use std::collections::{BinaryHeap, HashMap};
 
-/// How often it is looked at what a rank did while others waited for it. More is needed only where ranks wait for each other, as
-/// clocks that differ a little can make it seem; then they are to blame.
+/// Most times that waits for a rank are traced. More are needed only if ranks appear to wait for each other, because of inexact
+/// clocks; their waiting then counts as the cause.
 const MOST_LOOKS: u32 = 64;
-/// Runs of waiting for a rank that are looked at one by one; of more, neighbours are taken together.
+/// Most intervals of waiting for a rank that are traced separately; of more, adjacent ones are joined.
 const MOST_RUNS: usize = 512;
 
-/// A run of time of one rank in which nothing else went on inside.
+/// An interval of one rank's span without other spans inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaf {
-    /// When it began.
+    /// Begin.
     pub begin: i64,
-    /// When it ended.
+    /// End.
     pub end: i64,
-    /// What it went to.
+    /// Phase.
     pub phase: Phase,
-    /// With whom.
+    /// Peer.
     pub whom: Whom,
-    /// Of the span that it is a part of.
+    /// Bytes of its span.
     pub bytes: u64,
 }
 
-/// A rank's spans as runs that don't overlap, in their order. Time in none of them is the program's.
+/// A rank's spans as consecutive intervals without overlap. Time between them is the program's.
 pub fn leaves(part: &RankPart) -> Vec<Leaf> {
     runs(part.spans())
 }
 
-/// As [`leaves`], of spans in the order in which they began. Of those that overlap without one being inside the other, as
-/// spans of two threads may, the later one counts, as far as the earlier one goes.
+/// As [`leaves`], of spans in the order of their begins. If two spans overlap without one being inside the other (of two
+/// threads), the overlap is assigned to the later one.
 pub fn runs(spans: impl Iterator<Item = Span>) -> Vec<Leaf> {
     let mut out: Vec<Leaf> = Vec::new();
     let mut open: Vec<Leaf> = Vec::new();
@@ -65,31 +64,31 @@ pub fn runs(spans: impl Iterator<Item = Span>) -> Vec<Leaf> {
     out
 }
 
-/// What kept others waiting.
+/// A cause of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitCause {
     /// The rank.
     pub rank: u32,
-    /// What it did; `None`: its program had not come yet, or was between open and close.
+    /// Its phase; `None`: the program was before open, or between open and close.
     pub doing: Option<Phase>,
-    /// How long ranks waited for that, all together, in ns.
+    /// Sum of all ranks' waits for this cause, in ns.
     pub waited: u64,
-    /// How many ranks did so at a time, at most.
+    /// Most ranks that waited for it at one time.
     pub at_a_time: u32,
 }
 
-/// What a phase took on the ranks.
+/// The time of a phase over the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseRow {
     /// The phase.
     pub phase: Phase,
     /// Shortest time of any rank, in ns.
     pub min: u64,
-    /// Half of the ranks took no longer.
+    /// Median time.
     pub median: u64,
     /// Longest time.
     pub max: u64,
-    /// The rank that took it.
+    /// The rank with the longest time.
     pub slowest: u32,
     /// Calls of all ranks.
     pub calls: u64,
@@ -97,18 +96,18 @@ pub struct PhaseRow {
     pub bytes: u64,
 }
 
-/// The outputs of one or more profiles together.
+/// Summary of the outputs of one or more profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Phases that any rank was in.
     pub phases: Vec<PhaseRow>,
-    /// What kept others waiting, the longest first.
+    /// Causes of waiting, the longest first.
     pub causes: Vec<WaitCause>,
-    /// How long all ranks waited together.
+    /// Sum of all ranks' waits.
     pub waited: u64,
 }
 
-/// Sums up.
+/// Summarises profiles.
 pub fn summary(documents: &[Document]) -> Summary {
     let mut by_rank: HashMap<u32, [Total; Phase::ALL.len()]> = HashMap::new();
     for part in documents.iter().flat_map(|d| &d.by_rank) {
@@ -139,18 +138,18 @@ pub fn summary(documents: &[Document]) -> Summary {
     }
 }
 
-/// By rank and what it did: how long others waited for that, and how many at a time.
+/// By rank and phase: the sum of waits, and the most waiting ranks.
 #[derive(Default)]
 struct Blame(HashMap<(u32, Option<Phase>), (f64, u32)>);
 
-/// So many ranks wait from then until then.
+/// An interval in which ranks wait.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     begin: i64,
     end: i64,
-    /// On the average.
+    /// Average number of waiting ranks.
     ranks: f64,
-    /// At most.
+    /// Most waiting ranks.
     most: u32,
 }
 
@@ -160,7 +159,7 @@ impl Wait {
     }
 }
 
-/// The same waiting as runs of time that don't overlap.
+/// Merges waits into intervals without overlap.
 fn added_up(waits: &[Wait]) -> Vec<Wait> {
     let begin = |w: &Wait| (w.begin, w.ranks, i64::from(w.most));
     let end = |w: &Wait| (w.end, -w.ranks, -i64::from(w.most));
@@ -193,10 +192,10 @@ fn added_up(waits: &[Wait]) -> Vec<Wait> {
     fewer
 }
 
-/// One output, as waiting is traced in it.
+/// One output, prepared for tracing.
 struct Traced {
     leaves: HashMap<u32, Vec<Leaf>>,
-    /// By number: who came last, and when. Only meetings that all ranks came to.
+    /// By number: the last rank to enter, and when; `None` for meetings that not all ranks entered.
     meetings: Vec<Option<(u32, i64)>>,
 }
 
@@ -221,7 +220,7 @@ impl Traced {
         }
     }
 
-    /// For whom a rank waited in such a run of time, and until when at most.
+    /// The rank that an interval waited for, and the end of this wait.
     fn waited_for(&self, leaf: &Leaf) -> Option<(u32, i64)> {
         match leaf.whom {
             _ if leaf.phase != Phase::Wait => None,
@@ -234,8 +233,7 @@ impl Traced {
     }
 }
 
-/// Waiting that is not yet traced to its end, by the rank that it is for; the one that is waited for last comes first, as
-/// chains mostly run from there.
+/// Waits that are not yet traced, by the rank waited for; the latest wait comes first, because chains usually begin there.
 #[derive(Default)]
 struct Untraced {
     waits: HashMap<u32, Vec<Wait>>,
@@ -277,7 +275,8 @@ impl Blame {
         }
     }
 
-    /// What a rank did while others waited for it; where it waited itself and `further` is to be looked, they waited for another.
+    /// Assigns waits for a rank to its phases; if the rank itself waited, and `further` is set, the waits are passed on to the rank
+    /// that it waited for.
     fn trace(&mut self, traced: &Traced, rank: u32, waits: &[Wait], further: bool, untraced: &mut Untraced) {
         let Some(leaves) = traced.leaves.get(&rank) else { return };
         let others = traced.leaves.len() as u32 - 1;
@@ -305,7 +304,7 @@ impl Blame {
         if wait.end <= wait.begin {
             return;
         }
-        // Computing is what a program does that comes late.
+        // A program that computes counts as late.
         let doing = doing.filter(|phase| !phase.is_outside());
         let (waited, at_a_time) = self.0.entry((rank, doing)).or_default();
         *waited += wait.length() * wait.ranks;

@@ -43,6 +43,9 @@ impl Object {
 
     /// As [`Object::open`], of a file that begins to be read at its end: where requests cost much, as many bytes from there
     /// as a request costs are read at once.
+    ///
+    /// # Errors
+    /// As [`Object::open`].
     pub fn open_at_end(layout: &dyn Layout, path: &str) -> Result<Object> {
         let object = Object::open(layout, path)?;
         let tail = layout.request_cost(path).min(TAIL);

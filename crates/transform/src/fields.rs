@@ -1,4 +1,4 @@
-//! Numbers of transform metadata: in this machine's byte order when written, in the file's when read.
+//! Numbers in transform metadata: written in this machine's byte order, read in the file's.
 
 use crate::corrupt;
 use thalweg_types::{ByteOrder, Result};
@@ -17,14 +17,14 @@ read!(u64_at, u64);
 read!(u32_at, u32);
 read!(i32_at, i32);
 
-/// The metadata of zlib, bzip2 and zstd: u64 bytes of the block, u8 whether it is compressed (1) or as it was (0).
+/// The metadata of zlib, bzip2 and zstd: u64 bytes of the block, u8 1 compressed or 0 unchanged.
 pub fn size_and_flag(bytes: u64, compressed: bool) -> Vec<u8> {
     let mut metadata = bytes.to_ne_bytes().to_vec();
     metadata.push(u8::from(compressed));
     metadata
 }
 
-/// Reads [`size_and_flag`]: whether it is compressed. Files of before ADIOS 1.6 have none, and are.
+/// Reads [`size_and_flag`]: whether the block is compressed. Files before ADIOS 1.6 have no metadata, and are compressed.
 pub fn compressed(metadata: &[u8], order: ByteOrder, bytes: usize) -> Result<bool> {
     if metadata.is_empty() {
         return Ok(true);
@@ -39,7 +39,7 @@ pub fn compressed(metadata: &[u8], order: ByteOrder, bytes: usize) -> Result<boo
     }
 }
 
-/// The metadata of lz4 and blosc: i32 full chunks, i32 stored bytes of the last chunk; both 0 for a block as it was.
+/// The metadata of lz4 and blosc: i32 full chunks, i32 stored bytes of the last chunk; both 0 for an unchanged block.
 pub fn chunks(full: usize, last: usize) -> Vec<u8> {
     let mut metadata = (full as i32).to_ne_bytes().to_vec();
     metadata.extend_from_slice(&(last as i32).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Transforms: the bytes of a block changed before they are stored, and changed back when they are read.
+//! Transforms: conversions of a block's bytes before they are stored, and back when they are read.
 //!
 //! | transform | parameters | read by |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | [`zfp`](codec::zfp) | one of `accuracy`, `precision`, `rate` | ADIOS 1.13, us |
 //! | [`zstd`](codec::zstd) | level | us |
 //!
-//! Bytes in, bytes out: no file, no rank. A [`Spec`] is what the XML says (`zlib:5`); [`encode`] applies it to a block,
-//! [`decode`] undoes what a file names. What doesn't get smaller is stored as it is, where the transform can say so.
-//! Bytes from a file are not trusted: output is never longer than the block's shape says, and a length that so few
-//! bytes cannot give is refused before memory is touched.
+//! Pure functions on bytes: no files, no ranks. A [`Spec`] is the XML's text (`zlib:5`); [`encode`] applies it to a block,
+//! [`decode`] undoes the transform that a file names. Blocks that would not become smaller are stored unchanged, if the
+//! transform's metadata can express this. Bytes from a file are untrusted: the output is never longer than the block's shape
+//! requires, and lengths beyond the transform's largest expansion are refused before memory is accessed.
 //!
 //! Byte tables: `docs/format/transforms.md`.
 
@@ -26,14 +26,14 @@ pub use spec::{Spec, is_of_adios1};
 
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
-/// What a block is before its transform.
+/// A block before its transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block<'b> {
-    /// Name of its variable, which some transforms record.
+    /// Name of its variable, which some transforms store.
     pub name: &'b str,
     /// Type of its values.
     pub element: ElementType,
-    /// Its extents, in elements, slowest dimension first, whatever order the file has them in.
+    /// Its extents, in elements, slowest dimension first, independent of the order in the file.
     pub extents: &'b [u64],
 }
 
@@ -50,31 +50,31 @@ impl Block<'_> {
     }
 }
 
-/// A block as it is to be stored.
+/// A transformed block, to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// Its bytes.
     pub payload: Vec<u8>,
-    /// What is needed to undo it, stored beside.
+    /// Metadata for undoing the transform, stored with the block.
     pub metadata: Vec<u8>,
 }
 
-/// What [`encode_into`] did.
+/// The result of [`encode_into`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// What is needed to undo it, stored beside the block.
+    /// Metadata for undoing the transform, stored with the block.
     pub metadata: Vec<u8>,
-    /// Nothing was appended: the block's own bytes are what is stored.
+    /// Nothing was appended: the block is stored unchanged.
     pub raw: bool,
 }
 
 /// Applies a transform to a block.
 ///
-/// - `bytes`: its values, this machine's byte order.
+/// - `bytes`: its values, in this machine's byte order.
 ///
 /// # Errors
-/// `InvalidArgument` where the block has another length; `Unsupported` for types and numbers of dimensions that the
-/// transform doesn't know; `NoMemory` where there is none.
+/// `InvalidArgument` where `bytes` has another length than the block; `Unsupported` for types and numbers of dimensions that the
+/// transform does not support; `NoMemory`.
 pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
     let mut payload = Vec::new();
     let room = spec.room(block)?;
@@ -87,10 +87,10 @@ pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
     Ok(Encoded { payload, metadata: applied.metadata })
 }
 
-/// As [`encode`], appended to `out`, which has room for [`Spec::room`] bytes and does not grow.
+/// As [`encode`], appending to `out`, which must have a free capacity of [`Spec::room`] bytes and does not grow.
 ///
 /// # Errors
-/// As [`encode`]; `NoMemory` too where `out` has not that room.
+/// As [`encode`]; `NoMemory` also where `out` has less free capacity.
 pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Applied> {
     spec.suits(block.element, block.extents.len())?;
     if block.bytes()? != bytes.len() as u64 {
@@ -118,18 +118,19 @@ pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u
     }
 }
 
-/// Names of the transforms that are built in.
+/// Names of the built-in transforms.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CODECS.iter().map(|c| c.name())
 }
 
 /// Undoes a transform.
 ///
-/// - `name`, `metadata`, `payload`: as the file has them; `order`: the file's byte order.
-/// - `out`: as long as the block; holds its values in the file's byte order afterwards.
+/// - `name`, `metadata`, `payload`: from the file; `order`: the file's byte order.
+/// - `out`: has the length of the block, and contains its values in the file's byte order afterwards.
 ///
 /// # Errors
-/// `Unsupported` for a transform that isn't known; `Corrupt` where the bytes don't give the block.
+/// `Unsupported` for an unknown transform; `Corrupt` where the bytes do not decode to the block; `InvalidArgument` where `out` has
+/// another length than the block.
 pub fn decode(
     name: &str,
     metadata: &[u8],
@@ -148,12 +149,12 @@ pub fn decode(
     find(name).ok_or_else(|| unknown(name))?.decode(&Stored { block: *block, metadata, order, payload }, out)
 }
 
-/// Whether [`decode`] may be tried on so many stored bytes: the transform is known, and they can give the block.
+/// Checks before [`decode`]: the transform is known, and `payload` stored bytes can expand to the block.
 ///
 /// # Errors
-/// As [`decode`].
+/// `Unsupported` for an unknown transform; `Corrupt` where the bytes are too few.
 pub fn check(name: &str, block: &Block<'_>, payload: u64) -> Result<()> {
-    // Headers and single bits are beyond any ratio.
+    // Small blocks are exempt: headers and partly used bytes dominate their ratio.
     const SMALL: u64 = 1 << 20;
     let codec = find(name).ok_or_else(|| unknown(name))?;
     let bytes = block.bytes()?;
@@ -163,21 +164,21 @@ pub fn check(name: &str, block: &Block<'_>, payload: u64) -> Result<()> {
     Ok(())
 }
 
-/// A block as it was found in a file.
+/// A stored block of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'s> {
-    /// What it was before.
+    /// The block before its transform.
     pub block: Block<'s>,
-    /// Stored beside it.
+    /// Metadata stored with the block.
     pub metadata: &'s [u8],
     /// Byte order of the file.
     pub order: ByteOrder,
-    /// Its bytes.
+    /// Its stored bytes.
     pub payload: &'s [u8],
 }
 
 impl Stored<'_> {
-    /// The payload is the block itself.
+    /// Copies a payload that is the unchanged block.
     fn copy_to(&self, out: &mut [u8]) -> Result<()> {
         if self.payload.len() != out.len() {
             let what = format!("{} bytes stored as they are, the block has {}", self.payload.len(), out.len());

@@ -1,4 +1,4 @@
-//! What the XML says about a transform: `zlib:5`, `zfp:accuracy=0.001`, `blosc:compressor=lz4,shuffle=byte,lvl=5`.
+//! The specification of a transform in the XML: `zlib:5`, `zfp:accuracy=0.001`, `blosc:compressor=lz4,shuffle=byte,lvl=5`.
 
 use crate::Block;
 use crate::codec::{CODECS, Codec, Encode, LEVEL, find};
@@ -6,7 +6,7 @@ use thalweg_params::Parameters;
 use thalweg_types::transform_names::is_transform_name;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
-/// A transform with its parameters checked.
+/// A transform with checked parameters.
 #[derive(Debug)]
 pub struct Spec {
     codec: &'static dyn Codec,
@@ -14,11 +14,11 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Reads `name`, or `name:item,item`, an item being `key=value` or a value alone. `None` for `none` and nothing.
+    /// Parses `name`, or `name:item,item`, where an item is `key=value` or only a value. `None` for `none` and empty text.
     ///
     /// # Errors
-    /// `Config` for an unknown parameter or a bad value, naming what is known; `Unsupported` for transforms of ADIOS
-    /// that are not built in, `Config` for others.
+    /// `Config` for an unknown parameter or an invalid value, with the known ones; `Unsupported` for transforms of ADIOS that are
+    /// not built in, `Config` for other names.
     pub fn parse(text: &str) -> Result<Option<Spec>> {
         let (name, items) = match text.split_once(':') {
             Some((name, items)) => (name.trim(), items),
@@ -37,7 +37,7 @@ impl Spec {
         Ok(Some(Spec { codec, encoder }))
     }
 
-    /// Its name, as files have it.
+    /// Its name in files.
     pub fn name(&self) -> &'static str {
         self.codec.name()
     }
@@ -51,7 +51,7 @@ impl Spec {
         &*self.encoder
     }
 
-    /// What is odd about it without being wrong, for whoever reads a report.
+    /// A remark about valid but unusual parameters, for reports.
     pub fn remark(&self) -> Option<String> {
         self.encoder.remark()
     }
@@ -59,7 +59,7 @@ impl Spec {
     /// Whether blocks of this type and number of dimensions can be transformed.
     ///
     /// # Errors
-    /// `Unsupported` saying what can.
+    /// `Unsupported`, with the supported types.
     pub fn suits(&self, element: ElementType, dimensions: usize) -> Result<()> {
         if element.is_text() || dimensions == 0 {
             return Err(Error::new(ErrorKind::Unsupported, "single values and texts are not transformed"));
@@ -75,23 +75,24 @@ impl Spec {
         self.encoder.room(block)
     }
 
-    /// Memory that encoding a block of so many bytes takes beside its output, about.
+    /// Approximate memory for encoding a block of `bytes` bytes, in addition to its output.
     pub fn working_memory(&self, bytes: u64) -> u64 {
         self.encoder.working_memory(bytes)
     }
 
-    /// Metadata of a block stored as it is; `None` where this transform has no way to say so.
+    /// Metadata of a block that is stored unchanged; `None` if the transform cannot express this.
     pub fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
         self.encoder.raw(block)
     }
 }
 
-/// Whether ADIOS 1.13 can be built with a transform of this name that is not built in here.
+/// Whether ADIOS 1.13 has a transform of this name that is not built in here.
 pub fn is_of_adios1(name: &str) -> bool {
     is_transform_name(name) && !name.eq_ignore_ascii_case("none") && find(name).is_none()
 }
 
-/// The parameters behind a transform's name: `key=value` between commas; a value alone is the level of transforms that have one.
+/// The parameters after a transform's name: `key=value`, separated by commas; a value without a key is the level, if the
+/// transform has one.
 fn given(codec: &dyn Codec, items: &str) -> Result<Parameters> {
     let mut parameters = Parameters::default().of(format!("transform {}", codec.name()));
     let known = codec.parameters();

@@ -138,6 +138,9 @@ impl Known {
 }
 
 /// Publish errors of a server, kept until an `unmount` has reported them.
+///
+/// # Errors
+/// `Io` where the server recorded errors; its records are then removed.
 pub fn last_words(log: &Path, point: &Path) -> Result<()> {
     let path = unpublished(log);
     let beside = || {

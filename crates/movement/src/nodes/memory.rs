@@ -1,12 +1,12 @@
-//! Memory that the ranks of a node share, for what goes to a rank that writes or passes on: whoever is on its node puts bytes
-//! where they are written from, and a message only tells of them.
+//! Memory shared by the ranks of a node, for data to a rank that writes it or passes it on: a sender on the same node copies its
+//! bytes into the receiver's part, and a message only announces them.
 //!
 //! | question | answer |
 //! |---|---|
-//! | whose memory | the taking rank's: it holds as much for others as it would of messages, the others hold nothing |
-//! | how long | making it is slow, so it is kept between outputs ([`crate::output_file::cache::Cache`]); [`crate::nodes::of`] sees that all ranks kept the same |
-//! | where it cannot be had | bytes travel in messages, as between nodes |
-//! | when bytes may be put | where the writing rank has said so, and not after a wait for them ended in an error |
+//! | whose memory | the receiving rank's: as many bytes as it would otherwise receive in messages; senders hold nothing |
+//! | how long | allocation is slow, so the memory is kept between outputs ([`crate::output_file::cache::Cache`]); [`crate::nodes::of`] checks that all ranks kept the same |
+//! | if it cannot be allocated | bytes travel in messages, as between nodes |
+//! | when bytes may be put | on request of the receiving rank, and not after a wait for them ended in an error |
 
 use crate::buffer::Reservation;
 use crate::output_file::memory::Memory;
@@ -14,27 +14,27 @@ use std::collections::HashMap;
 use thalweg_comm::SharedWindow;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What is kept between outputs, by rank and size of the communicator.
+/// Shared memory kept between outputs, by rank and size of the communicator.
 pub type NodeMemories = HashMap<(u32, u32), NodeMemory>;
 
 impl Memory for NodeMemories {}
 
-/// See the room's page.
+/// See the module's page.
 pub struct NodeMemory {
-    /// A number that all ranks got together with it.
+    /// Identifies the allocation; the same on all ranks.
     pub(super) id: u64,
     /// Bytes of this rank's part.
     pub(super) own: u64,
-    /// `None` where it could not be had: there is no use in trying again.
+    /// `None` if the allocation failed; it is not tried again.
     window: Option<Box<dyn SharedWindow>>,
-    /// By rank of the communicator: this rank's node or another, and the rank in the window.
+    /// By rank of the communicator: its rank in the window; `None` for ranks of other nodes.
     places: Vec<Option<u32>>,
-    /// This rank's part counts in the buffer for as long as it is there.
+    /// The buffer's reservation for this rank's part.
     _held: Option<Reservation>,
 }
 
 impl NodeMemory {
-    /// - `nodes`: by rank of the communicator, a number for its node; `rank`: this one; `held`: the bytes of its part.
+    /// - `nodes`: node of each rank of the communicator; `rank`: this rank; `held`: reservation for its part.
     pub(crate) fn new(
         id: u64,
         own: u64,
@@ -54,25 +54,25 @@ impl NodeMemory {
         Some((self.window.as_deref()?, (*self.places.get(rank as usize)?)?))
     }
 
-    /// Whether bytes for `rank` can be put here.
+    /// Whether this memory has a part of `rank`.
     pub fn reaches(&self, rank: u32) -> bool {
         self.place(rank).is_some()
     }
 
-    /// Puts bytes into the part of `rank`.
+    /// Copies bytes into the part of `rank`.
     ///
     /// # Errors
-    /// `OutOfBounds` where they leave it; `InvalidArgument` where it is on another node.
+    /// `OutOfBounds` where the bytes exceed the part; `InvalidArgument` where `rank` is on another node.
     pub fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
         let elsewhere = || Error::new(ErrorKind::InvalidArgument, format!("rank {rank} is on another node"));
         let (window, place) = self.place(rank).ok_or_else(elsewhere)?;
         window.put(place, offset, bytes)
     }
 
-    /// Bytes of this rank's part. Nobody may put there meanwhile.
+    /// Calls `with` with bytes of this rank's part. No rank may put bytes there meanwhile.
     ///
     /// # Errors
-    /// `OutOfBounds` where they leave it; what `with` returns.
+    /// `OutOfBounds` where the bytes exceed the part; `InvalidArgument` without shared memory; those of `with`.
     pub fn show<T>(&self, offset: u64, length: u64, with: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let none = || Error::new(ErrorKind::InvalidArgument, "there is no memory that ranks share");
         let window = self.window.as_deref().ok_or_else(none)?;

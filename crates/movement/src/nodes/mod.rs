@@ -1,11 +1,11 @@
-//! Which ranks share a node, and memory that they share: asked once, then remembered.
+//! The node of each rank, and memory shared by a node's ranks; both are determined once and cached.
 //!
 //! | question | answer |
 //! |---|---|
-//! | calls | one reduction; the first time a split by node, a reduction and a gather to all as well, and where memory is wanted a split, a window and a reduction |
-//! | memory | 4 bytes per rank, and what is wanted |
+//! | calls | one reduction; the first time also a split by node, a reduction and a gather to all, and for shared memory a split, a window and a reduction |
+//! | memory | 4 bytes per rank, and the requested shared memory |
 //!
-//! What is remembered is used only where all ranks remember the same: they compare a checksum of it.
+//! Cached state is used only if it is the same on all ranks: they compare its checksum.
 
 use crate::buffer::Room;
 use crate::method::OpenRequest;
@@ -20,21 +20,21 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod memory;
 
-/// Nodes by rank and size of the communicator that was asked.
+/// Node of each rank, by rank and size of the communicator.
 pub type Nodes = HashMap<(u32, u32), Arc<Vec<u32>>>;
 
 impl Memory for Nodes {}
 
-/// Given a number for the node of each rank, bytes that others may put into this rank's part of the memory.
+/// Given the node of each rank, the size of this rank's part of the shared memory.
 pub type SharedBytes<'w> = &'w dyn Fn(&[u32]) -> u64;
 
-/// What the buffer's limit leaves an output of these ranks for carrying process groups, the memory included that is kept.
+/// Memory that the buffer limit leaves to an output for carrying process groups, including the cached shared memory.
 pub fn room(request: &OpenRequest<'_>) -> Room {
     let key = (request.comm.rank(), request.comm.size());
     request.buffer.room(request.cache.of::<NodeMemories>().lock().get(&key).map_or(0, |memory| memory.own))
 }
 
-/// Whether there are ranks on this rank's node, and whether there are ranks elsewhere, among `ranks` without itself.
+/// Whether `ranks`, without `rank` itself, contain ranks on its node, and ranks on other nodes.
 pub fn on_and_off(nodes: &[u32], ranks: impl IntoIterator<Item = u32>, rank: u32) -> (bool, bool) {
     let node = |rank: u32| nodes.get(rank as usize);
     let others = ranks.into_iter().filter(|other| *other != rank);
@@ -44,14 +44,14 @@ pub fn on_and_off(nodes: &[u32], ranks: impl IntoIterator<Item = u32>, rank: u32
     })
 }
 
-/// Collective: by rank, a number for its node: the lowest rank there; and memory shared with the ranks of this node.
+/// Collective: the node of each rank, given by the node's lowest rank; and memory shared with the ranks of this node.
 ///
-/// - `wanted`: `None`, on all ranks: no memory. Where no two ranks share a node there is none either.
+/// - `wanted`: size of this rank's part; `None`, on all ranks: no memory. There is no memory if no two ranks share a node.
 ///
-/// The memory is taken out of what is cache, for [`keep`] to put it back when all ranks have closed the output.
+/// The memory is taken from the cache; [`keep`] returns it when all ranks have closed the output.
 ///
 /// # Errors
-/// A lost rank.
+/// `PeerLost`, `Timeout`. Shared memory that cannot be allocated is not an error: bytes then travel in messages.
 pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
     let (comm, cache) = (request.comm, &**request.cache);
     let key = (comm.rank(), comm.size());
@@ -60,7 +60,7 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<
     }
     let known = cache.of::<Nodes>().lock().get(&key).cloned();
     let sum = known.as_ref().map_or(0, |nodes| 1 << 32 | u64::from(sum_of(nodes)));
-    // As large as any output wanted it, so that two kinds of output do not make it anew in turns, but within the limit.
+    // The largest size that any output requested, within the limit, so that alternating kinds of output share one allocation.
     let most = room(request);
     let fits = |memory: &NodeMemory| match (&known, wanted) {
         (Some(nodes), Some(wanted)) => (wanted(nodes)..=most.share(u64::MAX, wanted(nodes))).contains(&memory.own),
@@ -68,7 +68,7 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<
     };
     let had = wanted.and_then(|_| cache.of::<NodeMemories>().lock().remove(&key));
     let id = had.as_ref().filter(|had| fits(had)).map_or(0, |had| had.id);
-    // The largest and, upside down, the smallest.
+    // The maximum of a number and of its complement: both match on all ranks only if all numbers are equal.
     let numbers = [sum, !sum, id, !id];
     let seen = comm.all_reduce(&numbers, Reduce::Max)?;
     let nodes = match known.filter(|_| seen[..2] == numbers[..2]) {
@@ -94,14 +94,14 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<
     Ok((nodes, Some(memory)))
 }
 
-/// Keeps the memory for the next output.
+/// Returns the memory to the cache, for the next output.
 pub fn keep(cache: &Cache, comm: &dyn Communicator, memory: Option<NodeMemory>) {
     if let Some(memory) = memory {
         cache.of::<NodeMemories>().lock().insert((comm.rank(), comm.size()), memory);
     }
 }
 
-/// Collective.
+/// Collective: determines and caches the node of each rank.
 fn ask(comm: &dyn Communicator, cache: &Cache, key: (u32, u32)) -> Result<Arc<Vec<u32>>> {
     let lowest = comm.split_by_node()?.all_reduce(&[u64::from(comm.rank())], Reduce::Min)?;
     let own = lowest.first().map_or(key.0, |lowest| *lowest as u32);

@@ -1,19 +1,19 @@
-//! A file that is open for an output, and whose close is heard.
+//! A file that is open for an output, whose close errors are reported.
 //!
 //! | question | answer |
 //! |---|---|
-//! | why | a filesystem over a network, or one with a quota, may tell only when a file is closed that bytes written before cannot be kept |
-//! | when | on a rank that writes process groups: after the last byte, and before their index fragments count, so that a group whose file could not be closed is in no index. On the rank that keeps the index: behind the index, before the ranks agree on the outcome |
-//! | who hears of it | all ranks, as of a failed write |
-//! | what it costs | nothing: the file is closed once in any case |
-//! | when nobody hears of it | an output that was dropped or has failed before; a write of [`crate::method::adaptive::in_flight`] that was left to itself |
+//! | why | a network filesystem, or one with a quota, may report only at close that earlier writes failed |
+//! | when | a rank that writes process groups closes after the last byte, and before their index fragments count, so that the index never lists a group whose file could not be closed. The rank that keeps the index closes after the index, before the ranks agree on the outcome |
+//! | who gets the error | all ranks, as of a failed write |
+//! | cost | none: the file is closed once in any case |
+//! | when close errors are ignored | for an output that was dropped or failed earlier; for an abandoned write of [`crate::method::adaptive::in_flight`] |
 
 use std::io::IoSlice;
 use thalweg_layout::{Lease, WriteObject};
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// See the room's page.
+/// See the module's page.
 pub struct Handle(RwLock<Option<Box<dyn WriteObject>>>);
 
 impl From<Box<dyn WriteObject>> for Handle {
@@ -27,11 +27,11 @@ fn closed() -> Error {
 }
 
 impl Handle {
-    /// Closes the file, made durable before where `sync` is set. Nothing happens where it is closed already.
+    /// Closes the file, after a sync if `sync` is set; does nothing if the file is closed.
     ///
     /// # Errors
-    /// Those of [`WriteObject::sync`] and [`WriteObject::close`]: what was written through this handle may be lost. The
-    /// file is closed all the same.
+    /// Those of [`WriteObject::sync`] and [`WriteObject::close`]: bytes written through this handle may be lost. The file is
+    /// closed nevertheless.
     pub fn end(&self, sync: bool) -> Result<()> {
         let object = self.0.write().take();
         let Some(object) = object else { return Ok(()) };
@@ -46,7 +46,7 @@ impl Handle {
         self.0.into_inner()
     }
 
-    /// It was not closed.
+    /// Whether the file is open.
     pub fn is_open(&self) -> bool {
         self.0.read().is_some()
     }

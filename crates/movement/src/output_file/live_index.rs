@@ -1,27 +1,28 @@
 //! The index of a file that is being extended.
 //!
 //! An output adds its entries to the index in memory, and to the file either as a *full index*, which every reader
-//! opens, or as a *step record*, which costs no more than the output itself. Nothing that was written before is
-//! overwritten, so a kill at any byte leaves the last good end in place.
+//! opens, or as a *step record*, whose size is that of the output's entries. Earlier bytes are not overwritten, so that a
+//! kill at any byte leaves the last valid end in place.
 //!
 //! | written | when |
 //! |---|---|
-//! | full index | the first output; when its entries have doubled since the last one; when all full indexes together, this one included, stay under a twentieth of the data; at each output with `index=each`; when the file is closed for good |
+//! | full index | at the first output; when the number of entries has doubled since the last full index; when all full indexes, including this one, are at most a twentieth of the data; at each output with `index=each`; when the file is closed for good |
 //! | step record | otherwise |
 //!
-//! So a million small outputs cost the same each: indexes that double cost twice the last one in all.
+//! The average cost per output is therefore independent of the number of outputs: full indexes that double in size sum up to
+//! twice the last one.
 //!
-//! Either is valid by its last bytes alone, the footer or the tail of the record. So it can be written in two: what comes
-//! before these is *staged* while data are still on their way to storage, and the last bytes *seal* it when they are there.
-//! Until then every reader sees the file as it was, and what was staged can be dropped.
+//! A full index or step record becomes valid with its last bytes, the footer or the record's tail. It can therefore be
+//! written in two parts: all bytes before these are *staged* while data are still being written, and the last bytes *seal*
+//! it when the data are stored. Until then every reader sees the previous state, and the staged bytes can be dropped.
 //!
-//! Steps are dropped (a restart from an earlier one) by writing a full index of the others behind everything, then one
-//! where the first dropped step began, and cutting the file off behind that. The first says that it is on the way, so
-//! that whoever writes or recovers the file next ends what a kill has left. A metadata file needs the first alone.
+//! Dropping steps (a restart from an earlier step) writes a full index of the kept steps at the end of the file, then a
+//! second one at the first dropped step, and truncates the file behind the second. The first index records the operation, so
+//! that the next writer or recovery completes it after a kill. A metadata file needs only the first index.
 //!
-//! Closing for good changes 8 bytes in place, the end mark. They never straddle two sectors, so that no power cut can
-//! leave half of them; the index may start a few bytes behind the data for that. The index of a file that is taken for one
-//! of a single output bears the mark from the beginning ([`LiveIndex::ends_with_next`]).
+//! Closing for good changes 8 bytes in place, the end mark. They lie within one sector, so that a power failure cannot
+//! leave them half written; to this end the index may start a few bytes behind the data. In a file that is assumed to hold a
+//! single output, the index contains the mark from the beginning ([`LiveIndex::ends_with_next`]).
 
 use crate::output_file::levels::{self, ArrayLevel};
 use std::io::IoSlice;
@@ -37,27 +38,27 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// Bytes that a device writes whole or not at all.
+/// Bytes that a device writes atomically.
 const SECTOR: u64 = 512;
-/// Smallest dead extent whose space is given back.
+/// Smallest dead extent whose space is freed.
 const WORTH_PUNCHING: u64 = 64 * 1024;
 
-/// Reads an object being written, as the decoders of `bp` want it.
+/// An object being written, as a [`Source`] of the `bp` decoders.
 pub struct AsSource<'o> {
     object: &'o dyn WriteObject,
     length: u64,
 }
 
 impl<'o> AsSource<'o> {
-    /// The object as it is now.
+    /// The object with its current length.
     ///
     /// # Errors
-    /// Those of asking the store for the length.
+    /// Those of [`WriteObject::length`].
     pub fn new(object: &'o dyn WriteObject) -> Result<AsSource<'o>> {
         Ok(AsSource { object, length: object.length()? })
     }
 
-    /// Its first `length` bytes; the store is not asked for the length.
+    /// The object's first `length` bytes, without a store request.
     pub fn up_to(object: &'o dyn WriteObject, length: u64) -> AsSource<'o> {
         AsSource { object, length }
     }
@@ -84,46 +85,46 @@ pub struct LiveIndex {
     /// First byte behind the last index or step record.
     end: u64,
     subfiles: bool,
-    /// Sets of the index when a full one was last written.
+    /// Number of sets in the last full index.
     sets_then: u64,
     /// Bytes of all full indexes of this process.
     full_bytes: u64,
     /// Bytes of process groups.
     data_bytes: u64,
-    /// The last full index, where it is the last thing in the file.
+    /// The last full index, if it is at the end of the file.
     last_full: Option<Extent>,
-    /// Full indexes and step records that a later full index has replaced.
+    /// Full indexes and step records that a later full index replaces.
     dead: Vec<Extent>,
     step_records: u32,
     finished: bool,
-    /// A full index is taken for the last one.
+    /// The next full index is written with the end mark.
     last: bool,
     /// Whether `finish` has anything to do.
     touched: bool,
-    /// Steps were dropped from the entries and not yet from the file: where the first of them starts.
+    /// Offset of the first step that was dropped from the entries but not yet from the file.
     dropped: Option<u64>,
     /// Set once this process has written an index or step record.
     mark: Option<Mark>,
 }
 
-/// Bytes of the last index or step record that no other file has at the same place: lengths, places and checksums, which
-/// depend on the run id.
+/// Bytes of the last index or step record that identify the file: lengths, offsets and checksums, which depend on the
+/// run id.
 #[derive(Debug)]
 struct Mark {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-/// What a process knows to be in a file.
+/// The steps that a process knows to be in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClosedSteps {
-    /// The smallest number of steps.
+    /// Least number of steps.
     pub steps: u32,
-    /// A run that wrote some of them; 0: not known.
+    /// Run id of an output that wrote some of them; 0: not known.
     pub run: u64,
 }
 
-/// What is told of an output beside its entries, as [`LiveIndex::commit`] says.
+/// The parameters of [`LiveIndex::commit`].
 #[derive(Clone, Copy)]
 struct Output {
     data_end: u64,
@@ -132,31 +133,31 @@ struct Output {
     each: bool,
 }
 
-/// The entries of an output in the file, but for the last bytes, which make them valid. In memory they are not yet counted.
+/// The staged index or step record of an output: written except for its seal.
 #[derive(Debug)]
 #[must_use = "what is staged is sealed or dropped"]
 pub struct Staged {
-    /// Where they lie, the last bytes included.
+    /// Its extent, including the seal.
     extent: Extent,
-    /// These.
+    /// The last bytes, which make it valid.
     seal: Vec<u8>,
-    /// Bytes of process groups.
+    /// Bytes of the output's process groups.
     data: u64,
-    /// Entries of a step record; those of a full index are with the others already.
+    /// Entries of a step record; `None` for a full index, whose entries are already in the index in memory.
     record: Option<Index>,
     mark: Mark,
 }
 
-/// Whether a full index follows an output.
+/// Whether an output is followed by a full index.
 ///
-/// - `sets`: entries now; `sets_then`: at the last full index; `full_bytes`: of all full indexes so far; `next`: of
-///   this one; `data`: bytes of process groups.
+/// - `sets`: number of sets now; `sets_then`: in the last full index; `full_bytes`: bytes of all full indexes so far; `next`:
+///   bytes of this one; `data`: bytes of process groups.
 pub fn full_index_is_due(sets: u64, sets_then: u64, full_bytes: u64, next: u64, data: u64) -> bool {
     sets >= sets_then.saturating_mul(2) || full_bytes.saturating_add(next) <= data / 20
 }
 
 impl LiveIndex {
-    /// Of a new file. `subfiles`: process groups lie in subfiles, this file holds the index alone.
+    /// The empty index of a new file; `subfiles`: the file is a metadata file.
     pub fn new(subfiles: bool) -> LiveIndex {
         LiveIndex {
             index: Index::default(),
@@ -176,25 +177,24 @@ impl LiveIndex {
         }
     }
 
-    /// The next full index is taken for the last one: it bears the end mark when it is written, and [`LiveIndex::finish`] has
-    /// nothing left to do. More can be added all the same.
+    /// Writes the next full index with the end mark, so that [`LiveIndex::finish`] has nothing to do. Outputs can still be added.
     pub fn ends_with_next(&mut self) {
         self.last = true;
     }
 
-    /// Of a file that is there: the last good end is found, what lies behind it is cut off.
+    /// Loads the index of an existing file, and truncates the file at its last valid end.
     ///
     /// # Errors
-    /// `Torn` where no end of it checks; `Unsupported` for a file of the other byte order, or where payloads lie in
-    /// subfiles and `subfiles` says otherwise.
+    /// `Torn` where no valid end is found; `Unsupported` for a file of the other byte order, or if `subfiles` does not match the
+    /// file; those of the store.
     pub fn load(object: &dyn WriteObject, subfiles: bool) -> Result<LiveIndex> {
         LiveIndex::load_with(object, subfiles, ClosedSteps::default())
     }
 
-    /// As [`LiveIndex::load`], of a file that holds at least what is `closed`.
+    /// As [`LiveIndex::load`]; the file must contain the steps of `closed`.
     ///
     /// # Errors
-    /// Also those of [`LiveIndex::check_steps`]; the file is not changed then.
+    /// Also those of [`LiveIndex::check_steps`]; the file is then unchanged.
     pub fn load_with(object: &dyn WriteObject, subfiles: bool, closed: ClosedSteps) -> Result<LiveIndex> {
         let source = AsSource::new(object)?;
         let mut live = LiveIndex::load_from(&source, subfiles)?;
@@ -214,10 +214,10 @@ impl LiveIndex {
         Ok(live)
     }
 
-    /// Checks that the file holds the steps that this process knows to be closed.
+    /// Checks that the file contains the steps that this process knows to be closed.
     ///
     /// # Errors
-    /// `Torn` where it has fewer steps, `Corrupt` where it names other runs alone.
+    /// `Torn` where the file has fewer steps, `Corrupt` where it lists only other runs.
     pub fn check_steps(&self, closed: ClosedSteps) -> Result<()> {
         let ClosedSteps { steps: closed, run } = closed;
         if self.steps() >= closed {
@@ -239,15 +239,15 @@ impl LiveIndex {
         Err(Error::new(ErrorKind::Torn, what).safe("nothing was changed"))
     }
 
-    /// The runs that wrote the file, as its index lists them.
+    /// The runs that the index lists.
     pub fn openings(&self) -> Openings {
         let mut openings = Openings::default();
         openings.add(self.index.records.get(Tag::Run), ByteOrder::NATIVE);
         openings
     }
 
-    /// Whether `object` holds the index or step record that this process wrote last; `true` where it has written none, or where
-    /// the store reads no object that is open for writing.
+    /// Whether `object` contains the last index or step record of this process; `true` also if there is none, or if the store
+    /// cannot read an object that is open for writing.
     ///
     /// # Errors
     /// Those of reading.
@@ -283,7 +283,7 @@ impl LiveIndex {
         let full_bytes = full.map_or(0, |f| f.length);
         let is_last = live.step_records.is_empty();
         let finished = is_last && live.base.as_ref().is_some_and(|b| b.extension.as_ref().is_some_and(|e| e.finished));
-        // A full index without an extension section is another library's; ours will follow it.
+        // A full index without an extension section was written by another library; ours follows it.
         let ours = live.base.as_ref().is_some_and(|b| b.extension.is_some());
         let records = live.step_records.iter().map(|r| r.extent);
         let superseded = if is_last { None } else { full };
@@ -299,7 +299,7 @@ impl LiveIndex {
             step_records: live.step_records.len() as u32,
             finished,
             last: false,
-            // A foreign index that nothing was added to stays as it is.
+            // The index of another library stays as it is if no output is added.
             touched: !finished && (ours || !is_last),
             dropped: live.dropped_from(),
             mark: None,
@@ -308,7 +308,7 @@ impl LiveIndex {
         Ok(loaded)
     }
 
-    /// As [`LiveIndex::load`], from the first `end` bytes alone: what lies behind them is in flight and stays.
+    /// As [`LiveIndex::load`], from the first `end` bytes only: later bytes are in flight and are not truncated.
     ///
     /// # Errors
     /// As [`LiveIndex::load`].
@@ -316,10 +316,10 @@ impl LiveIndex {
         LiveIndex::load_from(&AsSource { object, length: end }, subfiles)
     }
 
-    /// Drops all steps behind one (from 0) from the entries; [`LiveIndex::shorten`] does so in the file.
+    /// Drops all steps after `step` (from 0) from the index in memory; [`LiveIndex::shorten`] drops them from the file.
     ///
     /// # Errors
-    /// `OutOfBounds` where the file has no such step; `Unsupported` where steps do not lie one behind the other.
+    /// `OutOfBounds` where the file has no such step; `Unsupported` where the steps are not stored in order.
     pub fn drop_after(&mut self, step: u64) -> Result<()> {
         let steps = u64::from(self.steps());
         if step >= steps {
@@ -344,18 +344,18 @@ impl LiveIndex {
         Ok(())
     }
 
-    /// Whether entries were dropped that the file still has.
+    /// Whether steps were dropped from the index in memory, but not yet from the file.
     pub fn is_dropping(&self) -> bool {
         self.dropped.is_some()
     }
 
-    /// Makes the file what it was before the dropped steps. Until the first new index is written nothing has changed;
-    /// then they are gone. Steps that are kept are safe at any moment.
+    /// Drops the steps of [`LiveIndex::drop_after`] from the file. Until the first new index is written, the file is unchanged;
+    /// from then on readers see only the kept steps, which are safe at any time.
     ///
-    /// - `sync`: each of these is on the device before the next one begins.
+    /// - `sync`: each write is durable before the next one begins.
     ///
     /// # Errors
-    /// Those of the store; the file is then as it was, or as it is to be.
+    /// Those of the store; the file then has either its old or its new steps.
     pub fn shorten(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         let Some(start) = self.dropped else { return Ok(()) };
         let sync = || if sync { object.sync() } else { Ok(()) };
@@ -368,7 +368,7 @@ impl LiveIndex {
         if self.index.records.get(Tag::Dropped).is_empty() {
             self.index.records.list(Tag::Dropped).put_u64(start);
             let room = self.index.encode(start, false, false)?.length + SECTOR;
-            // Not where the second one will be.
+            // The first index must not overlap the second one.
             self.write_full(object, self.end.max(start + room))?;
             sync()?;
         }
@@ -389,7 +389,7 @@ impl LiveIndex {
         self.index.last_time()
     }
 
-    /// The time index of step 0: 1, but for files that another library began later.
+    /// The time index of step 0: 1, except in files that another library began with a later one.
     pub fn first_time(&self) -> u32 {
         self.index.first_time()
     }
@@ -402,7 +402,7 @@ impl LiveIndex {
         }
     }
 
-    /// First free byte.
+    /// Offset of the first free byte.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -412,10 +412,10 @@ impl LiveIndex {
         &self.index
     }
 
-    /// The arrays of which the file has blocks with other statistics than wanted, with the file's level.
+    /// The arrays whose blocks in the file have another statistics level than wanted, with the file's level.
     ///
     /// # Errors
-    /// `Unsupported` for statistics that are not written here.
+    /// `Unsupported` for statistics that this library does not write.
     pub fn differing_levels(&self, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>> {
         levels::differing(&self.index, wanted)
     }
@@ -428,11 +428,10 @@ impl LiveIndex {
         fits(&self.index, step)
     }
 
-    /// Adds an output: fragments of its ranks in rank order, behind data that ends at `data_end` (in a metadata file:
-    /// the end of the index itself), `data` bytes of it. `each`: a full index whatever it costs. It must pass
-    /// [`LiveIndex::check`].
+    /// Adds an output. `step`: its ranks' fragments, joined in rank order, which must pass [`LiveIndex::check`]; `data_end`: end of
+    /// its data (in a metadata file: of the index); `data`: bytes of its data; `each`: always write a full index.
     ///
-    /// On failure the file still has its last good end; this state is then of no use and must be loaded again.
+    /// On failure the file still has its last valid end; this `LiveIndex` must be discarded and loaded again.
     ///
     /// # Errors
     /// Those of the store; `OutOfBounds` for an index beyond the range of offsets.
@@ -449,8 +448,8 @@ impl LiveIndex {
         self.count(staged)
     }
 
-    /// As [`LiveIndex::commit`], but that nobody sees the output before [`LiveIndex::seal`]: the same bytes, but the last.
-    /// Data may still be on their way to anywhere before `data_end`. Until it is sealed or dropped nothing else is asked of this.
+    /// As [`LiveIndex::commit`], except for the last bytes: the output becomes visible with [`LiveIndex::seal`]. Data before
+    /// `data_end` may still be in flight. Until [`LiveIndex::seal`] or [`LiveIndex::drop_staged`], no other method may be called.
     ///
     /// # Errors
     /// As [`LiveIndex::commit`].
@@ -466,7 +465,7 @@ impl LiveIndex {
         self.put(object, step, Output { data_end, data, run, each }, false)
     }
 
-    /// Makes the output readable: one write of less than a sector. The data must be there.
+    /// Publishes a staged output: one write of less than a sector. The data must be written before.
     ///
     /// On failure as [`LiveIndex::commit`].
     ///
@@ -478,14 +477,14 @@ impl LiveIndex {
         self.count(staged)
     }
 
-    /// Takes back what was staged: this is what it was before, and the file ends where the staged bytes began, or before.
+    /// Drops a staged output: restores the previous state, and truncates the file at the first staged byte.
     ///
     /// On failure as [`LiveIndex::commit`].
     ///
     /// # Errors
-    /// Those of the store; what reading the index again says.
+    /// Those of the store; as [`LiveIndex::load_up_to`].
     /// # Cost
-    /// A full index is read again.
+    /// If a full index was staged, the previous index is read again.
     pub fn drop_staged(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
         if staged.record.is_none() {
             self.index = match self.end {
@@ -499,7 +498,7 @@ impl LiveIndex {
         Ok(())
     }
 
-    /// Writes an output's entries: `whole`, or without the bytes that make them valid.
+    /// Writes an output's entries; `whole`: with the seal.
     fn put(&mut self, object: &dyn WriteObject, step: Index, output: Output, whole: bool) -> Result<Staged> {
         let Output { data_end, data, run, each } = output;
         let sets = self.index.sets() + step.sets();
@@ -518,7 +517,7 @@ impl LiveIndex {
         Ok(Staged { extent, seal, data, record: Some(step), mark })
     }
 
-    /// Counts what was written as the last thing in the file.
+    /// Updates the state for a written index or step record, which is the new end of the file.
     fn count(&mut self, staged: Staged) -> Result<()> {
         let Staged { extent, data, record, mark, .. } = staged;
         self.touched = true;
@@ -549,7 +548,7 @@ impl LiveIndex {
         }
     }
 
-    /// Notes bytes that nobody will need once a full index follows. In a metadata file they lie one behind the other.
+    /// Records an extent that becomes dead with the next full index. In a metadata file such extents are contiguous.
     fn retire(&mut self, extent: Extent) {
         match self.dead.last_mut() {
             Some(last) if self.subfiles && last.end() == Some(extent.offset) => last.length += extent.length,
@@ -563,7 +562,7 @@ impl LiveIndex {
         self.count(full)
     }
 
-    /// Writes all entries at `at` or a little behind: `whole`, or without the footer.
+    /// Writes a full index at `at`, or up to a sector later; `whole`: with the footer.
     fn put_full(&self, object: &dyn WriteObject, at: u64, data: u64, whole: bool) -> Result<Staged> {
         let mut at = at;
         let mut encoded = self.index.encode(at, self.subfiles, self.last)?;
@@ -575,7 +574,7 @@ impl LiveIndex {
         let extent = Extent::new(at, encoded.length);
         let seal = if whole { Vec::new() } else { encoded.take_footer() };
         debug_assert!(whole || seal.len() as u64 == FOOTER);
-        // What follows the state, which changes when the file is closed for good.
+        // The bytes after the state, as the state changes when the file is closed for good.
         let offset = extension::state_offset(encoded.extension) + extension::FINISHED.len() as u64;
         let marked = offset..offset + extension::TAIL - extension::FINISHED.len() as u64;
         let mut bytes = Vec::new();
@@ -595,19 +594,19 @@ impl LiveIndex {
         Ok(Staged { extent, seal, data, record: None, mark: Mark { offset, bytes } })
     }
 
-    /// Closes the file for good: a full index where the last output left a step record, the end mark, and the space
-    /// of indexes that nobody needs any more given back.
+    /// Closes the file for good: writes a full index if the file ends with a step record, then the end mark, and frees the
+    /// space of dead indexes.
     ///
-    /// - `sync`: each of these is on the device before the next one begins.
+    /// - `sync`: each write is durable before the next one begins.
     ///
     /// # Errors
-    /// Those of the store; steps that were closed stay readable.
+    /// Those of the store; closed steps stay readable.
     pub fn finish(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         self.conclude(object, sync, true)
     }
 
-    /// As [`LiveIndex::finish`], without the end mark: for a program that ends without having closed the file, so that
-    /// other libraries read what was closed and a follower learns that the writer did not come to its end.
+    /// As [`LiveIndex::finish`], without the end mark: for a program that ends without closing the file for good, so that other
+    /// libraries can read the closed steps, and a follower sees that the writer did not finish.
     ///
     /// # Errors
     /// As [`LiveIndex::finish`].
@@ -632,7 +631,7 @@ impl LiveIndex {
             self.finished = true;
         }
         for extent in self.dead.drain(..).filter(|e| e.length >= WORTH_PUNCHING) {
-            // The head stays, so that a scan still knows the length.
+            // The head stays, for scans to read the length.
             let start = extent.offset.next_multiple_of(4096) + 4096;
             let end = (extent.offset + extent.length) & !4095;
             if start < end {
@@ -644,10 +643,11 @@ impl LiveIndex {
     }
 }
 
-/// Whether entries can be joined: a file holds a name in one group and with one type, and its blocks record the same.
+/// Checks that the entries of `step` can be joined to those of `file`: a name has one group, one type and one statistics
+/// level per file.
 ///
 /// # Errors
-/// `InvalidArgument` naming variable or attribute.
+/// `InvalidArgument`, with the variable or attribute.
 pub fn fits(file: &Index, step: &Index) -> Result<()> {
     for (new, old) in [(&step.variables, &file.variables), (&step.attributes, &file.attributes)] {
         for entry in new.entries() {
@@ -670,7 +670,7 @@ fn refused(entry: &Entry, what: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, what).in_variable(name).in_group(entry.group.clone())
 }
 
-/// The extension section at the front of a full index.
+/// Extent of the extension section at the start of a full index.
 fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
     object.read_at(full.offset, &mut head)?;

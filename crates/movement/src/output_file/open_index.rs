@@ -1,12 +1,12 @@
-//! The index of a file that is open for an output: on rank 0, and on whoever keeps it after that one is lost.
+//! The index of a file that is open for an output: on rank 0, or on its successor after the loss of rank 0.
 //!
 //! | question | answer |
 //! |---|---|
-//! | who looks first | rank 0 makes the file or finds the end of its last index ([`begin`]) |
-//! | when is it open | when all ranks have agreed so, in one reduction ([`OpenIndex::agree`]); one more where steps are dropped, a broadcast where the file keeps other statistics |
-//! | what stays | the index of a closed output is kept for the next one; of one that was dropped, that of the outputs before |
+//! | who begins | rank 0 creates the file or finds the end of its last index ([`begin`]) |
+//! | when is the output open | after an agreement of all ranks, in one reduction ([`OpenIndex::agree`]); a second reduction if steps are dropped, a broadcast if the file has other statistics levels |
+//! | what is cached | the index of a closed output, for the next one; if an output is dropped, the index before it |
 //!
-//! Shared by the methods that write one file and those that write subfiles beside it.
+//! Shared by methods with a single file and methods with subfiles.
 
 use crate::method::{Indexing, Mode, OpenRequest, Opened, folder_of};
 use crate::output_file::cache::{Cache, File, InUse};
@@ -20,30 +20,30 @@ use thalweg_comm::guarded::caught;
 use thalweg_layout::{Layout, Lease, OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What rank 0 finds out first.
+/// The result of [`begin`] on rank 0.
 pub struct First {
     /// The index.
     pub live: LiveIndex,
     /// Run id.
     pub run: u64,
-    /// Arrays of which the file keeps other statistics than asked for.
+    /// Arrays whose statistics level in the file differs from the requested one.
     levels: Vec<ArrayLevel>,
     in_use: InUse,
-    /// This process has kept the index since it wrote it: nobody else has touched the file.
+    /// The index was cached since this process wrote it, and the file still contains it.
     pub known: bool,
-    /// It is taken for a file of this output alone.
+    /// The file is assumed to be for this output only.
     single: bool,
-    /// Of a file of this output alone, until it is closed.
+    /// Lease of such a file, held until close.
     lease: Option<Lease>,
 }
 
-/// What rank 0 does first: makes the file that holds the index or finds its live end.
+/// Begins an output on rank 0: creates the file with the index, or finds its live end.
 ///
-/// - `subfiles`: the file holds the index alone.
+/// - `subfiles`: the file is a metadata file.
 ///
 /// # Errors
-/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps is gone; `Corrupt` or `Torn` where its index cannot be read, or the file was
-/// exchanged for another; those of the store.
+/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps was removed; `Corrupt`
+/// or `Torn` where its index is damaged or the file was replaced; those of the store.
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
@@ -52,8 +52,8 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         request.cache.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
         let single = request.cache.begins(request.group, request.layout, request.path);
-        // A file of this output alone is leased while the output is open, where a lease is a lock on a file that is open already;
-        // other layouts make objects for it.
+        // A file for this output only is leased while the output is open, if a lease is a lock on the open file; in other
+        // layouts a lease would create objects.
         let lease = if single && object.file().is_some() { object.lease()? } else { None };
         if !single {
             request.cache.hold(request.layout, request.path, &*object)?;
@@ -94,12 +94,12 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     Ok((object, First { live, run, levels, in_use, known, single: false, lease: None }))
 }
 
-/// A file keeps other statistics than asked for.
+/// Flag: the file has other statistics levels than requested.
 const LEVELS: u64 = 1;
-/// Steps are to be dropped from it.
+/// Flag: steps are to be dropped from the file.
 const DROPS: u64 = 2;
 
-/// The time index of an output behind `last`.
+/// The time index of an output after `last`.
 pub fn next_time(mode: Mode, last: u32) -> u32 {
     match mode {
         Mode::Write => 1,
@@ -108,17 +108,17 @@ pub fn next_time(mode: Mode, last: u32) -> u32 {
     }
 }
 
-/// See the room's page. Dropped before the output was closed, it keeps the index of the outputs before for the next one.
+/// See the module's page. Dropping it before the output is closed caches the previous index for the next output.
 pub struct OpenIndex {
-    /// Where files are.
+    /// The layout of the file.
     pub layout: Arc<dyn Layout>,
-    /// What the process keeps.
+    /// The process's cache.
     pub cache: Arc<Cache>,
-    /// Name of the file.
+    /// Path of the file.
     pub path: String,
-    /// How it was opened.
+    /// Mode of the open.
     pub mode: Mode,
-    /// This rank among all that opened the output.
+    /// This rank in the communicator of the open.
     pub rank: u32,
     /// The step, counted from [`OpenIndex::first_time`].
     pub time_index: u32,
@@ -128,33 +128,33 @@ pub struct OpenIndex {
     pub run: u64,
     /// End of the index when the output was opened.
     pub base: u64,
-    /// It is to be durable.
+    /// The output is durable when its close returns.
     pub sync: bool,
-    /// Bytes may lie behind the index before the output is closed: one that is dropped has to be looked at again.
+    /// Bytes may follow the index before close: if the output is dropped, its index is not cached.
     pub written_early: bool,
     subfiles: bool,
-    /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
+    /// On rank 0: the file is assumed to be for this output only, and is closed for good with it. Outputs can still be added.
     single: bool,
-    /// Of such a file, until it is closed.
+    /// Lease of such a file, held until close.
     lease: Option<Lease>,
-    /// It is closed for good.
+    /// The file is closed for good.
     finished: bool,
     live: Option<LiveIndex>,
-    /// On rank 0.
+    /// `Some` on rank 0.
     in_use: Option<InUse>,
 }
 
 impl OpenIndex {
-    /// Collective: all ranks agree that the output is open, and later steps are dropped where that is asked for.
+    /// Collective: all ranks agree that the output is open; then rank 0 drops later steps if the mode requests it.
     ///
-    /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found.
-    /// - `told`: numbers of rank 0 that all are to know.
-    /// - `drop_steps`: called on rank 0 where steps are dropped, with the time index of this output: takes them out of the file.
+    /// - `outcome`: outcome of this rank's opens so far; `first`: the result of [`begin`] on rank 0.
+    /// - `told`: numbers that rank 0 sends to all ranks.
+    /// - `drop_steps`: called on rank 0 to drop steps from the file, with the time index of this output.
     ///
-    /// Returns also what the program is to know, and rank 0's numbers.
+    /// Returns also the result for the program, and rank 0's numbers.
     ///
     /// # Errors
-    /// The same kind on all ranks; the file is then as it was, unless steps were being dropped.
+    /// The same kind on all ranks; the file is then unchanged, unless steps were being dropped.
     pub fn agree(
         request: &OpenRequest<'_>,
         (subfiles, sync): (bool, bool),
@@ -196,7 +196,7 @@ impl OpenIndex {
             (open.single, open.lease) = (first.single, first.lease);
         }
         let named = |e: Error| e.in_object(request.path);
-        // On failure the file is as it was: the drop of `open` keeps its index.
+        // On failure the file is unchanged: dropping `open` caches its index.
         let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(named)?;
         let flags = agreed[3];
         (open.base, open.time_index, open.run) = (agreed[0], agreed[1] as u32, agreed[2]);
@@ -222,7 +222,7 @@ impl OpenIndex {
         u64::from(self.time_index.saturating_sub(self.first_time))
     }
 
-    /// How the step is committed.
+    /// The parameters of the step's commit.
     ///
     /// - `slots`: ranks had slots.
     pub fn commit(&self, indexing: Indexing, slots: bool) -> Commit {
@@ -230,7 +230,7 @@ impl OpenIndex {
         Commit { time_index, step: self.step(), run, base, indexing, shared: !subfiles, slots }
     }
 
-    /// The index and the file that holds it, `object`; read again where the rank that had it is lost or failed.
+    /// The index and its file, `object`; reads the index again if its keeper was lost or failed.
     ///
     /// # Errors
     /// Those of reading the index again.
@@ -244,48 +244,48 @@ impl OpenIndex {
             None => LiveIndex::load_up_to(object, self.subfiles, self.base)?,
         };
         if self.single && !self.sync {
-            // Where it is to be durable the mark follows the index, as it says that the index is there.
+            // In a durable output the mark is written after the index is durable.
             live.ends_with_next();
         }
         Ok(IndexFile { live: self.live.insert(live), object })
     }
 
-    /// The index in memory is not what the file holds.
+    /// Discards the index in memory, which no longer matches the file.
     pub fn forget(&mut self) {
         (self.live, self.finished) = (None, false);
     }
 
-    /// Whether this rank keeps the index, unless it is lost.
+    /// Whether this rank keeps the index.
     pub fn keeps(&self) -> bool {
         self.in_use.is_some()
     }
 
-    /// The step is in the index: makes the file that holds the index and its name durable, where the output is to be, finishes
-    /// the file where it is taken for one of a single output, and closes it.
+    /// Called when the index contains the step: makes the file and its directory entry durable if the output is durable,
+    /// finishes a file of a single output, and closes the file.
     ///
     /// # Errors
-    /// Whether the step is in the file is not known then.
+    /// Those of the store; whether the file contains the step is then not known.
     pub fn end(&mut self, object: Box<dyn WriteObject>) -> Result<()> {
         if self.sync {
             object.sync()?;
             self.layout.sync_folder(folder_of(&self.path))?;
         }
         if let (true, Some(live)) = (self.single, &mut self.live) {
-            // What goes wrong here is done again at the session's end, and told there.
+            // A failure here is ignored: the end of the session finishes the file again and reports errors.
             self.finished = live.finish(&*object, self.sync).is_ok();
         }
         let closed = object.close().map_err(|e| e.in_object(&*self.path));
-        // Not kept beyond: a lease keeps the space of a file that the program removes.
+        // The lease ends here: it would keep the space of a file that the program removes.
         self.lease = None;
         closed
     }
 
-    /// The output is closed, and with it the file for good where it was finished.
+    /// Ends the output, and caches the index unless the file is finished.
     ///
-    /// - `indexed`: its step is in the index, as [`crate::output_file::commit::Part::is_indexed`] says.
+    /// - `indexed`: the index contains the step, as [`crate::output_file::commit::Part::is_indexed`] returns.
     pub fn closed(&mut self, indexed: bool) {
         if self.finished && indexed {
-            // Nothing is kept of it.
+            // A finished file is not cached.
             (self.live, self.in_use) = (None, None);
             return;
         }
@@ -297,10 +297,10 @@ impl OpenIndex {
         self.in_use = None;
     }
 
-    /// Keeps the index for the next output; `None` where the file has to say it again.
+    /// Caches the index for the next output; `None`: the next output reads it from the file.
     fn keep(&self, live: Option<LiveIndex>) {
         if let Some(live) = &live {
-            // An output that was dropped has written nothing.
+            // A dropped output is not in the index.
             let run = if live.openings().names(self.run) { self.run } else { 0 };
             self.cache.set_closed_steps(&self.layout, &self.path, ClosedSteps { steps: live.steps(), run });
         }
@@ -312,8 +312,8 @@ impl OpenIndex {
 impl Drop for OpenIndex {
     fn drop(&mut self) {
         if let Some(live) = self.live.take() {
-            // One that is about to drop steps is not what the file says; what was written early lies behind it, and is cut
-            // off by the next output that looks.
+            // An index with dropped steps does not match the file. After early writes, the next output must read the file, to
+            // truncate them.
             self.keep(Some(live).filter(|live| !live.is_dropping() && !self.written_early));
         }
     }

@@ -1,5 +1,5 @@
-//! One file that all ranks share, while it is open for an output: the file, its index on rank 0, and the spill file of
-//! a rank whose process group found no room in the buffer.
+//! A file shared by all ranks, open for an output: the file, its index on rank 0, and the spill file of a rank whose process
+//! group exceeds the buffer.
 
 use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
 use crate::output_file::closing::OpenOutput;
@@ -13,24 +13,26 @@ use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Extent, Result};
 
-/// The file, as one rank has it open. Dropped, it leaves the file as it was before, and keeps its index for the next output.
+/// The shared file on one rank. Dropping it without a close leaves the file unchanged, and caches its index for the next
+/// output.
 pub struct SharedFile {
-    /// What it is open for.
+    /// The open output and the file's index.
     pub index: OpenIndex,
-    /// On ranks that opened it.
+    /// `Some` on ranks that opened the file.
     object: Option<Handle>,
     spill: Spill,
 }
 
 impl SharedFile {
-    /// Collective: rank 0 makes the file or finds its live end, then the others open it, one after the other.
+    /// Collective: rank 0 creates the file or finds its live end, then the other ranks open it, one after the other.
     ///
-    /// - `spill_copy`: bytes copied at a time from the spill file; `opens`: this rank does; rank 0 always does. `told`: numbers of rank 0 that all are to know.
+    /// - `spill_copy`: bytes copied at a time from the spill file; `opens`: this rank opens the file, as rank 0 always does;
+    ///   `told`: numbers that rank 0 sends to all ranks.
     ///
-    /// Returns the file, what the program is to know, and rank 0's numbers.
+    /// Returns the file, the result for the program, and rank 0's numbers.
     ///
     /// # Errors
-    /// On all ranks the same kind; the file is then as it was.
+    /// As [`OpenIndex::agree`].
     pub fn open(
         request: &OpenRequest<'_>,
         sync: bool,
@@ -61,7 +63,7 @@ impl SharedFile {
         Ok((SharedFile { index, object: object.map(Handle::from), spill }, opened, told))
     }
 
-    /// The file; opened now on a rank that has not done so before, or has closed it.
+    /// The file; opens it if this rank has not opened it, or has closed it.
     ///
     /// # Errors
     /// Those of opening it, with the rank and the path.
@@ -82,10 +84,10 @@ impl SharedFile {
         self.object.as_ref().map(|object| object as &dyn WriteObject).ok_or_else(not_open)
     }
 
-    /// The spill file, made where there is none. `stored`: where bytes lie in the file that are moved there, and how many.
+    /// The spill file, created if there is none. `stored`: offset and length of bytes of the file that are moved to it.
     ///
     /// # Errors
-    /// Those of the store; `Torn` where bytes that are moved are not there any more.
+    /// Those of the store; `Torn` where the file no longer contains the bytes to move; `NoMemory`.
     pub fn spill(&mut self, stored: Option<(u64, u64)>) -> Result<&dyn WriteObject> {
         let SharedFile { spill, object, .. } = self;
         let step = spill.step();
@@ -102,11 +104,11 @@ impl SharedFile {
         self.spill.object()
     }
 
-    /// This rank has written its last process group: closes the file, but on the rank that goes on with the index. Durable
-    /// before, where the output is to be.
+    /// Ends this rank's data: syncs the file if the output is durable, and closes the file, except on the rank that then writes
+    /// the index.
     ///
     /// # Errors
-    /// Those of the store: what was written may be lost.
+    /// Those of the store: written bytes may be lost.
     pub fn end_data(&self) -> Result<()> {
         let (object, sync) = (self.object.as_ref().ok_or_else(not_open)?, self.index.sync);
         match self.index.keeps() {

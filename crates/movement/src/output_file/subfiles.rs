@@ -1,13 +1,13 @@
-//! Subfiles beside a metadata file: their names, what rank 0 does when an output opens, where the closed steps of one end.
+//! Subfiles of a metadata file: their names, the open on rank 0, and the end of a subfile's closed steps.
 //!
 //! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
 //!
-//! A process that extends a file it has not seen before compares the index with every subfile before anything is written
-//! or cut: rank 0 tells all where the data end that the index lists in each ([`AllListed`]) and which runs wrote it, and
-//! whoever extends a subfile finds whole process groups at least up to there, the last that is listed of such a run and of
-//! this subfile. A subfile that is missing, emptied, cut, or exchanged for another's fails the open on all ranks.
-//! A process that has extended the file before knows how long each subfile was, and the run of its last process group: it
-//! reads the end of the subfile, in one request for both, and fails the open where either differs.
+//! A process that extends a file for the first time compares the index with every subfile before it writes or truncates: rank 0
+//! broadcasts the end of the listed data of each subfile and the runs that wrote the file ([`AllListed`]). Each rank that
+//! extends a subfile checks that whole process groups reach this end, and that the last listed group is of such a run and of
+//! this subfile. If a subfile is missing, empty, truncated or replaced, the open fails on all ranks.
+//! A process that has extended the file before knows the length of each subfile and the run of its last process group: it
+//! reads the end of the subfile in one request, and the open fails if either differs.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use crate::output_file::commit::{IndexFile, IndexKeeper};
@@ -41,7 +41,7 @@ pub fn subfile(path: &str, number: u32) -> String {
     format!("{path}.dir/{}.{number}", file_name(path))
 }
 
-/// Opens a subfile that may be new. Returns also whether it was made now, where the mode is to extend what is there.
+/// Opens or creates a subfile. In modes that extend a file, returns also whether the subfile was created.
 ///
 /// # Errors
 /// Those of the store.
@@ -56,7 +56,7 @@ pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Res
     }
 }
 
-/// Bytes that hold the trailer of a process group of 22 blocks.
+/// Bytes read from the end of a subfile; the trailer of a process group with 22 blocks fits.
 const TAIL: u64 = 512;
 
 /// The end of a subfile, read in one request.
@@ -64,13 +64,13 @@ struct Tail<'o> {
     object: &'o dyn WriteObject,
     bytes: Vec<u8>,
     end: u64,
-    /// Nothing lies behind `end`.
+    /// The subfile ends at `end`.
     ends: bool,
 }
 
 impl<'o> Tail<'o> {
-    /// The bytes before byte `end`; `None` where the subfile is shorter, or where the store reads no object that is open for
-    /// writing.
+    /// Reads the bytes before byte `end`; `None` if the subfile is shorter, or if the store cannot read an object that is open
+    /// for writing.
     fn read(object: &'o dyn WriteObject, end: u64) -> Result<Option<Tail<'o>>> {
         let wanted = end.min(TAIL) as usize;
         let mut bytes = vec![0; wanted + 1];
@@ -82,7 +82,7 @@ impl<'o> Tail<'o> {
         Ok((got >= wanted).then_some(Tail { object, bytes, end, ends: got == wanted }))
     }
 
-    /// The trailer of the process group that ends the subfile, if one does.
+    /// The trailer of the process group that ends at `end`, if any.
     fn trailer(&self) -> Result<Option<Trailer>> {
         scan::trailer_before(self, self.end, ByteOrder::NATIVE)
     }
@@ -105,7 +105,7 @@ impl Source for Tail<'_> {
     }
 }
 
-/// A subfile holds another's data.
+/// The error for a subfile with data of another file or subfile.
 fn exchanged(trailer: &Trailer, number: u32) -> Error {
     let Trailer { rank, run, file_index, .. } = trailer;
     let what = match *file_index == number {
@@ -120,13 +120,12 @@ fn exchanged(trailer: &Trailer, number: u32) -> Error {
     Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe)
 }
 
-/// Checks a subfile of which this process knows the length and the run of the last process group.
+/// Checks a subfile whose length and last run are cached.
 ///
 /// # Errors
-/// `NotFound` where it is missing, `Torn` where it is shorter, `Corrupt` where it was exchanged for another: nothing was
-/// changed.
+/// `NotFound` where the subfile is missing, `Torn` where it is shorter, `Corrupt` where it was replaced; nothing was changed.
 /// # Cost
-/// One read; the headers of all process groups where a copy that was stuck is the last thing in the subfile.
+/// One read; also the headers of all process groups if the subfile ends with an abandoned copy.
 pub fn check_known(
     request: &OpenRequest<'_>,
     number: u32,
@@ -135,7 +134,7 @@ pub fn check_known(
     made: bool,
 ) -> Result<()> {
     if made {
-        // Best effort: an empty file says no less than none.
+        // Best effort: an empty subfile is treated as a missing one.
         let _ = request.layout.remove(path);
         let what = "the subfile is missing: it was removed since this process wrote to it";
         return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
@@ -157,38 +156,38 @@ pub fn check_known(
     }
 }
 
-/// What the index lists of a subfile.
+/// The data of a subfile that the index lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// The last byte at which a payload or attribute begins: the subfile has a whole process group around it.
+    /// Largest offset of a payload or attribute: a whole process group must contain it.
     reach: u64,
-    /// First and last step with data in it.
+    /// First and last step with data in the subfile.
     steps: (u32, u32),
 }
 
-/// What an index lists of all subfiles.
+/// The data of all subfiles that an index lists.
 #[derive(Debug, Default)]
 pub struct AllListed {
     /// By number of the subfile.
     files: BTreeMap<u32, Listed>,
-    /// The record of the runs that wrote it; empty where the file says none.
+    /// The index's record of runs; empty if there is none.
     runs: Vec<u8>,
 }
 
 impl AllListed {
-    /// Compares a subfile with what is listed of it.
+    /// Compares a subfile with the index.
     ///
-    /// - `object`: the subfile; `None` where there is none. `made`: it was missing, and was made.
-    /// - `closed`: where its last process group of a closed step ends, and that group's trailer, where it has one.
+    /// - `object`: the subfile; `None` if it does not exist. `made`: it was missing, and was created.
+    /// - `closed`: end and trailer of its last process group of a closed step.
     ///
     /// # Errors
-    /// `NotFound` where it was missing, `Torn` where it is too short, `Corrupt` where the last group that is listed is of another
+    /// `NotFound` where the subfile was missing, `Torn` where it is too short, `Corrupt` where the last listed group is of another
     /// run or another subfile; those of reading.
     fn check(&self, number: u32, object: Option<&dyn WriteObject>, closed: Closed, made: bool) -> Result<()> {
         let Some(listed) = self.files.get(&number) else { return Ok(()) };
         listed.check(closed.end, made)?;
         let (Some(object), Some(mut trailer)) = (object, closed.trailer) else { return Ok(()) };
-        // Behind it lies what an output that never closed added to a closed step.
+        // Skip groups behind the listed ones: an output that was not closed added them to a closed step.
         let source = AsSource::new(object)?;
         while trailer.group.offset > listed.reach {
             match scan::trailer_before(&source, trailer.group.offset, ByteOrder::NATIVE)? {
@@ -216,7 +215,7 @@ impl AllListed {
     }
 }
 
-/// What an index lists of each subfile.
+/// The listed data of each subfile.
 fn listed(index: &Index) -> Result<AllListed> {
     let mut all = BTreeMap::new();
     for entry in index.variables.entries().iter().chain(index.attributes.entries()) {
@@ -241,7 +240,7 @@ impl Listed {
         if first == last { format!("step {first}") } else { format!("steps {first} to {last}") }
     }
 
-    /// Whether a subfile whose whole process groups end at `end` holds what is listed.
+    /// Checks that a subfile whose whole process groups end at `end` contains the listed data.
     ///
     /// # Errors
     /// `NotFound` where the subfile was missing (`made`), `Torn` where it is too short.
@@ -269,7 +268,7 @@ impl Listed {
     }
 }
 
-/// Collective: what rank 0 knows is listed, on all ranks, and its number.
+/// Collective: broadcasts rank 0's listed data and `number`.
 fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result<(AllListed, u32)> {
     let mut bytes = Vec::new();
     bytes.put_u32(number);
@@ -292,17 +291,18 @@ fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result
     Ok((all, told))
 }
 
-/// What rank 0 does with the folder of subfiles and the file that holds the index.
+/// Begins an output on rank 0: opens the folder of subfiles and the metadata file.
 ///
-/// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
+/// - `files`: number of subfiles of this output; subfiles with higher numbers are removed (a new file), or checked and
+///   truncated at their last closed step.
 ///
 /// # Errors
-/// As [`open_index::begin`]; those of making and listing the folder.
+/// As [`open_index::begin`]; those of creating and listing the folder, and of checking other subfiles.
 pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
     let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
     let begun = open_index::begin(request, true);
     if begun.is_err() && is_new {
-        // Best effort: an empty folder says no less than none.
+        // Best effort: an empty folder is treated as a missing one.
         let _ = request.layout.remove(&subfile_folder(request.path));
     }
     let (object, first) = begun?;
@@ -327,17 +327,17 @@ pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun>
     Ok(Begun { object, first, listed: all })
 }
 
-/// What rank 0 finds out first.
+/// The result of [`begin`] on rank 0.
 pub struct Begun {
     /// The metadata file.
     object: Box<dyn WriteObject>,
-    /// What it holds.
+    /// The index in it.
     pub first: First,
-    /// What is listed of subfiles, where this process has not extended the file before.
+    /// The listed data of subfiles, if this process has not extended the file before.
     listed: Option<AllListed>,
 }
 
-/// An index that lists nothing, beside subfiles that hold several steps, was lost: to begin anew would cut them all off.
+/// Refuses an empty index beside subfiles with several steps: the index was lost, and a first step would truncate them.
 fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
     for (_, path) in others(request, 0)? {
         let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(0))?;
@@ -356,7 +356,7 @@ fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Compares the subfiles that this output does not write with what is listed.
+/// Compares the subfiles that this output does not write with the index.
 fn check_others(request: &OpenRequest<'_>, files: u32, time_index: u32, all: &AllListed) -> Result<()> {
     for number in all.files.range(files..).map(|(number, _)| *number) {
         let path = subfile(request.path, number);
@@ -373,7 +373,7 @@ fn check_others(request: &OpenRequest<'_>, files: u32, time_index: u32, all: &Al
     Ok(())
 }
 
-/// Subfiles that this output does not write: those of an earlier, larger run.
+/// Subfiles that this output does not write, of an earlier, larger run.
 fn others(request: &OpenRequest<'_>, files: u32) -> Result<Vec<(u32, String)>> {
     let folder = subfile_folder(request.path);
     let prefix = format!("{}.", file_name(request.path));
@@ -383,13 +383,13 @@ fn others(request: &OpenRequest<'_>, files: u32) -> Result<Vec<(u32, String)>> {
     Ok(all.filter(|(n, _)| *n >= files).collect())
 }
 
-/// Removes subfiles that a new file does not have.
+/// Removes subfiles that are not part of a new file.
 fn remove_stale(request: &OpenRequest<'_>, files: u32) -> Result<()> {
     others(request, files)?.into_iter().try_for_each(|(_, path)| request.layout.remove(&path))
 }
 
-/// Cuts off what an output that never closed left in subfiles that this one does not write: found again without an
-/// index, it would be taken for a part of the step that is written now.
+/// Truncates leftovers of an output that was not closed, in subfiles that this output does not write: recovery without an index
+/// would assign them to the step that is written now.
 ///
 /// # Errors
 /// Those of the store.
@@ -410,8 +410,8 @@ pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, syn
 
 /// The end of the last process group of a subfile that belongs to a closed step.
 ///
-/// - `time_index`: of the output that opens. In append mode a group of that step or a later one was left by an output
-///   that never closed, or is of a dropped step.
+/// - `time_index`: of the output being opened. In append mode, a group of this step or a later one is of an output that was
+///   not closed, or of a dropped step.
 ///
 /// # Errors
 /// Those of reading; `Corrupt` where process groups cannot be told apart.
@@ -422,13 +422,13 @@ fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u
 /// The process groups of a subfile that belong to closed steps.
 #[derive(Debug, Default)]
 struct Closed {
-    /// Where the last one ends.
+    /// End of the last one.
     end: u64,
-    /// Its trailer, where it has one and was found by it.
+    /// Trailer of the last one, if it has one that was read.
     trailer: Option<Trailer>,
 }
 
-/// As [`closed_end`], and what the last group says of itself.
+/// As [`closed_end`], with the last group's trailer.
 fn closed_groups(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<Closed> {
     let at = |end: u64| Ok(Closed { end, trailer: None });
     let source = AsSource::new(object)?;
@@ -454,45 +454,45 @@ fn closed_groups(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resul
         return at(end);
     }
     let scan = scan::scan(&source, ByteOrder::NATIVE)?;
-    // No step of it is dropped.
+    // A subfile of ADIOS 1.13 without dropped steps.
     if is_footed && !scan.groups.iter().any(|g| leftover(g.header.time_index)) {
         return at(end);
     }
     let kept = scan.groups.iter().filter(|g| !leftover(g.header.time_index));
     let end = kept.filter_map(|g| g.extent.end()).max().unwrap_or(0);
-    // Holes lay behind it.
+    // Holes may follow the group.
     let trailer = if end > 0 { scan::trailer_before(&source, end, ByteOrder::NATIVE)? } else { None };
     Ok(Closed { end, trailer })
 }
 
-/// A subfile that a rank has opened before all agree that the output is open.
+/// A subfile that a rank has opened before the ranks agree that the output is open.
 pub struct Early<'o> {
     /// Its number.
     pub number: u32,
     /// Its path.
     pub path: &'o str,
-    /// The file.
+    /// The subfile.
     pub object: &'o dyn WriteObject,
-    /// It was not there.
+    /// This open created the subfile.
     pub made: bool,
 }
 
-/// The metadata file of an output that is open.
+/// The metadata file of an open output.
 pub struct Metadata {
-    /// What it is open for.
+    /// The open output and its index.
     pub index: OpenIndex,
-    /// On rank 0, and on whoever keeps the index after it is lost.
+    /// `Some` on rank 0, or on its successor after the loss of rank 0.
     object: Option<Box<dyn WriteObject>>,
-    /// What is listed of subfiles; `None` where this process knows them.
+    /// The listed data of subfiles; `None` if this process has extended them before.
     listed: Option<AllListed>,
 }
 
 impl Metadata {
     /// Collective: as [`OpenIndex::agree`].
     ///
-    /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
-    /// - `told`: numbers of rank 0 that all are to know. `early`: where steps are dropped, the subfiles of this rank, which are
-    ///   compared with the index before; those that were made are removed again where the open fails.
+    /// - `outcome`: outcome of this rank's opens so far; `first`: the result of [`begin`] on rank 0; `files` as there.
+    /// - `told`: numbers that rank 0 sends to all ranks. `early`: this rank's subfiles. If steps are dropped, they are first
+    ///   compared with the index; if the open fails, created ones are removed.
     ///
     /// # Errors
     /// As [`OpenIndex::agree`].
@@ -507,7 +507,7 @@ impl Metadata {
         let agreed = Metadata::agreed(request, (files, sync), outcome, first, told, early);
         if agreed.is_err() {
             for made in early.iter().filter(|e| e.made) {
-                // Best effort: an empty file says no less than none.
+                // Best effort: an empty subfile is treated as a missing one.
                 let _ = caught("remove a subfile", || request.layout.remove(made.path));
             }
         }
@@ -529,7 +529,7 @@ impl Metadata {
         let first = begun;
         let (mut outcome, mut before) = (outcome, None);
         if let Mode::AppendAfter(_) = request.mode {
-            // Rank 0 knows at which time index steps begin.
+            // Only rank 0 knows the time index of the output.
             let next = first.as_ref().map_or(0, |first| next_time(request.mode, first.live.last_time()));
             let (all, time_index) = tell(request.comm, own.as_ref(), next)?;
             outcome = outcome.and_then(|()| {
@@ -547,7 +547,7 @@ impl Metadata {
         let mut numbers = vec![u64::from(own.is_some())];
         numbers.extend_from_slice(told);
         let drop_steps = |live: &mut LiveIndex, time_index| {
-            // Subfiles are cut only when no index lists those steps any more.
+            // Subfiles are truncated only after the index has dropped the steps.
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))?;
             cut_leftovers(request, files, time_index, sync)
         };
@@ -561,10 +561,10 @@ impl Metadata {
         Ok((Metadata { index, object: object.take(), listed }, opened, told))
     }
 
-    /// Collective: where the subfiles were compared with the index, all ranks hear what this one found.
+    /// Collective if the subfiles were compared with the index: the ranks agree on the outcome of the comparisons.
     ///
     /// # Errors
-    /// The same kind on all ranks; nothing was cut or written then.
+    /// The same kind on all ranks.
     pub fn agree_on_subfiles(&mut self, comm: &dyn Communicator, found: Result<()>) -> Result<()> {
         let agreed = match self.listed {
             Some(_) => agree(comm, found, "extend the subfiles", &[]).map(drop),
@@ -576,24 +576,25 @@ impl Metadata {
         agreed
     }
 
-    /// The next open compares the subfiles with the index again.
+    /// Discards the index, so that the next open compares the subfiles with it again.
     pub fn compare_again(&mut self) {
         self.index.forget();
     }
 
-    /// The output is closed.
+    /// Ends the output.
     ///
-    /// - `indexed`: its step is in this rank's index.
+    /// - `indexed`: this rank's index contains the step.
     pub fn closed(&mut self, indexed: bool) {
         self.index.closed(indexed);
     }
 
-    /// Where this output begins in a subfile; what an output that never closed left there is cut off.
+    /// The offset at which this output begins in a subfile; truncates leftovers of an output that was not closed.
     ///
-    /// - `made`: it was not there.
+    /// - `made`: this open created the subfile.
     ///
     /// # Errors
-    /// `NotFound` or `Torn` where it lacks data of closed steps, `Corrupt` where it holds another's; it is then as it was, or removed again where it was made.
+    /// `NotFound` or `Torn` where the subfile lacks data of closed steps, `Corrupt` where it has data of another file. The subfile
+    /// is then unchanged, or removed if it was created.
     pub fn start_in(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
         let mode = self.index.mode;
         if mode == Mode::Write {
@@ -601,7 +602,7 @@ impl Metadata {
         }
         let start = self.closed_start(number, path, object, made);
         if start.is_err() && made {
-            // Best effort: an empty file says no less than none.
+            // Best effort: an empty subfile is treated as a missing one.
             let _ = self.index.layout.remove(path);
         }
         let start = start.map_err(|e| e.in_object(path))?;
@@ -625,8 +626,7 @@ impl Metadata {
         }
         let length = object.length()?;
         if !restarts {
-            // Its length, not where its groups end: a copy that counts for nothing, and was the last thing in it, may have been marked
-            // as dead since.
+            // The subfile's length, not the end of its groups: an abandoned copy at its end may have become a hole since.
             cache.is_longer(&key, length)?;
         }
         let closed = closed_groups(object, mode, self.index.time_index)?;
@@ -651,14 +651,14 @@ impl Metadata {
         Ok(end)
     }
 
-    /// Checks that a process group belongs to subfile `number`, and to this process's run where the last one must.
+    /// Checks that a process group is of subfile `number`, and, if this process wrote the subfile last, of its run.
     fn check_own(&self, number: u32, key: &str, trailer: &Trailer) -> Result<()> {
         let stranger = self.index.cache.is_own(key) && trailer.run != self.index.run;
         if stranger || trailer.file_index != number { Err(exchanged(trailer, number)) } else { Ok(()) }
     }
 
-    /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output
-    /// starts in it.
+    /// Opens a subfile of this rank alone, after the loss of a rank. Returns its path, its handle, and the offset at which this
+    /// output begins.
     ///
     /// # Errors
     /// Those of the store, with the path.
@@ -670,8 +670,8 @@ impl Metadata {
         Ok((path, Handle::from(object), start))
     }
 
-    /// Keeps the end of a subfile for the next output; `None` where that is to look, as after a failure: the step may be
-    /// in the index or not.
+    /// Caches the end of a subfile for the next output; `None` after a failure, when it is not known whether the index contains
+    /// the step: the next output reads the end from the subfile.
     pub fn keep_end(&self, path: &str, end: Option<u64>) {
         self.index.cache.set_end(&self.end_key(path), end);
     }
@@ -680,10 +680,10 @@ impl Metadata {
         format!("{}:{path}", self.index.run)
     }
 
-    /// Closes a subfile; it and its name are durable where the output is to be.
+    /// Closes a subfile; if the output is durable, the subfile and its directory entry are durable before.
     ///
     /// # Errors
-    /// Those of the store: what was written may be lost.
+    /// Those of the store: written bytes may be lost.
     pub fn end_subfile(&self, path: &str, object: &Handle) -> Result<()> {
         object.end(self.index.sync).map_err(|e| e.at_rank(self.index.rank).in_object(path))?;
         if self.index.sync { self.index.layout.sync_folder(folder_of(path)) } else { Ok(()) }

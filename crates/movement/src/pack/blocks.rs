@@ -1,13 +1,13 @@
-//! The blocks of an output as the program wrote them, for methods whose files, messages or displays are not made of process
-//! groups: HDF5, NetCDF, VTK, live viewers.
+//! The blocks of an output as the program wrote them, for methods that do not use process groups: HDF5, NetCDF, VTK, live
+//! viewers.
 //!
 //! | question | answer |
 //! |---|---|
-//! | what a method gets | per block: name, path, type, shape (global extents, offsets, local extents), statistics, and the bytes of its values |
-//! | where the bytes are | in the process's buffer, in the program's memory (deferred), or in the object that the method gave to [`Method::through`](crate::Method::through) |
-//! | when | from [`CloseRequest::blocks`](crate::method::CloseRequest::blocks), any number of times |
-//! | what it costs | nothing is copied for blocks in memory of one piece and no transform; the rest is read into memory one block at a time |
-//! | transforms | skipped where all methods of the group take blocks; where another one takes process groups, blocks lie transformed and are decoded here |
+//! | content of a block | name, path, type, shape (global extents, offsets, local extents), statistics, and the bytes of its values |
+//! | location of the bytes | the process's buffer, the program's memory (deferred), or the object that the method returned from [`Method::through`](crate::Method::through) |
+//! | access | [`CloseRequest::blocks`](crate::method::CloseRequest::blocks), any number of times |
+//! | cost | no copy for contiguous blocks in memory without a transform; other blocks are read into memory one at a time |
+//! | transforms | not applied if all methods of the group take blocks; if another method takes process groups, blocks are stored transformed and decoded here |
 
 use crate::buffer::zeros;
 use crate::pack::{BlockSpec, Pack, Piece, Placed};
@@ -18,27 +18,27 @@ use thalweg_layout::WriteObject;
 use thalweg_transform::Block;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
-/// What a method takes at close, as it says in [`Method::takes`](crate::Method::takes).
+/// The data that a method takes at close, returned by [`Method::takes`](crate::Method::takes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Takes {
     /// A process group, for a BP file.
     #[default]
     ProcessGroup,
-    /// The blocks as they were written. Where no method of the group takes process groups, none is encoded: blocks wait
-    /// without record heads between them, and transforms are skipped.
+    /// The blocks as they were written. If no method of the group takes process groups, none is encoded: blocks are buffered
+    /// without record heads, and transforms are not applied.
     Blocks,
     /// No values.
     Nothing,
 }
 
-/// Where the bytes of a block are.
+/// The location of a block's bytes.
 enum Place<'p> {
-    /// In the process's buffer, or with the program.
+    /// In the process's buffer or the program's memory.
     Memory(Rows<'p>),
     /// In an object.
     Stored {
         object: &'p dyn WriteObject,
-        /// Of the first byte.
+        /// Offset of the first byte.
         offset: u64,
         length: u64,
     },
@@ -53,7 +53,7 @@ impl Place<'_> {
     }
 }
 
-/// A block that was written.
+/// A block of the output.
 pub struct WrittenBlock<'p> {
     spec: &'p BlockSpec,
     statistics: Option<&'p Statistics>,
@@ -71,13 +71,13 @@ impl<'p> WrittenBlock<'p> {
         WrittenBlock { spec, statistics, place, fortran }
     }
 
-    /// Name, path, type, shape, and the value of a scalar or text. Shapes list the fastest dimension first where the header
-    /// of the process group says `fortran`.
+    /// Name, path, type, shape, and the value of a scalar or text. If the process group's header has `fortran` set, shapes list
+    /// the fastest dimension first.
     pub fn spec(&self) -> &'p BlockSpec {
         self.spec
     }
 
-    /// What is known of the values, at the level that the schema asks for.
+    /// Statistics of the values, at the level that the schema requests.
     pub fn statistics(&self) -> Option<&'p Statistics> {
         self.statistics
     }
@@ -93,7 +93,7 @@ impl<'p> WrittenBlock<'p> {
         }
     }
 
-    /// The values where they lie in memory, in one piece or several; `None` where they are spilled or transformed.
+    /// The values in memory, contiguous or as rows; `None` if they are spilled or transformed.
     pub fn in_memory(&self) -> Option<Rows<'p>> {
         match &self.place {
             Place::Memory(rows) if self.spec.transform.is_none() => Some(rows.clone()),
@@ -104,11 +104,11 @@ impl<'p> WrittenBlock<'p> {
     /// The values in this machine's byte order, in the order of the block.
     ///
     /// # Errors
-    /// `NoMemory`; `Torn` where spilled bytes are not there any more, and what the store says; `Corrupt` where a transform
+    /// `NoMemory`; `Torn` where the spill file no longer contains the bytes; those of the store; `Corrupt` where a transform
     /// cannot be undone.
     /// # Cost
-    /// No copy for a block in memory, in one piece, without transform; else memory for the block, two times for a spilled
-    /// block with a transform.
+    /// No copy for a contiguous block in memory without a transform; else memory for the block, twice for a spilled block with a
+    /// transform.
     pub fn values(&self) -> Result<Cow<'p, [u8]>> {
         let stored: Cow<'p, [u8]> = match &self.place {
             Place::Memory(rows) => rows.as_one().map_or_else(|| Cow::Owned(rows.to_vec()), Cow::Borrowed),
@@ -146,13 +146,13 @@ impl<'p> WrittenBlock<'p> {
 impl Pack<'_> {
     /// The blocks as they were written, in that order.
     ///
-    /// - `spilled`: the object that bytes went to, and where the first one went, as [`Method::through`](crate::Method::through)
-    ///   said; `fortran`: shapes list the fastest dimension first.
+    /// - `spilled`: the object with written-through bytes, and the offset of the group in it, as
+    ///   [`Method::through`](crate::Method::through) returned them; `fortran`: shapes list the fastest dimension first.
     ///
     /// # Errors
-    /// `InvalidArgument` where bytes went to storage and `spilled` is not given.
+    /// `InvalidArgument` where bytes were written through and `spilled` is `None`.
     /// # Cost
-    /// Statistics of deferred blocks are taken now, unless they were before. No values are copied.
+    /// Computes statistics of deferred blocks, unless this was done before. No values are copied.
     pub fn blocks<'p>(
         &'p mut self,
         spilled: Option<(&'p dyn WriteObject, u64)>,
@@ -180,7 +180,7 @@ impl Pack<'_> {
                 }
                 Piece::Deferred { block, data } => {
                     end += self.blocks[*block].head + self.blocks[*block].payload;
-                    // Empty blocks without heads, between two pieces, are in neither.
+                    // Empty blocks without heads between two pieces are in neither piece.
                     locations.resize_with(*block, || Some(Place::Memory(Rows::from(&[][..]))));
                     locations.push(Some(Place::Memory(data.clone())));
                 }

@@ -1,4 +1,4 @@
-//! A pack as a process group: its front, back and index, and the calls that write it to its place.
+//! Writing a pack as a process group: its front, back and index.
 
 use super::{COPIED, Encoding, Pack, Writer, move_bytes, reserve};
 use crate::buffer::zeros;
@@ -28,19 +28,19 @@ impl Pack<'_> {
         (out, places)
     }
 
-    /// The index of this group when it lies at `place`, as the calls that write it return it; nothing is written.
+    /// The group's index fragment for the extent `place`, as the writing methods return it; nothing is written.
     ///
     /// # Errors
-    /// `InvalidArgument` where the group does not fit `place`, or where the pack holds blocks alone.
+    /// `InvalidArgument` where the group does not fit in `place`, or the pack has no encoded records ([`Pack::of_blocks`]).
     pub fn fragment(&mut self, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
         self.settle_deferred();
         self.finish(place, header, writer).map(|(_, _, fragment)| fragment)
     }
 
-    /// Writes the group to `place` of `object`: one write where nothing went through before; otherwise what is left
-    /// and then the front, whose lengths are known only now. A place longer than the group is filled with zeros.
+    /// Writes the group to the extent `place` of `object`: with one write, if no bytes were written through; otherwise the
+    /// remaining bytes, then the front, which contains the final lengths. An extent longer than the group is filled with zeros.
     ///
-    /// Returns the index of this group, its fragment. The same pack may be written several times (once per method).
+    /// Returns the group's index fragment. A pack may be written several times (once per method).
     ///
     /// # Errors
     /// As [`Pack::fragment`]; those of the store.
@@ -66,13 +66,13 @@ impl Pack<'_> {
         Ok(fragment)
     }
 
-    /// Like [`Pack::write`], for a group of which blocks may have gone to `spill`, from its byte 0: the front is completed there, the
-    /// spilled bytes are copied to `place` of `object`, `step` bytes at a time, and the rest is written behind them.
+    /// Like [`Pack::write`], for a group with blocks in a spill file, from its byte 0: completes the front there, copies the
+    /// spilled bytes to `place` of `object`, `step` bytes at a time, and writes the remaining bytes behind them.
     ///
-    /// - `spill`: `None` where the rank has no spill file.
+    /// - `spill`: `None` if the rank has no spill file.
     ///
     /// # Errors
-    /// As [`Pack::write`]; `Torn` where spilled bytes are not there any more.
+    /// As [`Pack::write`]; `Torn` where the spill file no longer contains the spilled bytes; `NoMemory`.
     pub fn write_spilled(
         &mut self,
         spill: Option<&dyn WriteObject>,
@@ -96,8 +96,8 @@ impl Pack<'_> {
         Ok(fragment)
     }
 
-    /// Gives the bytes of the group, as it lies at `place`, to `sink`, in order; for a rank whose bytes others write. What
-    /// went through before is read back from byte 0 of `spill`, `step` bytes at a time.
+    /// Passes the bytes of the group for the extent `place` to `sink`, in order, on a rank whose bytes another rank writes.
+    /// Spilled bytes are read from `spill`, where the group starts at byte 0, `step` bytes at a time.
     ///
     /// # Errors
     /// As [`Pack::write_spilled`]; that of `sink`.
@@ -133,11 +133,11 @@ impl Pack<'_> {
         Ok(fragment)
     }
 
-    /// The bytes of the group, as it lies at `place`, to be taken in any order; for a rank whose bytes others write. What
-    /// went through before is read back from `spill`, where the group starts at byte 0.
+    /// The bytes of the group for the extent `place`, for access in any order, on a rank whose bytes other ranks write. Spilled
+    /// bytes are read from `spill`, where the group starts at byte 0.
     ///
     /// # Errors
-    /// As [`Pack::fragment`]; those of completing what was spilled.
+    /// As [`Pack::fragment`]; those of writing the front to `spill`.
     pub fn lay<'p>(
         &'p mut self,
         spill: Option<&'p dyn WriteObject>,
@@ -164,7 +164,7 @@ impl Pack<'_> {
         Ok((laid, fragment))
     }
 
-    /// Front, back and index of the group when it lies there. All blocks must be settled.
+    /// Front, back and index fragment of the group for the extent `place`. All blocks must be settled.
     fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
         if self.encoding == Encoding::Blocks {
             let what = "no method of the group said that it takes process groups: there are only blocks";

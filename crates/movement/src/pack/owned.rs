@@ -1,14 +1,14 @@
-//! A pack of which nothing lies in the program's memory, for methods that end an output after the program's close.
+//! A pack without blocks in the program's memory, for methods that complete an output after the program's close.
 
 use super::{Pack, Piece, Through};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Pack<'_> {
-    /// Copies deferred blocks into the buffer. Returns whether the limit had room for all of them; what it had no room for stays
-    /// deferred.
+    /// Copies deferred blocks into the buffer. Returns `false` if the buffer limit does not allow all of them; the remaining blocks
+    /// stay deferred.
     ///
     /// # Cost
-    /// One copy of the deferred blocks; nothing where there are none.
+    /// One copy of the deferred blocks.
     pub fn copy_deferred(&mut self) -> bool {
         self.settle_deferred();
         for piece in &mut self.pieces {
@@ -22,7 +22,7 @@ impl Pack<'_> {
         true
     }
 
-    /// Writes everything that waits to storage.
+    /// Flushes all buffered and deferred blocks to storage.
     ///
     /// # Errors
     /// Those of the store.
@@ -30,12 +30,12 @@ impl Pack<'_> {
         self.flush(to, None)
     }
 
-    /// A pack of the same kind without any block, for a rank whose part of the output is lost.
+    /// An empty pack of the same kind, for a rank whose part of the output is lost.
     pub fn emptied(&self) -> Pack<'static> {
         Pack::with(self.pool.clone(), self.encoding, self.front)
     }
 
-    /// The same pack, for as long as it is wanted. Nothing is copied.
+    /// Converts to a pack without a lifetime. Nothing is copied.
     ///
     /// # Errors
     /// `InvalidArgument` where blocks are deferred: see [`Pack::copy_deferred`] and [`Pack::spill`].

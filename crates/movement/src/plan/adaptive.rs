@@ -1,22 +1,22 @@
-//! Adaptive writing: which process group goes to which storage target next, decided while bytes move.
+//! Adaptive writing: assigns process groups to storage targets while data is written.
 //!
-//! One function, [`next`], takes the state and what happened and gives the new state and what is to be done. It does no I/O and
-//! looks at no clock: events carry their time. A method and a simulated machine both call it.
+//! A pure function, [`next`], maps the state and an event to the new state and decisions. It does no I/O and reads no clock:
+//! events contain their time. The method and a simulated machine both call it.
 //!
 //! | question | answer |
 //! |---|---|
-//! | where does a group go at first | to the queue of the target its place in the plan names; in later outputs queues are as long as targets were fast |
-//! | when does another target take it | when that one's own queue is empty and the group would be written there before its own target gets to it |
-//! | which queue is taken from | the one that would take longest; its last group |
-//! | when is a write stuck | when it takes `stuck` times as long as the writes so far took on average for so many bytes, and `patience` seconds |
-//! | what happens to it | its group is written again elsewhere; the copy that ends later is dead bytes; nobody waits for it |
-//! | when is a target slow | two writes in a row were stuck there: it gets nothing while they are under way, then only what it would end before all others are through |
-//! | how does it become fast again | each output that it does nothing in halves what was seen of its slowness, until it gets a group to try |
-//! | what teaches how fast a target is | writes of a quarter of the average or more: the time of short ones is not that of their bytes |
-//! | where in the target's file | behind everything given out there before, dead copies too: no two places overlap |
+//! | a group's first queue | that of its home target; in later outputs, queue lengths are proportional to the targets' speed |
+//! | when does another target take the group | when the other target's own queue is empty, and it would write the group before the group's target drains |
+//! | which group is taken | the last group of the queue that takes longest to drain |
+//! | when is a write stuck | when it takes longer than `patience` seconds and than `stuck` times the average time for its bytes |
+//! | what happens to a stuck write | its group is written to another target; the copy that ends later is dead bytes, and no rank waits for it |
+//! | when is a target slow | after two stuck writes in a row: it gets no groups while these are in flight, then only groups that it would finish before all other work is done |
+//! | when does it recover | each output without work doubles its estimated speed, up to the average, until it gets a group |
+//! | which writes are measured | those of at least a quarter of the average size: latency dominates the time of shorter ones |
+//! | offset in the target's file | behind all extents assigned there before, including dead copies: no two extents overlap |
 //!
 //! Source: Lofstead et al., SAND2009-7763: writers that finish early take work from slow storage targets.
-//! Differs: groups stuck in flight are written again, and what was learnt of targets is kept from output to output.
+//! Differs: stuck groups are written again while in flight, and the targets' speed is kept between outputs.
 
 mod rates;
 mod turns;
@@ -24,116 +24,116 @@ mod turns;
 use std::collections::VecDeque;
 use turns::Through;
 
-/// How eager to be: the values of the method's parameters, whose defaults the method declares.
+/// The method's parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
-    /// Groups written to one target at a time, at most (0 counts as 1).
+    /// Most concurrent writes at one target (0 counts as 1).
     pub writers_per_target: u32,
-    /// A write is stuck that takes so many times what is usual.
+    /// A write is stuck if it takes this many times the average time for its bytes,
     pub stuck: f64,
-    /// And at least so many seconds.
+    /// and at least this many seconds.
     pub patience: f64,
-    /// Writes of one group that may be under way at a time, or were, at most.
+    /// A stuck write is repeated only if its group has had fewer writes than this in the output (0 counts as 1).
     pub copies: u32,
-    /// Places begin at multiples of so many bytes (0 counts as 1).
+    /// Offsets are multiples of this many bytes (0 counts as 1).
     pub align: u64,
 }
 
-/// What happened, with its time in seconds from any fixed moment.
+/// An event, with its time in seconds from any fixed moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
     /// The output begins.
     Begin {
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A write ended well.
+    /// A write succeeded.
     Wrote {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A write failed: its target gets nothing more in this output.
+    /// A write failed: its target gets no further groups in this output.
     Failed {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A write is left to itself, for its group is to be written elsewhere: nobody will hear of it any more. Its target gets
-    /// nothing more in this output.
+    /// A write was abandoned, because its group is written elsewhere: no further event will report it. While its target is slow,
+    /// the target gets no groups in this output.
     Left {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
-    /// A group cannot be written, wherever to.
+    /// A group cannot be written to any target.
     Broken {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// When.
+        /// Time of the event.
         now: f64,
     },
     /// The time of a [`Decision::Wake`] has come.
     Tick {
-        /// When.
+        /// Time of the event.
         now: f64,
     },
 }
 
-/// What is to be done.
+/// A decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// Write a group, now.
     Write {
-        /// Whose group.
+        /// The process group.
         group: u32,
-        /// Where to.
+        /// The storage target.
         target: u32,
-        /// First byte in the target's file.
+        /// Offset in the target's file.
         offset: u64,
     },
-    /// Send [`Event::Tick`] at this time, if there was none later than it.
+    /// Send [`Event::Tick`] at this time, unless a subsequent `Wake` replaces it.
     Wake {
-        /// When.
+        /// Time of the tick.
         at: f64,
     },
-    /// No target is left that could take this group.
+    /// No target can take this group.
     Lost {
-        /// Whose group.
+        /// The process group.
         group: u32,
     },
-    /// Every group has its place, or is lost; writes still under way are dead bytes.
+    /// Every group is written or lost; writes still in flight are dead bytes.
     Done,
 }
 
-/// Where a group rests.
+/// The location of a written group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rests {
     /// The target.
     pub target: u32,
-    /// First byte in the target's file.
+    /// Offset in the target's file.
     pub offset: u64,
 }
 
-/// A write that was left to itself in an earlier output.
+/// An abandoned write of an earlier output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Late {
-    /// Where to.
+    /// Storage target.
     pub target: u32,
-    /// Bytes that it was about.
+    /// Bytes of the write.
     pub bytes: u64,
-    /// What it took, or has taken so far.
+    /// Its duration, so far if it has not ended.
     pub seconds: f64,
-    /// It has ended.
+    /// The write has ended.
     pub landed: bool,
 }
 
@@ -142,7 +142,7 @@ struct InFlight {
     group: u32,
     offset: u64,
     since: f64,
-    /// It was found stuck and holds no turn any more.
+    /// The write is stuck, or its group is written elsewhere: it does not count as a writer of the target.
     stuck: bool,
 }
 
@@ -152,17 +152,17 @@ struct Target {
     queued_bytes: u64,
     flights: Vec<InFlight>,
     end: u64,
-    /// Bytes per second of one write, as last seen.
+    /// Measured bytes per second of one write.
     rate: Option<f64>,
     stuck_in_a_row: u32,
     failed: bool,
-    /// A write that was left to itself may be under way.
+    /// An abandoned write may be in flight.
     late: bool,
-    /// It carried something in this output.
+    /// The target got a group in this output.
     used: bool,
 }
 
-/// All that is known of an output under way, and of the targets from the outputs before.
+/// The state of an output in flight, with the targets' measured speed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     params: Params,
@@ -173,7 +173,7 @@ pub struct State {
     targets: Vec<Target>,
     left: usize,
     left_bytes: u64,
-    /// Bytes of a group.
+    /// Average bytes of a group.
     average: u64,
     now: f64,
     wrote_bytes: f64,
@@ -185,10 +185,10 @@ pub struct State {
 }
 
 impl State {
-    /// The first output.
+    /// The state of a first output.
     ///
-    /// - `sizes`: bytes by group; `home`: by group, the target its plan names (modulo `targets`).
-    /// - `ends`: by target, the first free byte of its file; where it is short, 0.
+    /// - `sizes`: bytes of each group; `home`: home target of each group (modulo `targets`).
+    /// - `ends`: first free byte of each target's file; 0 for targets beyond its length.
     pub fn new(params: Params, sizes: Vec<u64>, home: &[u32], targets: u32, ends: &[u64]) -> State {
         let targets = targets.max(1) as usize;
         let end = |i: usize| ends.get(i).copied().unwrap_or(0);
@@ -231,18 +231,17 @@ impl State {
         state
     }
 
-    /// The next output: what was learnt of targets stays, and each gets as much as it is fast.
+    /// The state of the next output: keeps the targets' speed, and distributes groups in proportion to it.
     ///
-    /// - `ends`: by target, the first free byte of its file; where it is short, 0.
-    /// - `late`: what has become of writes that were left to themselves.
+    /// - `ends`: as in [`State::new`]; `late`: abandoned writes of earlier outputs.
     ///
-    /// Targets that failed are tried again.
+    /// Failed targets are tried again.
     #[must_use]
     pub fn again(mut self, params: Params, sizes: Vec<u64>, ends: &[u64], late: &[Late]) -> State {
         self.params = params;
         let usual = self.usual();
         for (i, target) in self.targets.iter_mut().enumerate() {
-            // Its own view of the time to come starts anew: a dead copy of the last output never holds a turn.
+            // Dead copies of the last output do not count as writers.
             target.flights.clear();
             target.queue.clear();
             target.queued_bytes = 0;
@@ -263,7 +262,7 @@ impl State {
         }
         self.load(sizes);
         let usual = self.usual().unwrap_or(1.0).max(f64::MIN_POSITIVE);
-        // Each group goes to the target that would be through with it first.
+        // Each group goes to the target that would finish it first.
         let mut order: std::collections::BinaryHeap<Through> =
             (0..self.targets.len()).map(|target| Through { at: 0.0, target }).collect();
         for group in 0..self.sizes.len() {
@@ -289,37 +288,37 @@ impl State {
         self.done = false;
     }
 
-    /// Where a group rests; `None` while it is not written.
+    /// Location of a group; `None` while it is not written.
     pub fn rests(&self, group: u32) -> Option<Rests> {
         self.rests.get(group as usize).copied().flatten()
     }
 
-    /// Whether every group rests somewhere or is lost.
+    /// Whether every group is written or lost.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Bytes of copies that count for nothing, so far.
+    /// Bytes of dead copies so far.
     pub fn dead_bytes(&self) -> u64 {
         self.dead_bytes
     }
 
-    /// Groups that other targets took, so far.
+    /// Number of groups moved to other targets so far.
     pub fn moved(&self) -> u32 {
         self.moved
     }
 
-    /// Bytes per second of one write to a target, as last seen.
+    /// Measured bytes per second of one write to a target.
     pub fn rate(&self, target: u32) -> Option<f64> {
         self.targets.get(target as usize)?.rate
     }
 
-    /// First byte of a target's file behind everything given out there.
+    /// End of all extents assigned in a target's file.
     pub fn end(&self, target: u32) -> u64 {
         self.targets.get(target as usize).map_or(0, |t| t.end)
     }
 
-    /// Writes under way at a target that hold a turn there.
+    /// Number of writes in flight at a target, without stuck ones.
     pub fn writing(&self, target: u32) -> u32 {
         self.targets.get(target as usize).map_or(0, Target::turns)
     }
@@ -344,7 +343,7 @@ impl State {
         self.rests[group as usize].is_none() && !self.lost[group as usize]
     }
 
-    /// Gives a target work as long as it has turns and there is some that it should do.
+    /// Starts writes at a target, up to its limit, while there are groups for it.
     fn fill(&mut self, target: usize, out: &mut Vec<Decision>) {
         while !self.targets[target].failed && self.targets[target].turns() < self.turns_allowed() {
             let Some(group) = self.own(target).or_else(|| self.take(target)) else { return };
@@ -372,7 +371,7 @@ impl State {
     }
 }
 
-/// So many stuck writes in a row make a target slow.
+/// Number of consecutive stuck writes that make a target slow.
 const SLOW: u32 = 2;
 
 impl Target {
@@ -381,13 +380,12 @@ impl Target {
     }
 }
 
-/// What follows from what happened.
+/// The decisions that follow from an event.
 ///
-/// Events of writes that nobody asked for change nothing; so do events behind [`Decision::Done`], but for what they teach about
-/// targets.
+/// Events of unknown writes are ignored. Events after [`Decision::Done`] only update the targets' speed.
 ///
 /// # Cost
-/// Constant where a target has work of its own; else linear in targets.
+/// Constant if the target's own queue has groups; else linear in the number of targets.
 pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
     let mut out = Vec::new();
     let now = match event {
@@ -406,13 +404,13 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             let (at, bytes) = (target as usize, state.sizes[group as usize]);
             let seconds = (state.now - flight.since).max(1e-9);
             let rate = bytes.max(1) as f64 / seconds;
-            // The average is that of writes that went well: one that was stuck must not make the next one look usual.
+            // Stuck writes are not part of the average: they would raise the threshold for the next ones.
             if !flight.stuck {
                 state.wrote_bytes += bytes.max(1) as f64;
                 state.wrote_seconds += seconds;
                 state.targets[at].stuck_in_a_row = 0;
             }
-            // What was seen before counts as much as what is seen now.
+            // The new rate is the harmonic mean of the previous rate and this measurement.
             let teaches = bytes >= state.average / 4;
             let of = &mut state.targets[at];
             if teaches && (!flight.stuck || of.stuck_in_a_row >= SLOW) {
@@ -421,7 +419,7 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             if state.is_open(group) {
                 state.rests[group as usize] = Some(Rests { target, offset: flight.offset });
                 state.settle(group);
-                // Copies still under way count for nothing from now on, and hold no turn.
+                // Other copies are dead from now on, and do not count as writers.
                 let others = state.copies[group as usize] - 1;
                 if others > 0 {
                     state.dead_bytes += u64::from(others) * bytes;

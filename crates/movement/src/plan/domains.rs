@@ -1,22 +1,22 @@
-//! File domains: a shared file cut into whole stripes and dealt to aggregators, who write them in rounds.
+//! File domains: the stripes of a shared file are distributed to aggregators, which write them in rounds.
 //!
 //! | question | answer |
 //! |---|---|
-//! | which bytes are an aggregator's | a run of whole stripes; the first and the last domain end where the output does, if that is no stripe |
-//! | how many aggregators | as many as asked for, but none without a stripe; domains differ by one stripe at most |
-//! | which rank is an aggregator | every so many ranks one, so that most of a domain's bytes are its neighbours' |
-//! | what moves in a round | at most `window` bytes to each aggregator: whole stripes where one fits, else equal parts of a stripe |
-//! | in which pieces | what one rank has of a round, at most `piece` bytes in a message |
+//! | an aggregator's domain | a contiguous range of whole stripes; the first domain begins and the last one ends with the output, also within a stripe |
+//! | number of aggregators | as many as requested, but none without a stripe; domain sizes differ by at most one stripe |
+//! | ranks of aggregators | spread evenly, so that most bytes of a domain are of neighbouring ranks |
+//! | bytes per round | at most `window` bytes to each aggregator: whole stripes if one fits, else equal parts of a stripe |
+//! | messages | one rank's bytes of a round, in pieces of at most `piece` bytes |
 //!
-//! Every byte of the output is in one piece of one round of one domain: it travels once, or not at all where its rank
-//! is the aggregator.
+//! Every byte of the output is in exactly one piece of one round of one domain: it is sent once, or not at all if its rank is
+//! the aggregator.
 //!
 //! Source: Thakur, Gropp, Lusk, Frontiers 1999: two-phase collective writing.
 
 use std::ops::Range;
 use thalweg_types::Extent;
 
-/// A file's run of bytes, dealt out.
+/// An output's extent, divided into domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domains {
     /// All bytes of the output.
@@ -26,19 +26,19 @@ pub struct Domains {
     aggregators: u32,
 }
 
-/// Which rank is aggregator `number` when so many are spread evenly over so many ranks. Where an output has fewer stripes
-/// than aggregators, domains are spread over these in the same way.
+/// The rank of aggregator `number`, if `aggregators` are spread evenly over `ranks`. Also spreads domains over aggregators, if
+/// an output has fewer stripes than aggregators.
 pub fn spread(number: u32, aggregators: u32, ranks: u32) -> u32 {
     (u64::from(number) * u64::from(ranks) / u64::from(aggregators.max(1))) as u32
 }
 
-/// The number that [`spread`] puts there, if any.
+/// The inverse of [`spread`]: the number of the aggregator at `rank`, if any.
 pub fn spread_to(rank: u32, aggregators: u32, ranks: u32) -> Option<u32> {
     let number = (u64::from(rank) * u64::from(aggregators)).div_ceil(u64::from(ranks.max(1))) as u32;
     Some(number).filter(|n| *n < aggregators && spread(*n, aggregators, ranks) == rank)
 }
 
-/// What two runs share.
+/// The intersection of two extents; its length is 0 if they do not meet.
 pub fn shared_part(a: Extent, b: Extent) -> Extent {
     let start = a.offset.max(b.offset);
     let end = (a.offset + a.length).min(b.offset + b.length);
@@ -46,8 +46,8 @@ pub fn shared_part(a: Extent, b: Extent) -> Extent {
 }
 
 impl Domains {
-    /// - `all`: the bytes of the output, ending below 2^63; `stripe`: bytes, 0 counts as 1; `aggregators`: at most so many
-    ///   (0 counts as 1).
+    /// - `all`: the output's extent, which ends below 2^63; `stripe`: bytes of a stripe (0 counts as 1); `aggregators`: most
+    ///   domains (0 counts as 1).
     pub fn new(all: Extent, stripe: u64, aggregators: u32) -> Domains {
         let (stripe, aggregators) = (stripe.clamp(1, 1 << 62), aggregators.max(1));
         let mut domains = Domains { all, stripe, count: 1, aggregators };
@@ -55,12 +55,12 @@ impl Domains {
         domains
     }
 
-    /// Domains, and so aggregators with something to do.
+    /// Number of domains, which is the number of busy aggregators.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Which of the aggregators writes a domain.
+    /// Number of the aggregator that writes a domain.
     pub fn aggregator(&self, number: u32) -> u32 {
         spread(number, self.count, self.aggregators)
     }
@@ -78,19 +78,19 @@ impl Domains {
         (self.all.offset + self.all.length).div_ceil(self.stripe) - self.first_stripe()
     }
 
-    /// Where domain `number` begins, not considering where the output does.
+    /// Start of domain `number`, before clipping to the output's extent.
     fn border(&self, number: u32) -> u64 {
         let stripes = u128::from(self.stripes()) * u128::from(number) / u128::from(self.count);
         (self.first_stripe() + stripes as u64).saturating_mul(self.stripe)
     }
 
-    /// A domain's bytes.
+    /// The extent of a domain.
     pub fn domain(&self, number: u32) -> Extent {
         let start = self.border(number);
         shared_part(self.all, Extent::new(start, self.border(number + 1).saturating_sub(start)))
     }
 
-    /// The domain that holds a byte of the output.
+    /// The domain of a byte of the output.
     fn holding(&self, byte: u64) -> u32 {
         let stripe = u128::from((byte / self.stripe).saturating_sub(self.first_stripe()));
         let stripes = u128::from(self.stripes().max(1));
@@ -99,7 +99,7 @@ impl Domains {
         (number as u32).min(self.count - 1)
     }
 
-    /// The domains that a run of bytes meets.
+    /// The domains that an extent meets.
     pub fn met(&self, extent: Extent) -> Range<u32> {
         let part = shared_part(self.all, extent);
         if part.length == 0 {
@@ -108,8 +108,8 @@ impl Domains {
         self.holding(part.offset)..self.holding(part.offset + part.length - 1) + 1
     }
 
-    /// Which part of `domain` is written in one go from byte `at` on: it ends at a border of the file's stripes, or of
-    /// their parts where a stripe is longer than `window` bytes (0 counts as 1).
+    /// The part of `domain` from byte `at` that is written in one round: it ends at a stripe boundary, or, if a stripe is longer
+    /// than `window` bytes (0 counts as 1), at a multiple of `window` within the stripe.
     pub fn round(&self, domain: Extent, at: u64, window: u64) -> Extent {
         let window = window.max(1);
         let unit = if window >= self.stripe { window - window % self.stripe } else { window };
@@ -122,7 +122,7 @@ impl Domains {
     }
 }
 
-/// Cuts what a rank has of a round into messages.
+/// Splits a rank's bytes of a round into messages.
 pub fn pieces(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> {
     let piece = piece.max(1);
     let count = extent.length.div_ceil(piece);
@@ -135,19 +135,19 @@ pub fn pieces(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> {
 /// One message, or one write of an aggregator's own bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Whose bytes.
+    /// The sending rank.
     pub from: u32,
     /// The aggregator's rank.
     pub to: u32,
-    /// In which round of that aggregator.
+    /// The round of this aggregator.
     pub round: u32,
-    /// Which bytes of the file.
+    /// The extent in the file.
     pub extent: Extent,
 }
 
-/// All transfers of an output, by domain, round and place: what the ranks of a running program find out piece by piece.
+/// All transfers of an output, ordered by domain, round and offset; the ranks of a running program determine them step by step.
 ///
-/// - `aggregators`: their ranks; `places`: by rank, where its process group lies.
+/// - `aggregators`: their ranks; `places`: extent of each rank's process group.
 pub fn transfers(domains: &Domains, aggregators: &[u32], places: &[Extent], window: u64, piece: u64) -> Vec<Transfer> {
     let ranks = places.len() as u32;
     let mut all = Vec::new();

@@ -1,11 +1,11 @@
-//! Sets of ranks that share a writer (an *aggregator*): whoever is no writer itself passes its data to the writer of its set.
+//! Sets of ranks that share an *aggregator*: the other ranks of a set pass their data to it.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how many ranks has a set | as few as possible with the writers there are; all sets but the last have the same number |
-//! | who writes | the first rank of each set |
-//! | in which order do data lie in the writer's file | in the order of the set's ranks |
-//! | where nodes are known | a set is filled from one node first; writers are spread evenly over nodes |
+//! | ranks per set | the smallest number for which there are at most as many sets as aggregators; all sets but the last have this size |
+//! | the aggregator | the first rank of each set |
+//! | order of data in the aggregator's file | the order of the set's ranks |
+//! | with known nodes | a set takes ranks of one node first; aggregators are spread evenly over nodes |
 //!
 //! Source: Lofstead et al., CUG 2009: 30,000 ranks over 442 writers, 67 passers each and 11 for the last.
 
@@ -19,12 +19,12 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// - `ranks`: all of them; `writers`: at most so many write (0 counts as 1).
+    /// - `ranks`: number of ranks; `writers`: most aggregators (0 counts as 1).
     pub fn new(ranks: u32, writers: u32) -> Sets {
         Sets { ranks, size: ranks.div_ceil(writers.clamp(1, ranks.max(1))).max(1) }
     }
 
-    /// How many sets there are: at most as many as writers were allowed.
+    /// Number of sets, which is at most `writers`.
     pub fn count(&self) -> u32 {
         self.ranks.div_ceil(self.size)
     }
@@ -34,29 +34,27 @@ impl Sets {
         rank / self.size
     }
 
-    /// The ranks of a set, its writer first.
+    /// The ranks of a set, its aggregator first.
     pub fn members(&self, set: u32) -> Range<u32> {
         let first = set.saturating_mul(self.size).min(self.ranks);
         first..first.saturating_add(self.size).min(self.ranks)
     }
 
-    /// Who writes for a set.
+    /// The aggregator of a set.
     pub fn writer(&self, set: u32) -> u32 {
         self.members(set).start
     }
 
-    /// How many ranks pass data to the writer of a set.
+    /// Number of ranks that pass data to a set's aggregator.
     pub fn passers(&self, set: u32) -> u32 {
         (self.members(set).len() as u32).saturating_sub(1)
     }
 }
 
-/// The order in which ranks are put into sets, node by node: [`Sets`] of the places in this order fill a node's set from
-/// the node first.
+/// All ranks ordered by node, then by rank; nodes are in the order of their first rank. [`Sets`] over positions in this order
+/// contain ranks of one node first.
 ///
-/// - `nodes`: by rank, a number for its node.
-///
-/// Returns the ranks in order; ranks of a node keep theirs, nodes come in the order of their first rank.
+/// - `nodes`: node of each rank.
 pub fn by_node(nodes: &[u32]) -> Vec<u32> {
     let mut first: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
     for (rank, node) in nodes.iter().enumerate() {

@@ -1,33 +1,33 @@
-//! Files, storage targets and stripes: where process groups of a scheduled output lie.
+//! Files, storage targets and stripes: the extents of process groups in a scheduled output.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how large is a stripe | the largest process group, rounded up to a multiple of 64 KiB: every group fits one |
-//! | which file | rank r goes to file r modulo the number of files |
-//! | which stripe of it | ranks of a file one after the other, each at a stripe's boundary |
-//! | which target | a file has one, files begin on consecutive targets and go round where there are more files than targets |
+//! | length of a stripe | the largest process group, rounded up to a multiple of 64 KiB: every group fits in one stripe |
+//! | file | rank r writes to file r modulo the number of files |
+//! | stripe | the ranks of a file in order, each at a stripe boundary |
+//! | target | one per file: file f is on target f modulo the number of targets |
 //!
-//! What a group leaves of its stripe is a hole: [`Striped::padding`] counts it. A hole too short for the record that tells of it
-//! ([`thalweg_bp::hole`]) is no hole: the group before it ends with zeros.
+//! The rest of a stripe behind its group is a hole, counted by [`Striped::padding`]. If the rest is too short for a hole record
+//! ([`thalweg_bp::hole`]), the group is extended with zeros instead.
 //!
 //! Source: Lofstead et al., CUG 2009: files split over targets, offsets at stripe boundaries, the stripe size rounded up from the
-//! largest group. Lustre asks for stripe sizes that are multiples of 64 KiB.
+//! largest group. Lustre requires stripe sizes that are multiples of 64 KiB.
 
 use super::{File, Placement};
 use thalweg_bp::hole;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
-/// What stripe sizes are multiples of.
+/// Stripe lengths are multiples of this.
 pub const STEP: u64 = 64 << 10;
 
-/// How an output is spread.
+/// The distribution of an output over files, targets and stripes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Striped {
-    /// Ranks that write.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Files they write to.
+    /// Number of files.
     pub files: u32,
-    /// Storage targets.
+    /// Number of storage targets.
     pub targets: u32,
     /// Bytes of a stripe.
     pub stripe: u64,
@@ -57,22 +57,22 @@ impl Striped {
         rank % self.files
     }
 
-    /// Which of its file's ranks this one is, from 0.
+    /// Position of a rank among the ranks of its file, from 0.
     pub fn place_in_file(&self, rank: u32) -> u32 {
         rank / self.files
     }
 
-    /// How many ranks write to a file.
+    /// Number of ranks that write to a file.
     pub fn ranks_of(&self, file: u32) -> u32 {
         if file >= self.files { 0 } else { (self.ranks - file).div_ceil(self.files) }
     }
 
-    /// The storage target on which a file begins, and with one stripe wide files the only one.
+    /// The storage target of a file's first stripe; files with one stripe are on this target only.
     pub fn target(&self, file: u32) -> u32 {
         file % self.targets
     }
 
-    /// The first stripe's boundary behind `base` bytes that leaves no hole, or one that a record fits.
+    /// The first stripe boundary at or behind `base` that leaves no hole, or a hole with room for its record.
     pub fn start(&self, base: u64) -> Option<u64> {
         match base.checked_next_multiple_of(self.stripe)? {
             start if start == base || start - base >= hole::LENGTH => Some(start),
@@ -80,7 +80,7 @@ impl Striped {
         }
     }
 
-    /// The bytes of a rank's whole stripe, behind `base` bytes of its file.
+    /// The extent of a rank's stripe, behind `base` bytes of its file; `None` beyond the range of offsets.
     pub fn stripe_of(&self, rank: u32, base: u64) -> Option<Extent> {
         let before = u64::from(self.place_in_file(rank)).checked_mul(self.stripe)?;
         let offset = self.start(base)?.checked_add(before)?;
@@ -88,10 +88,10 @@ impl Striped {
         Some(Extent::new(offset, self.stripe))
     }
 
-    /// Where a rank's group of `size` bytes lies, behind `base` bytes of its file; `turn` as [`super::turns`] says.
+    /// The extent of a rank's group of `size` bytes, behind `base` bytes of its file; `turn`: as in [`super::turns`].
     ///
     /// # Errors
-    /// `OutOfBounds` where it is larger than a stripe or leaves the file.
+    /// `OutOfBounds` where the group is larger than a stripe, or its stripe exceeds the range of offsets.
     pub fn place(&self, rank: u32, base: u64, size: u64, turn: u32) -> Result<Placement> {
         match self.stripe_of(rank, base) {
             Some(stripe) if size <= stripe.length => {
@@ -107,7 +107,7 @@ impl Striped {
         }
     }
 
-    /// Bytes of the holes that so many groups with so many bytes in all leave.
+    /// Bytes of the holes behind `groups` groups with a total of `bytes` bytes.
     pub fn padding(&self, groups: u64, bytes: u64) -> u64 {
         groups.saturating_mul(self.stripe).saturating_sub(bytes)
     }

@@ -1,11 +1,11 @@
-//! Turns: who opens and who writes when, so that neither the metadata server nor a storage target sees everybody at once.
+//! Turns: the order in which ranks open and write, which limits the load of the metadata server and of each storage target.
 //!
-//! | what | turn |
+//! | operation | turn |
 //! |---|---|
-//! | opening | ranks of a file one after the other; files start one turn apart, so that a turn has at most one opening per file and the first turns have few |
-//! | writing | the ranks of a target in the order of their place, `writers_per_target` of them in each turn |
+//! | open | the ranks of a file one after the other; files start one turn apart, so that each turn has at most one open per file, and the first turns have few |
+//! | write | the ranks of a target in the order of their position, `writers_per_target` per turn |
 //!
-//! Nobody waits for a clock: a rank's turn begins when those of the turn before have told it so.
+//! Turns do not depend on clocks: a rank's turn begins with a message from a rank of the preceding turn.
 //!
 //! Source: Lofstead et al., CUG 2009: serialised and staggered opens, a bounded number of writers per target.
 
@@ -16,12 +16,13 @@ pub fn opening(striped: &Striped, rank: u32) -> u32 {
     striped.file(rank).saturating_add(striped.place_in_file(rank))
 }
 
-/// The rank that opens before this one: the one before it in its file, for the first of a file that of the file before.
+/// The rank that opens before this one: its predecessor in the file; for a file's first rank, the first rank of the preceding
+/// file.
 pub fn opens_after(striped: &Striped, rank: u32) -> Option<u32> {
     rank.checked_sub(if rank < striped.files { 1 } else { striped.files })
 }
 
-/// The ranks that open once this one has.
+/// The ranks that open after this one.
 pub fn opens_before(striped: &Striped, rank: u32) -> Vec<u32> {
     let first_of_next_file = rank.checked_add(1).filter(|next| *next < striped.files);
     let next_of_file = rank.checked_add(striped.files);
@@ -30,7 +31,7 @@ pub fn opens_before(striped: &Striped, rank: u32) -> Vec<u32> {
 
 /// The turn in which a rank writes.
 ///
-/// - `writers_per_target`: most that write to a target at a time; 0 for no bound.
+/// - `writers_per_target`: most concurrent writers at a target; 0: no limit.
 pub fn writing(striped: &Striped, rank: u32, writers_per_target: u32) -> u32 {
     if writers_per_target == 0 {
         return 0;
@@ -38,7 +39,7 @@ pub fn writing(striped: &Striped, rank: u32, writers_per_target: u32) -> u32 {
     place_at_target(striped, rank) / writers_per_target
 }
 
-/// Which of its target's ranks this one is: by place in the file, then by file.
+/// Position of a rank among the ranks of its target, ordered by position in the file, then by file.
 fn place_at_target(striped: &Striped, rank: u32) -> u32 {
     let file = striped.file(rank);
     let target = striped.target(file);
@@ -46,21 +47,21 @@ fn place_at_target(striped: &Striped, rank: u32) -> u32 {
     striped.place_in_file(rank).saturating_mul(others).saturating_add(file / striped.targets)
 }
 
-/// The rank whose end of writing begins this one's turn; `None` where it may begin at once.
+/// The rank whose completion begins this rank's turn; `None` if the rank may write immediately.
 pub fn after(striped: &Striped, rank: u32, writers_per_target: u32) -> Option<u32> {
     let place = place_at_target(striped, rank);
     let before = place.checked_sub(writers_per_target).filter(|_| writers_per_target > 0)?;
     Some(at_target(striped, striped.target(striped.file(rank)), before)).filter(|r| *r < striped.ranks)
 }
 
-/// The rank at a place of a target.
+/// The rank at a position of a target.
 fn at_target(striped: &Striped, target: u32, place: u32) -> u32 {
     let others = (striped.files.saturating_sub(target)).div_ceil(striped.targets).max(1);
     let file = target + (place % others) * striped.targets;
     (place / others).saturating_mul(striped.files).saturating_add(file)
 }
 
-/// The rank that waits for this one to end writing, if any.
+/// The rank that waits for this rank's completion, if any.
 pub fn before(striped: &Striped, rank: u32, writers_per_target: u32) -> Option<u32> {
     let place = place_at_target(striped, rank);
     let next = place.checked_add(writers_per_target).filter(|_| writers_per_target > 0)?;

@@ -1,8 +1,8 @@
 //! `blosc:compressor=NAME,lvl=N,shuffle=byte|bit|no,threshold=BYTES,threads=N`: buffers of c-blosc 1, one per
 //! 2,147,483,631 bytes.
 //!
-//! Metadata: i32 full chunks, i32 stored bytes of the chunk behind them; both 0 where the block is stored as it was. As in
-//! ADIOS 1.13, nothing is compressed unless a compressor is named.
+//! Metadata: i32 full chunks, i32 stored bytes of the last chunk; both 0 for an unchanged block. As in ADIOS 1.13, blocks are
+//! not compressed unless a compressor is given.
 #![allow(unsafe_code)]
 
 use super::{Codec, Done, Encode};
@@ -11,13 +11,13 @@ use std::ffi::{CStr, c_int};
 use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{ElementType, Result};
 
-/// Most bytes of input of one buffer.
+/// Largest input of one buffer.
 const CHUNK: usize = blosc_src::BLOSC_MAX_BUFFERSIZE as usize;
 /// Header of a buffer: u8 version, u8 version of the compressor, u8 flags, u8 type size, then u32 bytes before, u32 bytes
 /// of a block, u32 bytes stored, little endian.
 const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
 
-/// Compressors within blosc that are built in.
+/// Built-in compressors of blosc.
 const COMPRESSORS: [(&str, &CStr); 5] =
     [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];
 
@@ -153,7 +153,7 @@ impl Encode for Shuffled {
     }
 
     fn working_memory(&self, bytes: u64) -> u64 {
-        // Three times what is sorted at a time, per thread, and the compressor's tables.
+        // Per thread, three buffers of a blosc block, and the compressor's tables.
         if self.compressor.is_none() { 0 } else { self.threads as u64 * (3 * bytes.min(2 << 20) + (4 << 20)) }
     }
 

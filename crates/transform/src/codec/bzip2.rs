@@ -1,7 +1,7 @@
 //! `bzip2:LEVEL`: a bzip2 stream, level 1 to 9, 9 by default.
 //!
-//! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. ADIOS counts with 32 bits, so blocks of 4 GiB
-//! and more are stored as they are.
+//! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged. ADIOS counts with 32 bits, so blocks of 4 GiB
+//! and more are stored unchanged.
 
 use super::stream::{self, StreamProgress};
 use super::{Codec, Done, Encode};
@@ -34,7 +34,7 @@ impl Codec for Bzip2 {
     }
 
     fn expansion(&self) -> u64 {
-        // One value 46 million times takes about 40 bytes.
+        // 46 million equal bytes are encoded in about 40 bytes.
         2_000_000
     }
 

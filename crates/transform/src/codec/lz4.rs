@@ -1,8 +1,7 @@
 //! `lz4:lvl=N,threshold=BYTES`: LZ4 blocks (no frame), one per 2,113,929,216 bytes.
 //!
-//! Metadata: i32 full chunks, i32 stored bytes of the chunk behind them; both 0 where the block is stored as it was.
-//! ADIOS lets a chunk refer to the bytes before it and notes no lengths between, so the end of a chunk is found by
-//! walking over its sequences.
+//! Metadata: i32 full chunks, i32 stored bytes of the last chunk; both 0 for an unchanged block. In ADIOS a chunk may refer
+//! to earlier bytes, and its length is not stored, so the end of a chunk is found by reading its sequences.
 #![allow(unsafe_code)]
 
 use super::{Codec, Done, Encode};
@@ -11,7 +10,7 @@ use std::ffi::c_int;
 use thalweg_params::{Parameter, Parameters};
 use thalweg_types::Result;
 
-/// Most bytes of input of one LZ4 block.
+/// Largest input of one LZ4 block.
 const CHUNK: usize = 0x7E00_0000;
 
 const LVL: Parameter =
@@ -76,7 +75,7 @@ fn bad() -> thalweg_types::Error {
     corrupt("lz4 cannot decode the block")
 }
 
-/// Stored bytes of an LZ4 block that gives `size` bytes: its sequences are counted, not carried out.
+/// Stored bytes of an LZ4 block that decodes to `size` bytes, from the lengths of its sequences.
 fn length_of(bytes: &[u8], size: usize) -> Option<usize> {
     fn long(bytes: &[u8], at: &mut usize, short: usize) -> Option<usize> {
         let mut n = short;
@@ -100,7 +99,7 @@ fn length_of(bytes: &[u8], size: usize) -> Option<usize> {
         at = at.checked_add(literals)?;
         given = given.checked_add(literals)?;
         if given >= size {
-            // The last sequence is literals alone.
+            // The last sequence has only literals.
             return (given == size && at <= bytes.len()).then_some(at);
         }
         at = at.checked_add(2)?;
@@ -108,7 +107,7 @@ fn length_of(bytes: &[u8], size: usize) -> Option<usize> {
     }
 }
 
-/// Decodes one LZ4 block to `out[done..done + size]`; it may refer to the 64 KiB in front of that.
+/// Decodes one LZ4 block to `out[done..done + size]`; the block may refer to the preceding 64 KiB.
 fn decompress(bytes: &[u8], out: &mut [u8], done: usize, size: usize) -> Result<()> {
     let (Ok(length), Ok(expected)) = (c_int::try_from(bytes.len()), c_int::try_from(size)) else { return Err(bad()) };
     let before = done.min(64 << 10);

@@ -1,4 +1,4 @@
-//! The transforms, one file each, and the one list of them.
+//! The transforms, one file each, and their list.
 
 use crate::{Block, Stored};
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ pub fn find(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().find(|c| c.name().eq_ignore_ascii_case(name)).copied()
 }
 
-/// Key of the parameter that is given as a value alone, `zlib:5`.
+/// Key of the parameter that is given without a key, as in `zlib:5`.
 pub const LEVEL: &str = "LEVEL";
 
 /// Smallest block that is compressed, of `lz4` and `blosc`.
@@ -37,10 +37,10 @@ pub trait Codec: Sync + Debug {
     /// Its name, in the XML and in files.
     fn name(&self) -> &'static str;
 
-    /// One line.
+    /// A one-line description.
     fn about(&self) -> &'static str;
 
-    /// Parameters it knows.
+    /// Its parameters.
     fn parameters(&self) -> &'static [Parameter] {
         &[]
     }
@@ -50,70 +50,70 @@ pub trait Codec: Sync + Debug {
         true
     }
 
-    /// Whether every value comes back as it was, whatever the parameters.
+    /// Whether the transform is lossless with all parameters.
     fn keeps_every_bit(&self) -> bool {
         true
     }
 
-    /// Takes its parameters.
+    /// Makes an encoder with these parameters.
     ///
     /// # Errors
-    /// `Config` naming the parameter.
+    /// `Config`, with the parameter.
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>>;
 
-    /// Bytes that one stored byte can become, at most.
+    /// Largest number of bytes that one stored byte can expand to.
     fn expansion(&self) -> u64;
 
-    /// Undoes it; `out` is as long as the block, and not empty.
+    /// Undoes the transform; `out` has the length of the block, and is not empty.
     ///
     /// # Errors
-    /// `Corrupt` where the bytes don't give the block.
+    /// `Corrupt` where the bytes do not decode to the block; `Unsupported` for the other byte order, if the transform depends on it.
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()>;
 }
 
-/// What [`Encode::encode`] made.
+/// The result of [`Encode::encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Bytes of output.
     pub length: usize,
-    /// What is stored beside.
+    /// Metadata stored with the block.
     pub metadata: Vec<u8>,
 }
 
 /// A transform with its parameters.
 pub trait Encode: Send + Sync + Debug {
-    /// Whether it takes blocks of this type and number of dimensions.
+    /// Checks that the transform supports blocks of this type and number of dimensions.
     ///
     /// # Errors
-    /// `Unsupported` saying what it takes.
+    /// `Unsupported`, with the supported types.
     fn suits(&self, _element: ElementType, _dimensions: usize) -> Result<()> {
         Ok(())
     }
 
-    /// What is odd about the parameters.
+    /// A remark about valid but unusual parameters.
     fn remark(&self) -> Option<String> {
         None
     }
 
-    /// Bytes of output at most. What needs more than the block itself is stored as it is.
+    /// Most bytes of output. Blocks that do not fit are stored unchanged.
     ///
     /// # Errors
-    /// `OutOfBounds` for a block too large to count.
+    /// `OutOfBounds` for a block of more than 2^62 bytes.
     fn room(&self, block: &Block<'_>) -> Result<u64> {
         block.bytes()
     }
 
-    /// Memory it takes beside input and output, about.
+    /// Approximate memory for encoding, in addition to input and output.
     fn working_memory(&self, _bytes: u64) -> u64 {
         0
     }
 
-    /// Encodes into `out`, which has [`Encode::room`] bytes; `None` where the output doesn't fit or isn't worth it.
+    /// Encodes into `out`, which has [`Encode::room`] bytes; `None` if the output does not fit or is not smaller.
     ///
     /// # Errors
-    /// What the library below says.
+    /// Those of the compression library.
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>>;
 
-    /// Metadata of a block stored as it is.
+    /// Metadata of a block that is stored unchanged.
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>>;
 }

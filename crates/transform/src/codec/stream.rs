@@ -1,20 +1,20 @@
-//! What the libraries that work on streams have in common: called until they are done, with what is left of both sides.
+//! Common code for stream compression libraries: repeated calls with the remaining input and output.
 
 use super::Done;
 use crate::{corrupt, fields};
 use thalweg_types::Result;
 
-/// What a call of the library did.
+/// Progress after a call of the library.
 pub struct StreamProgress {
-    /// Bytes it took in all calls so far.
+    /// Bytes read in all calls so far.
     pub read: u64,
-    /// Bytes it gave in all calls so far.
+    /// Bytes written in all calls so far.
     pub written: u64,
     /// Whether the stream has ended.
     pub ended: bool,
 }
 
-/// Calls until the stream ends, or nothing moves any more; where `room` is to be left, until `to` is full.
+/// Calls until the stream ends or makes no progress; with `room`, also until `to` is full.
 fn run(
     from: &[u8],
     to: &mut [u8],
@@ -23,7 +23,7 @@ fn run(
 ) -> Result<(usize, bool)> {
     let (mut read, mut written) = (0, 0);
     loop {
-        // bzip2 takes no call without room for what it gives.
+        // bzip2 must not be called without space for output.
         if room && written == to.len() {
             return Ok((written, false));
         }
@@ -36,7 +36,7 @@ fn run(
     }
 }
 
-/// Fills `out` from `payload`.
+/// Decodes `payload` into `out`.
 ///
 /// # Errors
 /// `Corrupt` where the stream has another length, or does not end.
@@ -53,7 +53,7 @@ pub fn decode(
     Err(corrupt(format!("{name} gives {written} bytes of a block of {}", out.len())))
 }
 
-/// Encodes all of `bytes`; `None` where `out` is too short for it.
+/// Encodes `bytes`; `None` if `out` is too short.
 pub fn encode(
     bytes: &[u8],
     out: &mut [u8],

@@ -1,5 +1,5 @@
-//! `zfp:accuracy=X`, `zfp:precision=N` or `zfp:rate=X`: numbers rounded, then compressed; `real` and `double` arrays of one
-//! to three dimensions. `zfp` alone is `zfp:precision=64`: every bit there is.
+//! `zfp:accuracy=X`, `zfp:precision=N` or `zfp:rate=X`: lossy compression of `real` and `double` arrays of one to three
+//! dimensions. `zfp` alone is `zfp:precision=64`: all bits.
 //!
 //! Metadata, 532 bytes: u64 bytes of the block, u64 stored bytes, u32 mode (0 accuracy, 1 precision, 2 rate), the mode's
 //! value as text in 256 bytes, the variable's name in 256 bytes, both filled up with zeros.
@@ -53,19 +53,19 @@ impl Codec for Zfp {
             given.check(parameter)?;
         }
         let mut chosen = modes.into_iter().filter_map(|(code, parameter)| Some((code, given.text(parameter)?)));
-        // All bits that there are: what zfp's own arithmetic rounds, and nothing on purpose.
+        // All bits: values are rounded only by zfp's own arithmetic.
         let (code, text) = chosen.next().unwrap_or((1, "64"));
         if chosen.next().is_some() {
             return Err(given.wrong("expected one of accuracy=X, precision=N and rate=X"));
         }
-        // The text is stored with each block, as ADIOS 1.13 does it.
+        // The text is stored with each block, as in ADIOS 1.13.
         let text = text.to_string();
         let mode = Mode::read(code, &text).ok_or_else(|| given.wrong(format!("{text:?} bounds no loss")))?;
         Ok(Box::new(Rounded { mode, code, text }))
     }
 
     fn expansion(&self) -> u64 {
-        // One bit for 64 doubles that are 0.
+        // 64 doubles that are 0 are encoded in one bit.
         4096
     }
 
@@ -90,15 +90,15 @@ impl Codec for Zfp {
         let mode = std::str::from_utf8(text).ok().and_then(|t| Mode::read(code, t));
         let mode = mode.ok_or_else(|| corrupt(format!("zfp mode {code} of {:?}", String::from_utf8_lossy(text))))?;
         let stream = Stream::new(mode, &field)?;
-        // The decoder does not look where the bytes end, so behind them lies as much as it can take: what the largest
-        // encoded blocks have, and one bit per plane and block more, as damaged blocks may.
+        // The decoder does not check the end of its input. The input is therefore padded to the most that it can read: the largest
+        // encoded blocks, and one bit per plane and block more, as in damaged blocks.
         let longest = stream.maximum_size(&field).saturating_add(field.blocks().saturating_mul(32)).saturating_add(256);
         let mut padded =
             vec![0u64; usize::try_from(longest.max(length) / 8 + 1).map_err(|_| crate::no_memory(longest))?];
         for (to, piece) in padded.iter_mut().zip(stored.payload.chunks(8)) {
             *to = word(piece);
         }
-        // Values are written where they belong if that is a place for numbers.
+        // Values are decoded in place if `out` is aligned.
         let aligned = out.as_ptr().align_offset(8) == 0;
         let mut words = if aligned { Vec::new() } else { vec![0u64; out.len().div_ceil(8)] };
         let memory: *mut c_void = if aligned { out.as_mut_ptr().cast() } else { words.as_mut_ptr().cast() };
@@ -113,7 +113,7 @@ impl Codec for Zfp {
     }
 }
 
-/// What bounds the loss.
+/// The bound of the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
     Accuracy(f64),
@@ -134,7 +134,7 @@ impl Mode {
     }
 }
 
-/// An array as zfp sees it.
+/// An array in zfp's terms.
 #[derive(Debug)]
 struct Field {
     double: bool,
@@ -153,12 +153,12 @@ impl Field {
         if self.double { zfp_sys::zfp_type_zfp_type_double } else { zfp_sys::zfp_type_zfp_type_float }
     }
 
-    /// Cubes of four elements a side.
+    /// Number of zfp blocks, with four elements per dimension.
     fn blocks(&self) -> u64 {
         self.extents.iter().map(|n| n.div_ceil(4) as u64).fold(1, u64::saturating_mul)
     }
 
-    /// Hands a field over `memory` to `then`.
+    /// Calls `then` with a field over `memory`.
     fn with<T>(&self, memory: *mut c_void, then: impl FnOnce(*mut zfp_sys::zfp_field) -> T) -> Option<T> {
         // SAFETY: these make a description of an array and touch no element; it is freed below.
         unsafe {
@@ -201,13 +201,13 @@ impl Stream {
         }
     }
 
-    /// Bytes of output at most.
+    /// Most bytes of output.
     fn maximum_size(&self, field: &Field) -> u64 {
         // SAFETY: computes from the numbers of stream and field alone.
         field.with(std::ptr::null_mut(), |f| unsafe { zfp_sys::zfp_stream_maximum_size(self.0, f) }).unwrap_or(0) as u64
     }
 
-    /// Calls `then` with the stream standing at the start of `bytes`, which are aligned.
+    /// Calls `then` with the stream at the start of `bytes`, which are aligned.
     fn on<T>(&self, bytes: *mut u8, length: usize, then: impl FnOnce() -> T) -> Option<T> {
         // SAFETY: a bit stream only notes where its bytes are; they are used by `then`, and it is closed below.
         unsafe {
@@ -234,7 +234,7 @@ impl Stream {
         self.on(to.as_mut_ptr(), length, || field.with(values.cast_mut(), compress)).flatten().filter(|n| *n > 0)
     }
 
-    /// Whether it went well.
+    /// Decodes; returns whether it succeeded.
     ///
     /// # Safety
     /// `values` is aligned and has room for the field; `from` is longer than any field can take.
@@ -295,7 +295,7 @@ impl Encode for Rounded {
             return Ok(0);
         }
         let field = Field::of(block.element, block.extents)?;
-        // Words are written where words may be.
+        // Additional bytes to align the output.
         Ok(Stream::new(self.mode, &field)?.maximum_size(&field) + 8)
     }
 
@@ -313,7 +313,7 @@ impl Encode for Rounded {
             if (to.len() as u64) < stream.maximum_size(&field) {
                 return Ok(None);
             }
-            // Memory of a program's numbers is aligned for them; a copy is for what came another way.
+            // A program's values are usually aligned; others are copied.
             let mut words = Vec::new();
             let mut values: *const c_void = bytes.as_ptr().cast();
             if bytes.as_ptr().align_offset(block.element.size() as usize) != 0 {
@@ -335,7 +335,7 @@ impl Encode for Rounded {
     }
 }
 
-/// Up to 8 bytes as they lie in memory, zeros behind.
+/// Up to 8 bytes in memory order, padded with zeros.
 fn word(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];
     eight[..bytes.len()].copy_from_slice(bytes);

@@ -1,6 +1,6 @@
 //! `zlib:LEVEL`: a zlib stream (RFC 1950), level 1 to 9, 6 by default.
 //!
-//! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. Files of old ADIOS have none.
+//! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged. Files before ADIOS 1.6 have no metadata.
 
 use super::stream::{self, StreamProgress};
 use super::{Codec, Done, Encode};
@@ -33,7 +33,7 @@ impl Codec for Zlib {
     }
 
     fn expansion(&self) -> u64 {
-        // 258 bytes of two bits.
+        // Two bits can expand to 258 bytes.
         1032
     }
 

@@ -1,6 +1,6 @@
-//! `zstd:LEVEL`: a Zstandard frame (RFC 8878), level 1 to 19, 3 by default. Ours alone: ADIOS 1.x does not know it.
+//! `zstd:LEVEL`: a Zstandard frame (RFC 8878), level 1 to 19, default 3. ADIOS 1.x does not have this transform.
 //!
-//! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was.
+//! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged.
 
 use super::{Codec, Done, Encode};
 use crate::{Block, Stored, corrupt, fields};
@@ -35,7 +35,7 @@ impl Codec for Zstd {
     }
 
     fn expansion(&self) -> u64 {
-        // A block of 128 KiB of one value takes four bytes.
+        // A block of 128 KiB with one value is encoded in four bytes.
         32 << 10
     }
 
@@ -59,13 +59,13 @@ struct Frame {
 
 impl Encode for Frame {
     fn working_memory(&self, bytes: u64) -> u64 {
-        // Window and tables of a level, less for small blocks.
+        // Window and tables of the level, less for small blocks.
         let tables = if self.level <= 6 { 4 << 20 } else { 16 << 20 };
         if self.level <= 12 { (bytes.saturating_mul(4) + (1 << 20)).min(2 * tables) } else { 96 << 20 }
     }
 
     fn encode(&self, _block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
-        // That it doesn't fit is the one thing that can go wrong here.
+        // The only possible failure is too small an output.
         let Ok(length) = ::zstd::bulk::compress_to_buffer(bytes, out, self.level) else { return Ok(None) };
         Ok(Some(Done { length, metadata: fields::size_and_flag(bytes.len() as u64, true) }))
     }

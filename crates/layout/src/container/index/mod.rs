@@ -142,14 +142,24 @@ impl Recorder for Folded {
 /// Collects the entries of all index logs when a file is opened.
 pub trait Loader {
     /// Adds records of a strand.
+    ///
+    /// # Errors
+    /// `NoMemory` where a table in memory cannot grow; `Io` where the index on disk cannot be written. The file's bytes
+    /// are unaffected.
     fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
     /// Finishes collecting; the result can be searched.
+    ///
+    /// # Errors
+    /// `Io` where the index on disk cannot be written.
     fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>>;
 }
 
 /// The records of an open file, looked up by the bytes that they overlap.
 pub trait Body: Send + Sync {
     /// Adds every record that overlaps bytes `from..to`, in any order; records may overlap each other.
+    ///
+    /// # Errors
+    /// `Io` where the index on disk cannot be read.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
     /// Bytes of memory held.
     fn memory(&self) -> usize;

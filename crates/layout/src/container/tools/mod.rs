@@ -364,8 +364,11 @@ impl Container {
     }
 }
 
-/// Locks a container's maintenance (repair, compaction, removal of sessions). `Some(None)` if the store has no locks;
-/// `None` if another process has the lock and `wait` is not set.
+/// Locks a container's maintenance (repair, compaction, removal of sessions). `Some(None)` where the store has no locks; `None` where
+/// another process holds the lock and `wait` is not set.
+///
+/// # Errors
+/// Those of the store. Without `wait`, a lock that the store refuses as `PermissionDenied` gives `None` instead.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {

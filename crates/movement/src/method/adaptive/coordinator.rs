@@ -1,9 +1,9 @@
-//! Who writes where next: rank 0 decides while data is written, the other ranks ask.
+//! The coordinator (rank 0) assigns writes to storage targets while data is written; the other ranks follow its orders.
 //!
-//! | message | to | says |
+//! | message | to | content |
 //! |---|---|---|
-//! | order | a rank | write your group there; it rests; it is lost, and why; stop, a rank was lost |
-//! | report | rank 0 | written there; left to itself there; failed there, and why; cannot be written at all, and why |
+//! | order | a rank | write the group to a target and offset; the group is written; the group is lost, with the kind of error; stop, with the kind of error |
+//! | report | rank 0 | of a target: written; abandoned; failed, with the kind of error; or the group cannot be written at all, with the kind of error |
 //!
 //! Every rank receives orders until one says that its process group is written or lost, so that no order is left in the queue for
 //! the next output. Rank 0 decides with [`next`], a pure function of the state and the event.
@@ -22,26 +22,26 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 /// Shortest and longest sleep while waiting for reports.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
 
-/// What a rank is to do.
+/// An order to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Write its group.
+    /// Write the rank's process group.
     Write {
-        /// Where to.
+        /// Storage target.
         target: u32,
-        /// First byte.
+        /// Offset in the target's subfile.
         offset: u64,
     },
-    /// Done: the process group was written at its target.
+    /// Final: the process group is written.
     Rests,
-    /// Nothing more: no target could take its group.
+    /// Final: no target could take the process group.
     Lost {
-        /// Why.
+        /// Kind of the last error.
         kind: ErrorKind,
-        /// Who saw that.
+        /// The rank that reported the error.
         by: u32,
     },
-    /// Nothing more: whoever decides cannot go on.
+    /// Final: the coordinator failed.
     Stop(ErrorKind),
 }
 
@@ -54,7 +54,7 @@ pub enum Report {
     Left,
     /// It failed.
     Failed(ErrorKind),
-    /// It cannot be tried, here or elsewhere.
+    /// The group cannot be written to any target.
     Broken(ErrorKind),
 }
 
@@ -73,13 +73,13 @@ pub trait Coordinator {
     fn tell(&mut self, target: u32, report: Report) -> Result<()>;
 }
 
-/// A rank that asks rank 0.
+/// The connection of a rank other than rank 0.
 pub struct Asks<'c> {
     comm: &'c dyn Communicator,
     token: Token,
 }
 
-/// A number that tells messages of one output from those of another.
+/// Identifies the output of a message: run id and time index.
 type Token = [u8; 12];
 
 fn token(run: u64, time_index: u32) -> Token {
@@ -98,7 +98,7 @@ fn encode(token: Token, what: u8, target: u32, offset: u64, kind: u8) -> Vec<u8>
     out
 }
 
-/// `None` for one of another output.
+/// Decodes a message; `None` for a message of another output.
 fn decode(token: Token, bytes: &[u8]) -> Result<Option<(u8, u32, u64, ErrorKind)>> {
     let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
     if c.take(12, "output")? != token {
@@ -141,39 +141,42 @@ impl Coordinator for Asks<'_> {
     }
 }
 
-/// Tells all other ranks that no order will come: rank 0 cannot decide. Ranks that wait for none pass over it.
+/// Sends stop orders to all other ranks: rank 0 cannot plan the output. Ranks without a process group ignore the order.
 pub fn stop_all(comm: &dyn Communicator, run: u64, time_index: u32, why: ErrorKind) {
     let stop = encode(token(run, time_index), 3, 0, 0, why.code());
     for rank in (0..comm.size()).filter(|rank| *rank != comm.rank()) {
-        // A lost rank waits for nothing.
+        // A failed send is ignored: a lost rank does not wait.
         let _ = comm.send(rank, tags::COORDINATOR_ORDER, &stop);
     }
 }
 
-/// Rank 0, which decides, and takes its own orders from itself.
+/// The coordinator's connection on rank 0, which also follows its own orders.
 pub struct Decides<'c> {
     comm: &'c dyn Communicator,
     token: Token,
     state: Option<State>,
-    /// By group, whose it is.
+    /// Rank of each group.
     ranks: Vec<u32>,
+    /// Group of each rank.
     groups: HashMap<u32, u32>,
-    /// Ranks that wait for the end of their group.
+    /// Ranks without a final order.
     waiting: usize,
+    /// Per group: whether the final order was sent.
     told: Vec<bool>,
     began: Instant,
+    /// Time of the next check for stuck writes.
     wake: Option<f64>,
     own: VecDeque<Order>,
-    /// Why a write failed, and whose: the last one.
+    /// Kind and rank of the last failed write.
     failed: (ErrorKind, u32),
     heard: Instant,
     nap: Duration,
-    /// For the profile: waiting for whoever is heard next.
+    /// Profile span: waiting for the next report.
     waits: Option<Running>,
 }
 
 impl<'c> Decides<'c> {
-    /// - `ranks`: by group of `state`, the rank that has it.
+    /// - `ranks`: rank of each group of `state`.
     pub fn new(comm: &'c dyn Communicator, run: u64, time_index: u32, state: State, ranks: Vec<u32>) -> Decides<'c> {
         Decides {
             comm,
@@ -193,19 +196,19 @@ impl<'c> Decides<'c> {
         }
     }
 
-    /// Tells the first ranks what to write.
+    /// Sends the first orders.
     ///
     /// # Errors
-    /// A lost rank.
+    /// `PeerLost`; all ranks have then been stopped.
     pub fn begin(&mut self) -> Result<()> {
         let outcome = self.happened(Event::Begin { now: self.now() });
         self.stop_if(outcome)
     }
 
-    /// Goes on until every rank knows the end of its group. Returns what was learnt.
+    /// Handles reports until every rank has its final order.
     ///
     /// # Errors
-    /// A lost rank; `Timeout` where one says nothing any more.
+    /// `PeerLost`; `Timeout` if no report arrives within the communicator's timeout. All ranks have then been stopped.
     pub fn finish(&mut self) -> Result<()> {
         while self.waiting > 0 {
             let outcome = self.pump(true);
@@ -214,7 +217,7 @@ impl<'c> Decides<'c> {
         Ok(())
     }
 
-    /// What was learnt of targets.
+    /// The planner's state, with the measured speed of targets.
     pub fn into_state(self) -> Option<State> {
         self.state
     }
@@ -228,7 +231,7 @@ impl<'c> Decides<'c> {
         if let Err(e) = &outcome {
             for group in 0..self.ranks.len() {
                 if !std::mem::replace(&mut self.told[group], true) && self.ranks[group] != self.comm.rank() {
-                    // Whoever is lost does not wait.
+                    // A failed send is ignored: a lost rank does not wait.
                     let stop = encode(self.token, 3, 0, 0, e.kind().code());
                     let _ = self.comm.send(self.ranks[group], tags::COORDINATOR_ORDER, &stop);
                 }

@@ -1,29 +1,29 @@
-//! Adaptive writing: subfiles one per storage target; ranks write where storage is fast, and what is stuck is written again
-//! elsewhere.
+//! Adaptive writing: one subfile per storage target; ranks write to fast targets, and a stuck write is repeated on another
+//! target.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0 decides where and when, and writes the index when all have written: before that it is not known where the last groups will lie |
-//! | when         | inside `close`, when rank 0 says so: at most `writers_per_target` ranks at a time at each target |
-//! | where        | subfile `<name>.dir/<name>.K` of a storage target K: at first K = rank modulo `num_files`; a target that has nothing left to do takes groups that wait for a slower one; the index in `<name>` says where each went |
-//! | what moves   | sizes to rank 0 (one gather); an order and a report per write, one order more per rank; index fragments up a tree, outcomes (reductions); no data |
-//! | memory       | what waits for close, beyond the buffer limit the rank's own spill file; `chunk` bytes while a rank writes, within the limit, fewer where that is low. A write that is left to itself keeps its own until it ends, and the next one takes what the limit leaves then |
+//! | who writes   | every rank its own process group; rank 0, the coordinator, decides where and when, and writes the index after all groups, whose offsets are only then known |
+//! | when         | inside `close`, on the coordinator's order: at most `writers_per_target` ranks at a time at each target |
+//! | where        | subfile `<name>.dir/<name>.K` of storage target K: initially K = rank modulo `num_files`; an idle target takes groups that wait for a slower one; the index in `<name>` records the location of each group |
+//! | what moves   | sizes to rank 0 (one gather); an order and a report per write, and a final order per rank; index fragments up a tree, outcomes (reductions); no data |
+//! | memory       | the blocks buffered until close, beyond the buffer limit the rank's own spill file; `chunk` bytes while a rank writes, less if the limit is low. An abandoned write keeps its memory until it ends, and the next write takes what the limit then leaves |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | a target that fails gets nothing more in this output, the others take its groups. Where all fail, or a rank does, all ranks return the kind of the lowest failing rank's error, the others' groups are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, those whose groups do not rest yet write a subfile of their own (`<name>.<num_files + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | a target that fails receives no further groups in this output, other targets take its groups. If all targets fail, or a rank does, all ranks return the kind of the lowest failing rank's error, the other groups are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, ranks without a written group write subfiles of their own (`<name>.<num_files + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! What is decided is [`crate::plan::adaptive::next`], a pure function; who hears of it when is [`crate::method::adaptive::coordinator`].
+//! Decisions: [`crate::plan::adaptive::next`], a pure function. Messages: [`crate::method::adaptive::coordinator`].
 //!
-//! A write runs in a thread of its own ([`crate::method::adaptive::in_flight`]), so that its rank can go on where it is stuck: its group is
-//! then written elsewhere, and nobody waits for the first copy, neither here nor in `close`. It may end at any time without harm.
-//! A group is written as a hole at first ([`thalweg_bp::hole`]), and becomes one by its first 32 bytes, which are written
-//! last, and for one copy only. Its place is given to nobody else. What could cut or replace the file
-//! waits until the write has ended: `finalize`, an open that replaces the file, one that drops steps, one that finds the file
-//! changed by somebody else. `thalweg stat` counts such copies among the dead bytes.
+//! A write runs in its own thread ([`crate::method::adaptive::in_flight`]), so that a rank can abandon a stuck write: its group is
+//! then written to another target, and neither the rank nor `close` waits for the first copy, which may end at any time
+//! without harm. Each copy begins as a hole ([`thalweg_bp::hole`]). Its first 32 bytes, written last and for one copy only,
+//! turn it into a process group. The extent of an abandoned copy is not reused. Operations that could truncate or replace the
+//! file wait for abandoned writes: `finalize`, an open that replaces the file or drops steps, and an open that finds the file
+//! changed by another process. `thalweg stat` counts abandoned copies as dead bytes.
 //!
-//! How fast targets drained is kept from output to output, also to other files of the same folder.
+//! The measured speed of targets is kept between outputs, also for other files of the same folder.
 //!
 //! Sources: Lofstead et al., SAND2009-7763 (writers that finish early take work from slow storage targets); CUG 2009.
-//! Differs: a write that is stuck in flight is written again, and the index needs no second pass over the files.
+//! Differs: a stuck write is repeated while in flight, and the index needs no second pass over the files.
 
 use crate::buffer::{self, BufferPool, LEAST_PIECE, Reservation};
 use crate::method::adaptive::coordinator::{Asks, Coordinator, Decides, Order, Report};
@@ -99,19 +99,19 @@ pub const CHUNK: Parameter = Parameter::size(
     "largest memory of a rank for writing its process group: half for the piece being written, half for the next one",
 );
 
-/// Smallest piece: it holds the record of a hole.
+/// Smallest piece; a hole record fits in it.
 const LEAST: u64 = 4096;
-/// Writes of one group that may be under way at a time.
+/// Most writes of one group per output, including repeats of stuck ones.
 const COPIES: u32 = 3;
-/// Longest sleep of a rank that waits for its write and for orders.
+/// Longest sleep of a rank between polls of its write and of orders.
 const NAP: Duration = Duration::from_micros(200);
-/// A group that there is not.
+/// As a size: the rank has no process group.
 const NONE: u64 = u64::MAX;
 
-/// The planner's eagerness as the parameters set it. Places are aligned to nothing until the stripe of the file is known.
+/// The planner's parameters. Offsets are not aligned (`align` is 1).
 ///
 /// # Errors
-/// `Config` as of [`Parameters::get`].
+/// `Config`, as [`Parameters::get`].
 pub fn eagerness(parameters: &Parameters) -> Result<Params> {
     Ok(Params {
         writers_per_target: parameters.get(&WRITERS)?,
@@ -147,24 +147,24 @@ struct Adaptive {
 struct Open {
     metadata: Metadata,
     files: u32,
-    /// On rank 0: where this output begins in each subfile.
+    /// On rank 0: the offset at which this output begins in each subfile.
     bases: Vec<u64>,
     /// Subfiles that this rank has opened.
     objects: HashMap<u32, Arc<Handle>>,
     spill: Spill,
-    /// What this rank's write will hold: two pieces.
+    /// Reservation for the two pieces of this rank's write.
     held: Option<Reservation>,
     buffer: Arc<BufferPool>,
-    /// Names under which the process keeps what it learns: of the file, and of the targets.
+    /// Cache keys of the file and of its targets.
     file_key: String,
     targets_key: String,
 }
 
-/// Subfiles that a rank has opened for all.
+/// Subfiles that a rank has created or opened on behalf of all ranks.
 #[derive(Default)]
 struct Made {
     objects: HashMap<u32, Arc<Handle>>,
-    /// Those that were not there.
+    /// Those that were created.
     new: HashSet<u32>,
 }
 
@@ -181,13 +181,13 @@ impl Open {
         Ok(object)
     }
 
-    /// All ranks have written: the next output of this process finds the subfiles as long as they are now. One request each.
+    /// After all ranks have written: caches the subfiles' lengths for the next output. One store request per subfile.
     fn note_lengths(&self, comm: &dyn Communicator) {
         let index = &self.metadata.index;
         for file in (comm.rank()..self.files).step_by(comm.size() as usize) {
             let path = subfile(&index.path, file);
-            // Relies on `Layout::stat`, whose length counts at least the bytes of closed handles. Without an answer the length that was
-            // known before stays: a subfile that is truncated is then noticed later, and nothing is written to a wrong place.
+            // Relies on `Layout::stat`, whose length includes the bytes of closed handles. If `stat` fails, the cached length remains:
+            // the truncation of a subfile is then detected later, but all offsets stay correct.
             if let Ok(about) = caught("find the length of a subfile", || index.layout.stat(&path)) {
                 index.cache.set_least(&path, about.length);
             }
@@ -195,7 +195,7 @@ impl Open {
         }
     }
 
-    /// Closes the subfiles; and the spill file, unless this rank's group is still to be written from it.
+    /// Closes the subfiles; also the spill file if this rank's group is written (`rests`).
     fn end(&mut self, rests: bool) -> Result<()> {
         let index = &self.metadata.index;
         let ended = self.objects.drain().map(|(file, object)| {
@@ -206,7 +206,7 @@ impl Open {
         if rests { ended.and(caught("close the spill file", || self.spill.end())) } else { ended }
     }
 
-    /// A write nobody waits for: it is remembered until it has ended, and closes the subfile then.
+    /// Records an abandoned write until it ends; its handle then closes the subfile.
     fn leave(&mut self, late: in_flight::Late) {
         self.objects.remove(&late.target);
         self.metadata.index.cache.of::<TargetRates>().lock().leave(&self.file_key, &self.targets_key, late);
@@ -214,9 +214,9 @@ impl Open {
 }
 
 impl Adaptive {
-    /// Collective: makes the subfiles, or finds those that are there.
+    /// Creates or opens this rank's share of the subfiles.
     ///
-    /// - `known`: rank 0 knows where each ends.
+    /// - `known`: rank 0 knows the end of each subfile.
     fn make_files(&self, request: &OpenRequest<'_>, files: u32, known: bool) -> Result<Made> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         let mut made = Made::default();
@@ -252,7 +252,7 @@ impl Adaptive {
         Ok(made)
     }
 
-    /// Collective: where this output begins in each subfile, as the files say.
+    /// Collective: the offset at which this output begins in each subfile, read from the files.
     fn find_bases(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<Vec<u64>> {
         let mut bases = vec![0; open.files as usize];
         let mut outcome = Ok(());
@@ -271,13 +271,13 @@ impl Adaptive {
         agree(request.comm, outcome, "find the ends of the subfiles", &bases)
     }
 
-    /// Collective: where a write of an earlier output may be under way on any rank, waits for it.
+    /// Collective: each rank waits for its abandoned writes to this file.
     fn wait_for_late(request: &OpenRequest<'_>, file: &str) -> Result<()> {
         let waited = request.cache.settle(file);
         agree(request.comm, waited, "end writes of an earlier output", &[]).map(drop)
     }
 
-    /// Collective: writes all groups. On rank 0 it returns what was learnt.
+    /// Collective: writes all groups. Returns the planner's final state on rank 0, `None` elsewhere.
     fn write_all(&self, part: &mut Part, files: &mut Closing<'_, '_, Open>) -> Result<Option<State>> {
         let comm = files.request.comm;
         let (rank, has_group) = (comm.rank(), part.size() > 0);
@@ -332,7 +332,7 @@ impl Adaptive {
     }
 }
 
-/// Bytes of a rank's group; what it says of writes left to themselves is added to `late`.
+/// Decodes a rank's message: returns the size of its group, and appends its abandoned writes to `late`.
 fn read_message(message: &[u8], late: &mut Vec<Late>) -> Result<u64> {
     let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
     let size = c.u64("size")?;
@@ -447,7 +447,7 @@ impl Method for Adaptive {
             let ends = (0..open.files).map(|file| state.end(file)).collect();
             let rates = index.cache.of::<TargetRates>();
             let mut rates = rates.lock();
-            // After a failure the next output looks where the files end: the step may be in the index or not.
+            // After a failure the next output searches for the files' ends: whether the index contains the step is not known.
             rates.set_ends(&open.file_key, index.run, Some(ends).filter(|_| outcome.is_ok()));
             rates.learn(&open.targets_key, state);
         } else {
@@ -461,18 +461,19 @@ impl Method for Adaptive {
     }
 }
 
-/// What became of one copy of a group.
+/// The outcome of writing one copy of a group.
 enum Copied {
-    /// Also why nobody can be told.
+    /// Written; with an error if the coordinator can no longer be reached.
     Written(Box<Written>, Option<Error>),
+    /// The target failed.
     Failed(Error),
-    /// It cannot be written, wherever to.
+    /// The group cannot be written to any target.
     Broken(Error),
-    /// It was left to itself, for this order.
+    /// Abandoned because of this order.
     Left(Order),
 }
 
-/// Memory of the buffer for the two pieces of a write, shorter ones where the limit is low.
+/// Reserves buffer memory for the two pieces of a write; shorter pieces if the limit is low.
 fn hold(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
     buffer.reserve(buffer.room(0).share(2 * piece, 2 * LEAST_PIECE))
 }
@@ -482,7 +483,7 @@ fn stopped(kind: ErrorKind) -> Error {
 }
 
 impl Closing<'_, '_, Open> {
-    /// Writes this rank's group where it is told to, until it rests or is lost.
+    /// Follows the coordinator's orders until this rank's group is written or lost.
     fn carry(&mut self, coordinator: &mut dyn Coordinator, part: &mut Part, piece: u64) -> Result<()> {
         let comm = self.request.comm;
         let size = part.size();
@@ -494,7 +495,7 @@ impl Closing<'_, '_, Open> {
             };
             match now {
                 Some(Order::Write { target, offset }) if part.extent().is_some() => {
-                    // It was on its way when this group was written elsewhere.
+                    // The order was sent before the coordinator knew that the group is written.
                     self.leave_hole(comm, target, Extent::new(offset, size));
                 }
                 Some(Order::Write { target, offset }) => {
@@ -533,7 +534,7 @@ impl Closing<'_, '_, Open> {
     /// Writes one copy of the group.
     ///
     /// # Errors
-    /// A lost rank, or one that says nothing any more.
+    /// `PeerLost`; `Timeout`, also where the write does not end.
     fn copy(&mut self, coordinator: &mut dyn Coordinator, target: u32, place: Extent, piece: u64) -> Result<Copied> {
         let comm = self.request.comm;
         let writer = self.writer(target);
@@ -594,7 +595,7 @@ impl Closing<'_, '_, Open> {
                     break;
                 }
                 if std::mem::replace(&mut synced, true) {
-                    // From here on this copy is the one that counts, and no other becomes a process group.
+                    // From here on this copy is the process group, and no other copy becomes one.
                     flight.give(Task::Write(place.offset, std::mem::take(&mut head)));
                     sealed = true;
                     if !sync {
@@ -624,7 +625,7 @@ impl Closing<'_, '_, Open> {
             match asked {
                 Ok(None) => {}
                 Ok(Some(order)) if sealed => stale.push(order),
-                // What becomes a process group now is not to be written once more.
+                // This copy is becoming the process group and must not be written again.
                 Err(e) if sealed => lost = Some(e),
                 left => {
                     self.open.leave(flight.leave(target, patience));
@@ -645,9 +646,9 @@ impl Closing<'_, '_, Open> {
         Ok(Copied::Written(Box::new(Written { fragment, extent: place }), lost))
     }
 
-    /// Says of a place that was given for nothing that it is a hole. Best effort: without it a scan searches the place.
+    /// Marks an unused extent as a hole. Best effort: without the record, a scan searches the extent.
     fn leave_hole(&mut self, comm: &dyn Communicator, target: u32, place: Extent) {
-        // A handle of its own: that of this rank's group is closed where all can hear it.
+        // A second handle: the handle of this rank's group is closed in `end`, which reports errors.
         let own = self.open.objects.remove(&target);
         if let Ok(object) = caught("open a subfile", || self.open.object(target))
             && let Ok(mut flight) = InFlight::begin(object, None, None)
@@ -664,7 +665,7 @@ impl OpenOutput for Open {
         &self.metadata.index
     }
 
-    /// Called where a rank was lost before this rank's group came to rest: no copy of it has become a process group.
+    /// Called after the loss of a rank if this rank's group is not written: no copy of it has become a process group.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
         let number = self.files.saturating_add(self.metadata.index.rank);
         let writer = request.writer(self.index(), number);

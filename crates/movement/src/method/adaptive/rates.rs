@@ -1,11 +1,11 @@
-//! What adaptive writing keeps between outputs: how fast storage targets drained, which places of subfiles are given out, and
-//! writes that were left to themselves.
+//! State of adaptive writing between outputs: the measured speed of storage targets, the assigned extents of subfiles, and
+//! abandoned writes.
 //!
-//! | kept | where | by what |
+//! | state | on | key |
 //! |---|---|---|
-//! | how fast targets were | rank 0 | folder and number of subfiles |
-//! | ends of what was given out, dead copies too | rank 0 | file |
-//! | writes left to themselves | the rank that began them | file |
+//! | speed of targets | rank 0 | folder and number of subfiles |
+//! | ends of assigned extents, abandoned copies included | rank 0 | file |
+//! | abandoned writes | the rank that started them | file |
 
 use crate::method::adaptive::in_flight::Late;
 use crate::output_file::memory::{Memory, Remembered};
@@ -13,7 +13,7 @@ use crate::plan::adaptive::{self, State};
 use std::collections::HashMap;
 use thalweg_types::{Error, Result};
 
-/// Most files whose ends are kept: a code that writes one file per output would otherwise keep them all.
+/// Most files whose ends are kept, which bounds the memory of a program that writes one file per output.
 const MOST: usize = 64;
 
 struct LeftThere {
@@ -31,22 +31,22 @@ pub struct TargetRates {
 }
 
 impl TargetRates {
-    /// What is known of these targets.
+    /// The last state of these targets.
     pub fn learnt(&self, targets: &str) -> Option<State> {
         self.learnt.get(targets).cloned()
     }
 
-    /// Remembers it.
+    /// Records the state of these targets.
     pub fn learn(&mut self, targets: &str, state: State) {
         self.learnt.insert(targets.to_string(), state);
     }
 
-    /// Where what this opening of a file gave out ends, in so many subfiles.
+    /// Run id of the last output of a file, and the end of assigned extents in each of its `files` subfiles.
     pub fn ends(&self, file: &str, files: usize) -> Option<(u64, Vec<u64>)> {
         self.ends.get(file).filter(|(_, ends)| ends.len() == files).cloned()
     }
 
-    /// Remembers it, or forgets it.
+    /// Records the ends, or removes them (`None`).
     pub fn set_ends(&mut self, file: &str, run: u64, ends: Option<Vec<u64>>) {
         self.ends.remove(file);
         if self.ends.len() >= MOST {
@@ -57,17 +57,17 @@ impl TargetRates {
         }
     }
 
-    /// Remembers a write to a file, and to these targets, that was left to itself.
+    /// Records an abandoned write to this file and these targets.
     pub fn leave(&mut self, file: &str, targets: &str, late: Late) {
         self.left.push(LeftThere { file: file.to_string(), targets: targets.to_string(), late });
     }
 
-    /// Whether a write to this file is under way that was left to itself.
+    /// Whether an abandoned write to this file has not ended.
     pub fn is_late(&self, file: &str) -> bool {
         self.left.iter().any(|l| l.file == file && !l.late.has_landed())
     }
 
-    /// What has become of writes to these targets that were left to themselves; told of each once after it has ended.
+    /// The state of abandoned writes to these targets; a write that has ended is returned once and removed.
     pub fn late(&mut self, targets: &str) -> Vec<adaptive::Late> {
         let mut told = Vec::new();
         self.left.retain(|l| {
@@ -81,7 +81,7 @@ impl TargetRates {
         told
     }
 
-    /// Takes those out that go to a file, or all.
+    /// Removes and returns the abandoned writes to a file, or all.
     fn take(&mut self, file: Option<&str>) -> Vec<LeftThere> {
         let left = std::mem::take(&mut self.left);
         let (taken, stay) = left.into_iter().partition(|l| file.is_none_or(|file| l.file == file));
@@ -100,10 +100,10 @@ impl Memory for TargetRates {
     }
 }
 
-/// Waits until writes to a file, or all, that were left to themselves have ended; nobody else waits meanwhile.
+/// Waits, without holding the lock, until the abandoned writes to a file, or all, have ended.
 ///
 /// # Errors
-/// `Timeout`: one has not.
+/// `Timeout` if a write has not ended.
 fn wait(memory: &Remembered<TargetRates>, file: Option<&str>) -> Result<()> {
     let mut taken = memory.lock().take(file);
     let outcome = taken.iter_mut().map(|l| l.late.wait()).fold(Ok(()), Result::and);

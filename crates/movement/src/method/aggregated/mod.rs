@@ -1,23 +1,23 @@
-//! Aggregated writing: one rank of each set writes a subfile, and the others pass their process groups to it.
+//! Aggregated writing: the aggregator of each set writes a subfile; the set's other ranks pass their process groups to it.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one for 64 ranks. Sets are filled from one node first |
-//! | when         | inside `close`; the writer's own large blocks inside `write` |
-//! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0, while other sets still write if ranks have much to write ([`crate::output_file::commit`]) |
-//! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
-//! | memory       | a rank's own group and at most one chunk (`chunk`), two where ranks of its node and others pass to it, however many ranks a set has: within the buffer limit, where that is low with a smaller chunk (`Shares`). A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
+//! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one per 64 ranks. A set takes ranks of one node first |
+//! | when         | inside `close`; the aggregator's own large blocks inside `write` |
+//! | where        | `<name>.dir/<name>.<set>`: the aggregator's group first, then the other groups in the set's order; the index in `<name>`, written by rank 0, concurrently with the data of large outputs ([`crate::output_file::commit`]) |
+//! | what moves   | process groups to the aggregator, in pieces, directly (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
+//! | memory       | a rank's own group and at most one chunk (`chunk`), two if both ranks of its node and ranks of other nodes pass to it, independent of the set's size; within the buffer limit, with a smaller chunk if it is low (`Shares`). A passing rank without buffer space spills to `<name>.spill.<rank>` until close |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
-//! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | an aggregator whose store fails reports the error in answer to the next piece: the set's unwritten groups fail with the same kind, written groups stay. A rank that fails loses only its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. After the loss of a rank, if the communicator can continue without it, ranks whose groups it should have written or passed on write subfiles of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Per set and output: one open and one write per piece; a message per piece, an answer to it, three small ones per rank. Ranks
-//! learn once in a session which of them share a node: [`crate::nodes`]. Ranks put their pieces into the memory of the rank they
-//! pass them to ([`crate::nodes::memory`]) where both share a node: the chunk is that one's then, and nobody receives it.
+//! Cost per set and output: one open and one write per piece; a message and an answer per piece, and three small messages per
+//! rank. The node of each rank is determined once per session: [`crate::nodes`]. On the same node, a rank copies its pieces into
+//! the receiver's shared memory ([`crate::nodes::memory`]); the chunk is then the receiver's, and pieces need no messages.
 //!
 //! Sources: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009 (simple and brigade aggregation);
 //! SAND2009-7763, MPI_AMR.
-//! Differs: pieces are asked for, so that memory does not grow with the set; process groups lie in the writer's file whole, with
-//! their index in one place; a rank that dies takes nobody's data with it but its own.
+//! Differs: pieces are requested, so that memory does not grow with the set; each process group is contiguous in the
+//! aggregator's file, with the index in one place; a lost rank loses only its own data.
 
 use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::aggregated::transfer::{Collect, Pattern};
@@ -107,19 +107,19 @@ const fn hint(key: &'static str) -> Parameter {
     Parameter::no_effect(key, "as in ADIOS 1.x; files are striped as their folder is")
 }
 
-/// Most pieces that a rank has memory for: two that come in messages, two that ranks of its node put there.
+/// Most pieces in a rank's memory: two from messages, two in memory that its node's ranks write to.
 const MOST_PIECES: u64 = 4;
 
-/// What a rank holds of others' groups: pieces as long as the parameters say, shorter where the buffer's limit is low.
+/// Memory of a rank for other ranks' groups: pieces of the parameters' size, shorter if the buffer limit is low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
     /// Pieces in messages.
     in_messages: u64,
-    /// Pieces in memory that ranks of the node put bytes into.
+    /// Pieces in memory that the node's ranks write to.
     in_memory: u64,
-    /// Bytes of one.
+    /// Bytes of a piece.
     piece: u64,
-    /// How groups travel, which says how much memory a piece takes there.
+    /// The pattern determines the shared memory of a piece.
     pattern: Pattern,
 }
 
@@ -128,11 +128,11 @@ impl Shares {
     fn of(room: Room, role: &Role, nodes: &[u32], rank: u32, pattern: Pattern, piece: u64) -> Shares {
         let place = role.members.iter().position(|member| *member == rank).unwrap_or(0);
         let passes_to = |member: usize| role.members.get(member).copied();
-        // Whose pieces come here, and whom this rank passes its own to.
+        // The ranks whose pieces arrive here, and the rank that receives this rank's own.
         let (from, to) = match (pattern, role.writes) {
             (Pattern::Simple, true) => (role.members.clone(), None),
             (Pattern::Simple, false) => (Vec::new(), passes_to(0)),
-            // Those between may have nothing to pass.
+            // Ranks in between may have nothing to pass.
             (Pattern::Brigade, _) => (role.members[place + 1..].to_vec(), place.checked_sub(1).and_then(passes_to)),
         };
         let (on, off) = nodes::on_and_off(nodes, from, rank);
@@ -144,29 +144,29 @@ impl Shares {
         Shares { in_messages, in_memory, piece, pattern }
     }
 
-    /// Where no memory is shared, all come in messages.
+    /// Without shared memory: all pieces arrive in messages.
     fn without_memory(self, role: &Role) -> Shares {
         let passes = u64::from(!role.writes);
         Shares { in_messages: self.in_messages.max(self.in_memory).max(passes), in_memory: 0, ..self }
     }
 
-    /// Bytes of memory that ranks of the node put theirs into.
+    /// Bytes of shared memory that the node's ranks write to.
     fn memory(&self) -> u64 {
         self.in_memory * self.pattern.room(self.piece)
     }
 
-    /// Bytes besides.
+    /// Bytes of private memory.
     fn besides(&self) -> u64 {
         self.in_messages * self.piece
     }
 
-    /// As much as the system has memory for.
+    /// Reduces the pieces to the memory that the system can allocate.
     fn obtainable(self) -> Result<Shares> {
         Ok(Shares { piece: buffer::obtainable(self.in_messages, self.piece, LEAST_PIECE)?, ..self })
     }
 }
 
-/// Ranks that one writer serves at most, unless the number of writers is given.
+/// Most ranks per aggregator, if `aggregators` is not given.
 const MOST_PER_WRITER: u32 = 64;
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
@@ -182,7 +182,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         indexing: Indexing::of(parameters)?,
         direct: parameters.get(&DIRECT)?,
         aggregators: parameters.get(&AGGREGATORS)?,
-        // Messages of more than a GiB are slow where MPI counts in int.
+        // Messages of more than 1 GiB are slow in MPI libraries that count in int.
         piece: (chunk / 2).min(1 << 30) as usize,
         pattern,
         spill_copy: spill_copy(parameters)?,
@@ -206,12 +206,12 @@ struct Open {
     role: Role,
     /// Shared with the ranks of the node.
     memory: Option<NodeMemory>,
-    /// Of a rank that passes its group on, where the buffer was too small.
+    /// Spill file of a passing rank whose blocks exceed the buffer.
     spill: Spill,
     shares: Shares,
-    /// These count in the buffer, but for the memory, which counts itself.
+    /// The buffer's bytes for `shares`, without the shared memory, which has its own reservation.
     _held: Reservation,
-    /// Where this rank's group was to lie in its writer's file, once that is known.
+    /// Extent of this rank's group in its aggregator's file, once assigned.
     place: Option<Extent>,
 }
 
@@ -224,9 +224,9 @@ struct Role {
     writes: bool,
 }
 
-/// The set of a rank.
+/// A rank's part in its set.
 ///
-/// - `nodes`: by rank, a number for its node; `aggregators`: how many may write.
+/// - `nodes`: node of each rank; `aggregators`: number of sets; `None`: chosen from nodes and ranks.
 fn role(rank: u32, nodes: &[u32], aggregators: Option<u32>) -> Role {
     let ranks = nodes.len() as u32;
     let order = by_node(nodes);
@@ -300,7 +300,7 @@ impl Method for Aggregated {
         }
         let first = closing.commit(&mut part, ahead);
         if first.is_ok() {
-            // All have met since anybody put anything there.
+            // All ranks have synchronised since the last write to the shared memory.
             let memory = closing.open.memory.take();
             nodes::keep(&closing.open.output.metadata.index.cache, comm, memory);
         }
@@ -310,7 +310,8 @@ impl Method for Aggregated {
     }
 }
 
-/// On a rank that does not write. `whole`: it has a group. Its index fragment may go ahead, once its place is known.
+/// Passes the group of a rank that is no aggregator; `whole`: it has a group. May send its index fragment ahead, once the
+/// group's extent is assigned.
 fn pass<'c>(
     closing: &mut Closing<'c, '_, Open>,
     whole: bool,
@@ -322,7 +323,7 @@ fn pass<'c>(
     let (to, rank) = (role.members[0], output.rank());
     let (shares, lacking) = buffer::or_wanted(shares.obtainable(), *shares);
     let pack = &mut *closing.request.pack;
-    // Of a rank that has failed, and one whose pack panics has, nothing is measured.
+    // A rank that failed earlier has no length: its pack may be unusable.
     let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| part.size()));
     let mut ahead = None;
     let passed = transfer::pass(comm, to, length, piece, memory.as_ref(), place, &mut |place, sink| {
@@ -332,8 +333,8 @@ fn pass<'c>(
     (lacking.filter(|_| whole).map_or(passed, Err).map_err(|e| e.at_rank(rank)), ahead)
 }
 
-/// On a rank that writes: its own group, then the others'. Returns where the subfile ends; its index fragment may go
-/// ahead.
+/// Writes an aggregator's own group, then the other groups of its set. Returns the end of the subfile; may send the index
+/// fragment ahead.
 fn collect<'c>(
     closing: &mut Closing<'c, '_, Open>,
     whole: bool,
@@ -349,7 +350,7 @@ fn collect<'c>(
     let (own, start) = match open.output.start() {
         Ok(started) => started,
         Err(e) => {
-            // Nothing is to be written to a file whose end is not known: the others are told.
+            // Nothing can be written to a file whose end is not known: the set's ranks get the error.
             if let Some(own) = open.output.own() {
                 let failed = Error::new(e.kind(), e.what());
                 Collect { comm, passers, pattern, object: &own.object, start: 0, piece, memory: None }
@@ -372,7 +373,7 @@ fn collect<'c>(
     let failed = failed.or(lacking);
     let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
     let cut = |end: u64| {
-        // What was begun and not finished hides nothing where it is cut off; else the next output does it.
+        // Removes an incomplete group; if this fails, the next output truncates the subfile.
         let _ = caught("truncate a subfile", || own.object.truncate(end));
     };
     let is_lost = whole && written.is_none();
@@ -387,7 +388,7 @@ fn collect<'c>(
     let collected = collect.run(failed, &end_own);
     if collected.failed.is_some() && own.object.is_open() {
         cut(collected.end);
-        // The output has failed, and says why.
+        // The output has failed with an earlier error.
         let _ = caught("close a subfile", || own.object.end(false));
     }
     match (collected.failed.map(at), written) {
@@ -406,7 +407,7 @@ fn collect<'c>(
 }
 
 impl Open {
-    /// Leaves zeros of a group that was to lie there in the writer's file.
+    /// Overwrites the extent of this rank's group in the aggregator's file with zeros.
     fn erase(&self, place: Extent) -> Result<()> {
         let output = &self.output;
         let path = subfile(output.path(), self.role.set);
@@ -428,11 +429,11 @@ impl OpenOutput for Open {
         &self.output.metadata.index
     }
 
-    /// Called where this rank's group did not reach its writer, or it is not known whether it did. All that are left have
-    /// met since, so that nobody writes to the first place any more.
+    /// Called if this rank's group did not reach its aggregator, or this is not known. The survivors have synchronised since,
+    /// so that no rank writes to the first extent.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
         if let Some(place) = self.place.take() {
-            // Two copies would be taken for two blocks if the index were lost. Without the file there are no two.
+            // Without an index, two copies would be recovered as two blocks. Errors are ignored: without the file there is one copy.
             let _ = caught("erase a process group", || self.erase(place));
         }
         let number = self.role.sets.saturating_add(self.output.rank());

@@ -1,16 +1,16 @@
-//! The exchange of a two-phase output: process groups reach the ranks that write their stripes, a bounded number of bytes
-//! at a time.
+//! The message exchange of a two-phase output: process groups travel to the aggregators of their stripes, with a bounded number
+//! of bytes in flight.
 //!
-//! | message | from | to | says |
+//! | message | from | to | content |
 //! |---|---|---|---|
-//! | part | a rank with bytes in a domain | its aggregator | which bytes it has |
-//! | call | an aggregator | such a rank | which of them to send now, and where to put them in memory that both see ([`crate::nodes::memory`]), if they do |
-//! | data | the rank | the aggregator | these bytes, or that they are put there, or why there are none |
-//! | done | the aggregator | the rank | its bytes are written, or why not |
+//! | part | a rank with bytes in a domain | the domain's aggregator | the extent of these bytes |
+//! | call | the aggregator | such a rank | an extent to send now; if both share memory ([`crate::nodes::memory`]), the offset there |
+//! | data | the rank | the aggregator | the bytes, or that they are in the shared memory, or the kind of error |
+//! | done | the aggregator | the rank | its bytes are written, or the kind of error |
 //!
-//! An aggregator calls for two windows of its domain at a time and writes one while the other fills. All ranks answer whatever comes
-//! next, also while they wait for something else, so that none can keep another waiting for good. Nobody sends bytes
-//! that were not called for: what waits on an aggregator is never more than its two windows.
+//! An aggregator requests two windows of its domain at a time and writes one while the other fills. Every rank answers each
+//! message as it arrives, also while it waits for another one, so that the exchange cannot deadlock. A rank sends bytes only on
+//! request: an aggregator never holds more than its two windows.
 
 use crate::buffer::grow;
 use crate::nodes::memory::NodeMemory;
@@ -25,7 +25,7 @@ use thalweg_comm::{Communicator, Message, tags};
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// Bytes of a message before its data.
+/// Bytes of a message's header.
 const HEAD: usize = 18;
 
 const PART: u8 = 1;
@@ -33,40 +33,40 @@ const CALL: u8 = 2;
 const DATA: u8 = 3;
 const DONE: u8 = 4;
 
-/// In a call: the bytes are to be sent.
+/// In a call, instead of an offset: send the bytes in a message.
 const SEND: u64 = u64::MAX;
 
 /// One rank's view of an exchange.
 pub struct Exchange<'x> {
-    /// All ranks.
+    /// The output's communicator.
     pub comm: &'x dyn Communicator,
-    /// Who writes what.
+    /// The domains and their aggregators.
     pub domains: Domains,
     /// Ranks of the aggregators.
     pub aggregators: &'x [u32],
-    /// Where this rank's process group lies; of length 0 where it has none.
+    /// The extent of this rank's process group; its length is 0 without a group.
     pub place: Extent,
-    /// The group.
+    /// The process group.
     pub group: Option<&'x Laid<'x>>,
-    /// The file, on aggregators.
+    /// The output file; `Some` on aggregators.
     pub object: Option<&'x dyn WriteObject>,
-    /// Bytes that an aggregator calls for at a time; it holds twice as many.
+    /// Bytes that an aggregator requests at a time; it holds two windows.
     pub window: u64,
-    /// Most bytes of a message, and of those that are copied out of a spill file at a time.
+    /// Most bytes of a message, and of one copy out of a spill file.
     pub piece: u64,
-    /// Shared with the ranks of this node; an aggregator's part has room for two windows.
+    /// Shared with the ranks of this node; an aggregator's part has two windows.
     pub memory: Option<&'x NodeMemory>,
-    /// Closes the file, durable where the output is to be, before ranks hear of their bytes.
+    /// Closes the file, durably if the output is durable, before the aggregator reports outcomes.
     pub end: &'x dyn Fn() -> Result<()>,
 }
 
-/// What came of an exchange on one rank.
+/// The outcome of an exchange on one rank.
 pub struct Exchanged {
-    /// Whether its group is written.
+    /// Outcome of writing this rank's process group.
     pub own: Result<()>,
-    /// Whether what it wrote for others is.
+    /// Outcome of writing other ranks' bytes on this aggregator.
     pub others: Result<()>,
-    /// Most bytes of others that it held or had called for at one time.
+    /// Most bytes of other ranks that this aggregator held or had requested at one time.
     pub held: u64,
 }
 
@@ -77,7 +77,7 @@ struct Sender {
     failed: Option<ErrorKind>,
 }
 
-/// What one rank has of a window.
+/// One rank's bytes in a window.
 struct Piece {
     sender: usize,
     extent: Extent,
@@ -85,22 +85,22 @@ struct Piece {
 }
 
 enum State {
-    /// This rank's own.
+    /// This rank's own bytes.
     Own,
-    /// Called for, to be put in memory or not.
+    /// Requested; `put`: through the shared memory.
     Called { put: bool },
-    /// The message, its head included.
+    /// Received: the whole message, with its header.
     Here(Vec<u8>),
-    /// In memory, where its window is.
+    /// In the window's part of the shared memory.
     Put,
-    /// Its rank could not read it.
+    /// The sender failed to read them, or this rank dropped them.
     Missing,
 }
 
 struct Window {
     extent: Extent,
     pieces: Vec<Piece>,
-    /// Where it is in this rank's part of the memory, for ranks that put their bytes there.
+    /// Offset of the window in this rank's part of the shared memory.
     room: u64,
 }
 
@@ -110,22 +110,22 @@ impl Window {
     }
 }
 
-/// What an aggregator has to do.
+/// An aggregator's work.
 struct Duty<'o> {
     object: &'o dyn WriteObject,
     domain: Extent,
-    /// By place, once all are known.
+    /// Sorted by offset once all are known.
     senders: Vec<Sender>,
-    /// Bytes of the domain of which nobody has spoken yet.
+    /// Bytes of the domain without a known sender.
     unknown: u64,
-    /// First byte that was not called for.
+    /// First byte that was not requested.
     next: u64,
     windows: VecDeque<Window>,
-    /// Where the next one is in this rank's part of the memory.
+    /// Offset of the next window in this rank's part of the shared memory.
     room: u64,
-    /// Most bytes of others in the windows at one time.
+    /// Most bytes of other ranks in the windows at one time.
     held: u64,
-    /// From which byte on nothing is safe, and why.
+    /// First byte that may not be written, and the error.
     failed: Option<(u64, Error)>,
 }
 
@@ -146,16 +146,16 @@ fn no_group() -> Error {
     Error::new(ErrorKind::InvalidArgument, "there is no process group")
 }
 
-/// In other words: an error cannot be told twice.
+/// A second error of the same kind and text: errors are not `Clone`.
 fn again(e: &Error) -> Error {
     Error::new(e.kind(), e.what())
 }
 
 impl Exchange<'_> {
-    /// Collective: returns when this rank's bytes are written, or cannot be, and those of its domain are.
+    /// Collective: returns when the outcomes of this rank's bytes and of its domain are known.
     ///
     /// # Errors
-    /// A lost rank, or one that does not answer.
+    /// `PeerLost`; `Timeout` if a rank does not answer; `Corrupt` for an unexpected message.
     pub fn run(&self) -> Result<Exchanged> {
         let me = self.comm.rank();
         let place = self.aggregators.iter().position(|rank| *rank == me);
@@ -193,7 +193,7 @@ impl Exchange<'_> {
                 self.tell(duty, &mut own)?;
             }
             let Message { from, bytes, .. } = match self.comm.receive(None, tags::EXCHANGE) {
-                // The message waits, and its sender with it.
+                // The message stays in the queue and is received in the next iteration.
                 Err(e) if e.kind() == ErrorKind::NoMemory && duty.as_mut().is_some_and(|duty| duty.lets_go(&e)) => {
                     continue;
                 }
@@ -224,7 +224,7 @@ impl Exchange<'_> {
             self.tell(&mut duty, &mut own)?;
             held = duty.held;
             if let Some((_, e)) = duty.failed {
-                // The cause is told once: by the group that it cost, if that is this rank's.
+                // The cause is returned once: for this rank's own group if the failure affects it.
                 match &own {
                     Err(told) if told.reported_by().is_none() => own = Err(e),
                     _ => others = Err(e),
@@ -238,7 +238,7 @@ impl Exchange<'_> {
         self.aggregators[self.domains.aggregator(number) as usize]
     }
 
-    /// A rank has said which bytes it has.
+    /// Handles a part message: `rank` has the bytes of `extent`.
     fn heard(&self, duty: &mut Duty<'_>, rank: u32, extent: Extent) -> Result<()> {
         if domains::shared_part(duty.domain, extent) != extent || extent.length > duty.unknown {
             return Err(unexpected(rank));
@@ -253,7 +253,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Calls for the next window, if there is one and nothing has failed.
+    /// Requests the next window, if there is one and no write has failed.
     fn call(&self, duty: &mut Duty<'_>) -> Result<()> {
         let end = duty.domain.offset + duty.domain.length;
         if duty.next >= end || duty.failed.is_some() {
@@ -283,7 +283,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Sends what an aggregator has called for, or puts it where it said.
+    /// Answers a call: sends the bytes, or copies them to offset `room` of the shared memory.
     fn answer(&self, to: u32, extent: Extent, room: u64, own: &mut Result<()>) -> Result<()> {
         if domains::shared_part(self.place, extent) != extent {
             return Err(unexpected(to));
@@ -316,7 +316,7 @@ impl Exchange<'_> {
         self.comm.start_send(to, tags::EXCHANGE, bytes)?.wait().map(drop)
     }
 
-    /// A message with bytes of this rank's group.
+    /// A data message with bytes of this rank's group.
     fn own_message(&self, extent: Extent) -> Result<Vec<u8>> {
         let Some(group) = self.group else { return Err(no_group()) };
         let mut bytes = Vec::new();
@@ -326,7 +326,7 @@ impl Exchange<'_> {
         Ok(bytes)
     }
 
-    /// Bytes of this rank's group, by their place in the file.
+    /// Bytes of this rank's group; `extent` is in the file.
     fn own_part(&self, extent: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
         match self.group {
             Some(group) => group.get(Extent::new(extent.offset - self.place.offset, extent.length)),
@@ -334,7 +334,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Writes a full window, if nothing has failed before.
+    /// Writes a full window, unless an earlier write failed.
     fn write(&self, duty: &mut Duty<'_>, window: Window, own: &mut Result<()>) {
         if duty.failed.is_some() {
             return;
@@ -355,9 +355,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// - `put`: the window in memory.
+    /// - `put`: the window's shared memory.
     fn write_pieces(&self, duty: &mut Duty<'_>, window: &Window, put: &[u8], own: &mut Result<()>) {
-        // A run without a gap; there is one where a rank could not read its bytes.
+        // Contiguous bytes; a rank that could not read its bytes leaves a gap.
         let mut run: Option<(u64, Vec<Cow<'_, [u8]>>)> = None;
         let mut end = None;
         for piece in &window.pieces {
@@ -391,7 +391,7 @@ impl Exchange<'_> {
             }
             run.get_or_insert_with(|| (piece.extent.offset, Vec::new())).1.extend(parts);
             end = piece.extent.end();
-            // What is copied out of the spill file is written before more is.
+            // Write bytes copied from the spill file before the next copy, to hold only one.
             if is_copied
                 && let Some(run) = run.take()
                 && !self.write_run(duty, window, &run)
@@ -404,7 +404,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether it is written.
+    /// Returns whether the write succeeded.
     fn write_run(&self, duty: &mut Duty<'_>, window: &Window, run: &(u64, Vec<Cow<'_, [u8]>>)) -> bool {
         let (start, parts) = run;
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -414,7 +414,7 @@ impl Exchange<'_> {
         written.is_ok()
     }
 
-    /// Ends the file, and tells all who have bytes in the domain what became of these. Once.
+    /// Closes the file, and sends each rank with bytes in the domain their outcome; later calls do nothing.
     fn tell(&self, duty: &mut Duty<'_>, own: &mut Result<()>) -> Result<()> {
         if duty.failed.is_none()
             && !duty.senders.is_empty()
@@ -451,7 +451,7 @@ impl<'o> Duty<'o> {
         self.unknown == 0 && self.windows.is_empty() && all
     }
 
-    /// Frees what came for windows that are not written, as there is no memory for more; returns whether there was anything.
+    /// Frees the received bytes of unwritten windows after `NoMemory`; returns whether there were any.
     fn lets_go(&mut self, why: &Error) -> bool {
         let at = self.windows.front().map_or(self.next, |window| window.extent.offset);
         let mut any = false;
@@ -466,7 +466,7 @@ impl<'o> Duty<'o> {
         any
     }
 
-    /// What was called for came: `bytes` is the whole message.
+    /// Handles a data message; `bytes` is the whole message.
     fn take(&mut self, from: u32, code: u8, extent: Extent, bytes: Vec<u8>) -> Result<()> {
         let window = self.windows.iter_mut().find(|w| w.extent.meets(extent)).ok_or_else(|| unexpected(from))?;
         let at = window.pieces.partition_point(|p| p.extent.offset < extent.offset);

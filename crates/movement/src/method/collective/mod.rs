@@ -1,24 +1,25 @@
-//! Collective writing, in two phases into one shared file: bytes go to the ranks that own their stripes, and these write
+//! Two-phase collective writing into one shared file: ranks send their bytes to aggregators, and each aggregator writes
 //! whole stripes.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | aggregators, each the stripes of its domain: `aggregators` ranks spread evenly, by default the first rank of each node; rank 0 the index, while others still write if much is written ([`crate::output_file::commit`]) |
+//! | who writes   | each aggregator the stripes of its domain. Aggregators are `aggregators` ranks, spread evenly; by default the first rank of each node. Rank 0 writes the index, concurrently with the data of large outputs ([`crate::output_file::commit`]) |
 //! | when         | inside `close`, in rounds: half of an aggregator's buffer is written while the other half fills |
-//! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all; only the ends of the output share a stripe with others |
-//! | what moves   | each byte once, to its aggregator: by message, or put into its memory by ranks on its node ([`crate::nodes::memory`]); an aggregator's own bytes not at all; a few short messages per rank |
-//! | memory       | the process group, beyond the buffer limit a spill file as with [`MPI`](super::independent); an aggregator holds `buffer` bytes of others, in messages and in memory that it shares with its node; a rank copies at most one message of its group (4 MiB). All of it within the limit: shares are smaller where that is low (`Shares`) |
+//! | where        | one file; the process group of rank r follows those of ranks 0 to r-1, and the index follows all groups; only an output's first and last stripe may contain bytes of other outputs |
+//! | what moves   | each byte once, to its aggregator: in a message, or through memory that a node's ranks share ([`crate::nodes::memory`]). An aggregator's own bytes are not moved. A few short messages per rank |
+//! | memory       | the process group; beyond the buffer limit a spill file, as with [`MPI`](super::independent). An aggregator holds `buffer` bytes of other ranks, in messages and in shared memory; every rank copies at most one message of its group (4 MiB). A low buffer limit reduces these sizes (`Shares`) |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks sends an empty process group |
-//! | on failure   | an aggregator that cannot write costs the groups with bytes from there to the end of its domain: all ranks get its kind of error, the others' groups are indexed, the step is partial. Where a rank is lost, those left write their own groups |
+//! | on failure   | if an aggregator cannot write, the process groups with bytes from the failed offset to the end of its domain are lost: all ranks return its kind of error, the other groups are indexed, the step is partial. After the loss of a rank, the survivors write their own groups |
 //!
-//! It needs no MPI-IO below: the exchange is messages ([`crate::method::collective::exchange`]), the plan is pure
-//! ([`crate::plan::domains`]).
+//! The method does not use MPI-IO: bytes travel in messages ([`crate::method::collective::exchange`]), and the plan is a pure
+//! function ([`crate::plan::domains`]).
 //!
-//! Per rank and output: one receive for the turn to open, two scans or reductions more than `MPI`; per rank and aggregator that
-//! has stripes of it: two short messages, and for each 4 MiB at most one request and one message with data.
+//! Cost per rank and output: one receive for the turn to open, and two scans or reductions more than `MPI`. For each aggregator
+//! of a rank's bytes: two short messages, and per 4 MiB at most one request and one data message.
 //!
 //! Sources: Thakur, Gropp, Lusk, Frontiers 1999, two-phase writing; Lofstead et al., SAND2009-7763, the collective method.
-//! Differs: aggregators ask for what they have room for, so that memory is bounded however uneven the ranks are.
+//! Differs: an aggregator requests only as many bytes as fit in its buffer, so that its memory is bounded for any distribution of
+//! data over ranks.
 
 use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::collective::exchange::{Exchange, Exchanged};
@@ -41,11 +42,11 @@ use thalweg_comm::guarded::caught;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, Extent, Result};
 
-/// Largest message with data.
+/// Largest data message, in bytes.
 const PIECE: u64 = 4 << 20;
-/// Ranks that one aggregator serves at most, where their number is not given.
+/// Most ranks per aggregator, if `aggregators` is not given.
 const SERVED: u32 = 32;
-/// Most aggregators, where their number is not given.
+/// Most aggregators, if `aggregators` is not given.
 const MOST: usize = 1024;
 
 /// How the registry lists it.
@@ -77,7 +78,7 @@ pub const STRIPE: Parameter = Parameter::size(
     "stripe length of the file: each stripe has one writer. The stripe length of the filesystem is best",
 )
 .also(&["stripe_size"]);
-/// Bytes of `buffer` at least.
+/// Smallest `buffer`, in bytes.
 pub const LEAST_BUFFER: u64 = 8 << 10;
 /// `buffer`.
 pub const BUFFER: Parameter = Parameter::size(
@@ -101,7 +102,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 struct Collective {
     sync: bool,
     indexing: Indexing,
-    /// 0: by nodes.
+    /// 0: chosen from the nodes.
     aggregators: u32,
     stripe: u64,
     buffer: u64,
@@ -111,33 +112,33 @@ struct Collective {
 
 struct Open {
     file: SharedFile,
-    /// Their ranks, rank 0 first.
+    /// Ranks of the aggregators, in ascending order; rank 0 is the first.
     aggregators: Vec<u32>,
     /// Shared with the ranks of the node.
     memory: Option<NodeMemory>,
     shares: Shares,
-    /// These count in the buffer, but for the memory, which counts itself.
+    /// The buffer's bytes for `shares`, without the shared memory, which has its own reservation.
     _held: Reservation,
 }
 
-/// Most windows that an aggregator has memory for: two for messages, two that ranks of its node put bytes into.
+/// Most windows of an aggregator: two for messages, two in memory that its node's ranks write to.
 const MOST_WINDOWS: u64 = 4;
 
-/// What a rank holds for an output: as much as the parameters say, less where the buffer's limit is low.
+/// Memory of a rank for an output: the parameters' sizes, reduced if the buffer limit is low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
-    /// Windows whose bytes come in messages.
+    /// Windows whose bytes arrive in messages.
     in_messages: u64,
-    /// Windows in memory that ranks of the node put bytes into.
+    /// Windows in memory that the node's ranks write to.
     in_memory: u64,
-    /// Bytes of a window, on aggregators.
+    /// Bytes of a window; used on aggregators.
     window: u64,
     /// Most bytes of a message.
     piece: u64,
 }
 
 impl Shares {
-    /// - `writes`: this rank is an aggregator; `on`, `off`: there are others on its node, and elsewhere; `buffer`: the parameter.
+    /// - `writes`: this rank is an aggregator; `on`, `off`: other ranks are on its node, on other nodes; `buffer`: the parameter.
     fn of(room: Room, writes: bool, (on, off): (bool, bool), buffer: u64) -> Shares {
         let (in_memory, in_messages) = if writes { (2 * u64::from(on), 2 * u64::from(off)) } else { (0, 0) };
         let windows = in_memory + in_messages;
@@ -152,31 +153,31 @@ impl Shares {
         Shares { in_messages, in_memory, window, piece: piece.min(window) }
     }
 
-    /// Where no memory is shared, all come in messages.
+    /// Without shared memory: all bytes arrive in messages.
     fn without_memory(self) -> Shares {
         Shares { in_messages: self.in_messages.max(self.in_memory), in_memory: 0, ..self }
     }
 
-    /// Bytes of memory that ranks of the node put theirs into.
+    /// Bytes of shared memory that the node's ranks write to.
     fn memory(&self) -> u64 {
         self.in_memory * self.window
     }
 
-    /// Bytes besides.
+    /// Bytes of private memory.
     fn besides(&self) -> u64 {
         self.in_messages * self.window + self.piece
     }
 
-    /// As much as the system has memory for.
+    /// Reduces the sizes to the memory that the system can allocate.
     fn obtainable(self) -> Result<Shares> {
         let window = buffer::obtainable(self.in_messages + 1, self.window.max(self.piece), LEAST_PIECE)?;
         Ok(Shares { window: self.window.min(window), piece: self.piece.min(window), ..self })
     }
 }
 
-/// Who may be an aggregator.
+/// The aggregators' ranks.
 ///
-/// - `nodes`: by rank, a number for its node; `wanted`: how many, 0 for as many as there are nodes, within bounds.
+/// - `nodes`: by rank, the lowest rank of its node; `wanted`: number of aggregators, 0: one per node, within bounds.
 fn aggregators(nodes: &[u32], wanted: u32) -> Vec<u32> {
     let ranks = nodes.len() as u32;
     let spread = |count: u32| (0..count).map(|n| domains::spread(n, count, ranks)).collect();
@@ -232,7 +233,7 @@ impl Method for Collective {
         let exchanged = self.exchange((&aggregators, memory.as_ref(), shares), &mut part, &mut closing);
         let first = exchanged.and_then(|ahead| closing.commit(&mut part, ahead));
         if first.is_ok() {
-            // All have met since anybody put anything there.
+            // All ranks have synchronised since the last write to the shared memory.
             nodes::keep(&closing.open.index.cache, comm, memory);
         }
         let outcome = closing.end(first, &mut part);
@@ -242,10 +243,10 @@ impl Method for Collective {
 }
 
 impl Collective {
-    /// Collective: finds the places, and moves all groups there. This rank's index fragment may go ahead.
+    /// Collective: computes the extents of all process groups and writes them. May send this rank's index fragment ahead.
     ///
     /// # Errors
-    /// A lost rank; what else goes wrong is told to `part`.
+    /// `PeerLost`, `Timeout`; other failures are recorded in `part`.
     fn exchange<'c>(
         &self,
         (aggregators, memory, shares): (&[u32], Option<&NodeMemory>, Shares),
@@ -257,16 +258,16 @@ impl Collective {
         let before = comm.exclusive_scan(size)?;
         let (shares, lacking) = buffer::or_wanted(shares.obtainable(), shares);
         let lacking = lacking.map_or(Ok(()), |e| Err(e.at_rank(rank)));
-        // The shortest piece, upside down: a rank answers with pieces as long as an aggregator asks for.
+        // The complement makes the maximum yield the smallest piece: a rank must be able to send pieces of any requested length.
         let numbers = [before.saturating_add(size), !shares.piece];
         let (verdict, told) = agreement::exchange(comm, rank, lacking.as_ref().err().map(Error::kind), &numbers)?;
         let (all, piece) = (told[0], !told[1]);
         if let Err(e) = verdict.apply(rank, lacking, "get memory to carry the process groups") {
-            // A rank that has failed before says why itself.
+            // A rank that failed earlier reports its own error.
             part.wrote(Err(e));
             return Ok(None);
         }
-        // Where the output leaves the range of offsets, that is so for all.
+        // All ranks compute the same totals: if the output exceeds the range of offsets, all ranks fail here.
         if let Err(e) = plan::shared(rank, base, 0, all) {
             part.fail(e);
             return Ok(None);
@@ -276,7 +277,7 @@ impl Collective {
         let domains = Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32);
         let aggregator = aggregators.iter().position(|a| *a == rank);
         let domain = aggregator.and_then(|number| domains.number_of(number as u32));
-        // An aggregator tells what became of its own group when it has written those of others, too.
+        // An aggregator reports the outcome of its own group only after it has written its whole domain.
         let unwritten = domain.map_or(0, |number| domains.domain(number).length).max(size);
         let mut fragment = None;
         let mut group = None;
@@ -320,7 +321,7 @@ impl Collective {
                 let ended = caught("close the spill file", || file.end_spill());
                 part.wrote(ended.map(|()| Written { fragment, extent: place }));
             }
-            // It has failed before.
+            // The rank failed earlier.
             (None, Ok(()), None) => {}
         }
         Ok(ahead)

@@ -1,21 +1,21 @@
-//! Scheduled writing into split files: several ranks share a subfile, each at its stripe, few at a time at each storage target.
+//! Scheduled writing into split files: the ranks of a subfile write to disjoint stripes, a few at a time at each storage target.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its process group; rank 0 also the index, while ranks still write that have much to write: their index fragments go to it before their turn comes ([`crate::output_file::commit`]) |
-//! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
-//! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
-//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments up a tree to rank 0, outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
-//! | memory       | what waits for close, within the buffer limit; beyond it blocks go to the rank's own spill file |
+//! | who writes   | every rank its process group; rank 0 also the index, concurrently with the data of large outputs: ranks send their index fragments before their turn ([`crate::output_file::commit`]) |
+//! | when         | inside `close`, after the rank `writers_per_target` places earlier at the same target has written |
+//! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe boundary; the index in `<name>` |
+//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments up a tree to rank 0, outcomes (two reductions; a third with the ends of the subfiles when a file is extended), the number of targets (one broadcast, unless `targets` is given); no data |
+//! | memory       | the blocks buffered until close, within the buffer limit; beyond it the rank's own spill file |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; the other groups are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Opens are serialised in each file, and the files start one after the other, so that a metadata server sees few at a
-//! time. A stripe is the largest process group, rounded up to 64 KiB; what a group leaves of it is a hole that is not
-//! written, but for a record that tells how long it is ([`thalweg_bp::hole`]). `thalweg stat` counts the holes.
+//! Opens are serialised within each file, and the files start one after the other, to limit the load of a metadata server.
+//! A stripe has the length of the largest process group, rounded up to 64 KiB; the rest of a stripe behind a shorter group is a
+//! hole, of which only a record of its length is written ([`thalweg_bp::hole`]). `thalweg stat` counts the holes.
 //!
-//! A step begins behind the end of its subfile, as the first rank of the file finds it. On Lustre the files are made with
-//! one stripe on a chosen target before their first byte is written, where the store knows how ([`thalweg_layout::Layout`]).
+//! A step begins at the end of its subfile, as determined by the file's first rank. On Lustre the subfiles are created with
+//! one stripe on a chosen target before their first byte is written, if the store supports this ([`thalweg_layout::Layout`]).
 //!
 //! Sources: Lofstead et al., CUG 2009 (split files, stripe sizes from the largest group, staggered opens, turns).
 //! Differs: turns end by a message, not by a clock; the index is merged at every output.
@@ -116,19 +116,19 @@ struct Scheduled {
 }
 
 struct Open {
-    /// The subfile this rank shares.
+    /// This rank's subfile.
     file: u32,
     object: Handle,
-    /// It was not there.
+    /// Whether this open created the subfile.
     made: bool,
     file_path: String,
     metadata: Metadata,
-    /// Files and targets; stripes are known at close.
+    /// Files and targets; the stripe length is known at close.
     files: Striped,
-    /// Per subfile, where this output begins in it.
+    /// Per subfile, the offset at which this output begins.
     bases: Vec<u64>,
     spill: Spill,
-    /// This rank's, from close on, unless it writes behind all others after a loss.
+    /// This rank's stripe, set in close; `None` if the rank writes behind all stripes after the loss of a rank.
     stripe: Option<Extent>,
 }
 
@@ -137,12 +137,12 @@ impl Open {
         self.metadata.index.rank
     }
 
-    /// Whether this rank is the first of its file, which finds its end and keeps it.
+    /// Whether this rank is the first of its subfile, which determines the subfile's end and caches it.
     fn leads(&self) -> bool {
         self.files.place_in_file(self.rank()) == 0
     }
 
-    /// Collective: what the first rank of each file found reaches all.
+    /// Collective: the first rank of each subfile determines its end, and all ranks get all ends.
     fn find_bases(&mut self, comm: &dyn Communicator) -> Result<()> {
         self.bases = vec![0; self.files.files as usize];
         if self.metadata.index.mode == Mode::Write {
@@ -168,7 +168,7 @@ impl Open {
         self.bases.get(self.file as usize).copied().unwrap_or(0)
     }
 
-    /// Tells scans how far it is from byte `from` of the file to byte `to`.
+    /// Writes a hole record for bytes `from..to` of the subfile, for scans.
     fn mark_hole(&self, from: u64, to: u64) -> Result<()> {
         match to.checked_sub(from) {
             Some(length) if length >= hole::LENGTH => {
@@ -179,7 +179,7 @@ impl Open {
         }
     }
 
-    /// Marks what is left of this rank's stripe behind `end`, and for the first rank of a file what lies before it.
+    /// Marks the rest of this rank's stripe behind `end` as a hole; the first rank also marks the bytes before its stripe.
     fn mark_holes(&self, stripe: Extent, end: u64) -> Result<()> {
         if self.leads() {
             self.mark_hole(self.base(), stripe.offset)?;
@@ -251,7 +251,7 @@ impl Method for Scheduled {
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
         let open = self.open.take().ok_or_else(not_open)?;
         let how = Commit {
-            // Where survivors of a loss write, in any of the files.
+            // After the loss of a rank, survivors write behind this offset in any subfile.
             base: open.bases.iter().copied().max().unwrap_or(0),
             ..open.metadata.index.commit(self.indexing, false)
         };
@@ -267,8 +267,8 @@ impl Method for Scheduled {
         let outcome = closing.end(first, &mut part);
         let open = &mut closing.open;
         if open.leads() {
-            // Other ranks' handles have written behind this one's, and all are closed: relies on `Layout::stat`, whose length counts at
-            // least the bytes of closed handles. Where the length differs at the next open, that output searches for the end.
+            // Other ranks' handles wrote behind this rank's, and all are closed: relies on `Layout::stat`, whose length includes the
+            // bytes of closed handles. If the length differs at the next open, that output searches for the end.
             let stat = || caught("find the end of a subfile", || open.metadata.index.layout.stat(&open.file_path));
             let end = if outcome.is_ok() { stat().ok().map(|about| about.length) } else { None };
             open.metadata.keep_end(&open.file_path, end);
@@ -278,7 +278,7 @@ impl Method for Scheduled {
     }
 }
 
-/// Writes this rank's part to its stripe, when it is its turn. Its place is known before.
+/// Writes this rank's process group to its stripe in its turn. The index fragment is sent before, as the offset is known.
 fn scheduled<'c>(
     closing: &mut Closing<'c, '_, Open>,
     part: &mut Part,
@@ -290,7 +290,7 @@ fn scheduled<'c>(
     let known = closing.open.files;
     let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
         Ok(striped) => striped,
-        // All ranks find it so.
+        // All ranks compute the same error.
         Err(e) => {
             part.fail(e);
             return None;
@@ -306,7 +306,7 @@ fn scheduled<'c>(
         Err(e) => part.fail(e),
     }
     if let (None, Some(stripe)) = (part.extent(), closing.open.stripe.take()) {
-        // Best effort: without it a scan searches the stripe.
+        // Best effort: without the record, a scan searches the stripe.
         let _ = caught("mark a hole", || closing.open.mark_holes(stripe, stripe.offset));
     }
     drop(turn);

@@ -1,16 +1,16 @@
-//! A rank's turn to write: it begins when the rank before it at the same storage target has written, and ends with a
-//! message to the one behind it.
+//! A rank's turn to write: it begins when the preceding rank at the same storage target has written, and ends with a
+//! message to the next rank.
 //!
-//! One receive and one send per rank and output, 12 bytes each. A rank that failed passes its turn on as well. Where the
-//! one before is lost, or says nothing within the communicator's time limit, the turn begins: writing at a bad moment is
-//! slow, but not writing would lose data.
+//! One receive and one send per rank and output, 12 bytes each. A rank that failed also passes its turn on. If the
+//! preceding rank is lost or sends nothing within the communicator's timeout, the turn begins anyway: more writers than
+//! intended are slow, but waiting for a lost rank would lose data.
 
 use crate::plan::stripes::Striped;
 use crate::plan::turns;
 use thalweg_comm::Communicator;
 use thalweg_comm::tags;
 
-/// One rank's turn. Dropped, it is passed on.
+/// One rank's turn; dropping it passes it on.
 pub struct Turn<'c> {
     comm: &'c dyn Communicator,
     token: [u8; 12],
@@ -18,9 +18,9 @@ pub struct Turn<'c> {
 }
 
 impl<'c> Turn<'c> {
-    /// Waits for it.
+    /// Waits for this rank's turn.
     ///
-    /// - `writers_per_target`: most that write to a target at a time, 0 for no bound; `run`, `time_index`: of the output.
+    /// - `writers_per_target`: most concurrent writers at a target, 0: no limit; `run`, `time_index`: of the output.
     pub fn wait(
         comm: &'c dyn Communicator,
         striped: &Striped,
@@ -35,7 +35,7 @@ impl<'c> Turn<'c> {
         if let Some(before) = turns::after(striped, comm.rank(), writers_per_target) {
             loop {
                 match comm.receive(Some(before), tags::WRITING_TURN) {
-                    // What came too late for an earlier output is not for this one.
+                    // A late message of an earlier output.
                     Ok(message) if message.bytes != token => continue,
                     Ok(_) => break,
                     Err(e) => {
@@ -52,7 +52,7 @@ impl<'c> Turn<'c> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(next) = self.next {
-            // A rank that is lost does not wait.
+            // A failed send is ignored: a lost rank does not wait.
             let _ = self.comm.send(next, tags::WRITING_TURN, &self.token);
         }
     }

@@ -1,14 +1,14 @@
-//! Jobs: commands and notices that follow an output, run beside the program, one after the other.
+//! Jobs: commands and notifications that follow an output, run concurrently with the program, one after the other.
 //!
 //! | question | answer |
 //! |---|---|
-//! | who runs them | one thread for each line of jobs, begun with the first one; the program's threads hand over and go on |
-//! | how long | each has a time limit. A command that passes it is killed with all that it began; a request is left alone |
-//! | how many wait | so many as the line allows; what comes beyond them is not run, and the log says so |
-//! | at the end | [`Jobs::finish`] waits for what runs and waits, at most as long as each line allows; what is not done by then is killed, or not begun |
-//! | on failure | the log says what happened; nothing reaches the program |
+//! | who runs them | one thread per line (a queue of jobs), started with the line's first job; the program's threads only enqueue |
+//! | how long | each job has a time limit. On timeout a command's process group is killed; a request is abandoned |
+//! | how many wait | as many as the line allows; further jobs are not run, and the log says so |
+//! | at the end | [`Jobs::finish`] waits for running and queued jobs, at most as long as each line allows; then running commands are killed and queued jobs are not started |
+//! | on failure | the error is logged and never reaches the program |
 //!
-//! A command reads its document from a file without a name, not from a pipe: a write to a pipe that the command does not read
+//! A command reads its document from an unnamed file, not from a pipe: a write to a pipe that the command does not read
 //! would kill a program that does not ignore SIGPIPE.
 
 use crate::output_file::memory::{Memory, Remembered};
@@ -26,11 +26,11 @@ use thalweg_types::Result;
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::printable::printable;
 
-/// How much of what a command complains of is kept: the end.
+/// Most bytes of the end of a command's error output that are kept.
 const TAIL: usize = 4096;
-/// How often a running command is looked at.
+/// Longest interval between polls of a running command.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a killed command may take to go, and the last of its complaints to come.
+/// Longest wait for the end of a killed command.
 const GONE: Duration = Duration::from_secs(1);
 
 /// What a job does.
@@ -45,7 +45,7 @@ pub enum Action {
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // The first word alone, and of an address neither user nor path: the rest may hold passwords and tokens.
+            // Only a command's first word and an address's host: the rest may contain passwords and tokens.
             Action::Command(command) => {
                 let mut words = command.split_whitespace();
                 let first = words.find(|word| !word.contains('=')).unwrap_or("...");
@@ -62,93 +62,93 @@ impl std::fmt::Display for Action {
 }
 
 impl Action {
-    /// The text whose parts may be secret.
+    /// The command or address, whose parts may be secret.
     fn text(&self) -> &str {
         match self {
             Action::Command(text) | Action::Post(text) => text,
         }
     }
 
-    /// A line of what a command or server says, without the words of the action: a shell quotes them in its complaints, a
-    /// server its address.
+    /// A line of a command's or server's output without words of the action: shells quote commands in errors, and servers
+    /// quote addresses.
     fn without_secrets(&self, line: &str) -> String {
         let mut words: Vec<&str> =
             self.text().split(|c: char| c.is_whitespace() || "\"'=&?;|<>()".contains(c)).collect();
-        // Short words are names of programs and options, and would be found everywhere.
+        // Short words are names of programs and options, which would match in unrelated text.
         words.retain(|w| w.len() >= 8 && w.bytes().any(|b| b.is_ascii_digit()) && !w.starts_with('/'));
         words.sort_by_key(|w| std::cmp::Reverse(w.len()));
         words.iter().fold(line.to_string(), |line, word| line.replace(word, "..."))
     }
 }
 
-/// How jobs of one line are run.
+/// The rules of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What is run.
+    /// The command or request.
     pub action: Action,
-    /// Longest time of one.
+    /// Longest time of one job.
     pub timeout: Duration,
-    /// Most that wait.
+    /// Most queued jobs.
     pub waiting: usize,
-    /// How long the end of the program is held up for them at most.
+    /// Longest wait for the line's jobs at the end of the program.
     pub at_end: Duration,
 }
 
 /// One job to run.
 #[derive(Debug, Clone, Default)]
 pub struct Job {
-    /// For the log: which output.
+    /// The output, for the log.
     pub about: String,
-    /// The file that is told what ran; `None` for no such file.
+    /// Path of the log; `None`: no log.
     pub log: Option<String>,
-    /// What is handed over.
+    /// The JSON document.
     pub document: Vec<u8>,
-    /// Environment of a command, beside the program's.
+    /// Environment of a command, added to the program's.
     pub environment: Vec<(&'static str, String)>,
 }
 
-/// What a line has to do.
+/// An entry of a line's queue.
 enum Queued {
     Run(Job),
-    /// Why a job is not run, for the log.
+    /// A job that is not run, with the reason for the log.
     Leave(Job, String),
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<Queued>,
-    /// How many of these are to be run.
+    /// Number of queued jobs that are to be run.
     waiting: usize,
-    /// No more will come.
+    /// No more jobs will be added.
     closed: bool,
-    /// When all is to be over.
+    /// Deadline of all jobs.
     end: Option<Instant>,
     done: bool,
 }
 
 struct Line {
-    /// Whose jobs these are.
+    /// Key of the line.
     name: String,
     rules: Rules,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// All lines of a process. Dropped without [`Jobs::finish`], what waits is run as long as the process lives.
+/// All lines of a process. If it is dropped without [`Jobs::finish`], queued jobs run until the process ends.
 #[derive(Default)]
 pub struct Jobs {
     lines: Vec<Arc<Line>>,
 }
 
 impl Jobs {
-    /// Hands over a job; returns at once.
+    /// Enqueues a job; does not block.
     ///
-    /// - `name`: jobs of one name and one set of rules run one after the other.
+    /// - `name`: jobs with the same name and rules run one after the other.
     pub fn send(&mut self, name: &str, rules: &Rules, job: Job) {
         self.line(name, rules).push(Queued::Run(job));
     }
 
-    /// Says in the log why an output has no job.
+    /// Logs why an output has no job, in the order of the queue.
     pub fn leave_out(&mut self, name: &str, rules: &Rules, job: Job, why: &str) {
         self.line(name, rules).push(Queued::Leave(job, why.to_string()));
     }
@@ -162,7 +162,7 @@ impl Jobs {
         line
     }
 
-    /// Waits for all, as long as their lines allow.
+    /// Waits for all jobs, at most as long as each line allows.
     pub fn finish(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let now = Instant::now();
@@ -170,7 +170,7 @@ impl Jobs {
             line.close(now.checked_add(line.rules.at_end));
         }
         for line in lines {
-            // Killing takes a moment.
+            // Time to kill a command.
             let until = now + line.rules.at_end + 2 * GONE;
             let mut state = line.state.lock();
             while !state.done {
@@ -187,7 +187,7 @@ impl Jobs {
 
 impl Memory for Jobs {
     fn end(memory: &Remembered<Jobs>) -> Result<()> {
-        // Out of the lock: others hand over meanwhile.
+        // Outside the lock, so that other threads can enqueue meanwhile.
         let mut jobs = std::mem::take(&mut *memory.lock());
         jobs.finish();
         Ok(())
@@ -202,10 +202,10 @@ impl Drop for Jobs {
     }
 }
 
-/// How a job ended.
+/// The outcome of a job.
 struct Ended {
     what: String,
-    /// What it complained of.
+    /// End of the error output.
     tail: Vec<u8>,
     failed: bool,
 }
@@ -224,7 +224,7 @@ impl Line {
         let begun = std::thread::Builder::new().name("jobs".into()).spawn(move || own.run());
         if let Err(e) = begun {
             tracing::warn!("{} is never run: no thread: {e}", line.rules.action);
-            // Nobody waits for it.
+            // `finish` must not wait for the line.
             line.state.lock().done = true;
         }
         line
@@ -233,7 +233,7 @@ impl Line {
     fn push(&self, job: Queued) {
         let mut state = self.state.lock();
         if state.done {
-            // There is no thread for it, which was told before.
+            // The line has no thread; this was logged before.
             return;
         }
         let most = self.rules.waiting.max(1);
@@ -295,7 +295,7 @@ impl Line {
         }
     }
 
-    /// Adds to the log: when, which output, which job, how it ended, and what it complained of.
+    /// Appends to the log: time, output, action, outcome, and the end of the error output.
     fn tell(&self, job: &Job, what: &str, tail: &[u8], failed: bool) {
         let (about, action) = (printable(&job.about), &self.rules.action);
         let what = printable(&action.without_secrets(what)).into_owned();
@@ -309,7 +309,7 @@ impl Line {
         for line in String::from_utf8_lossy(tail).lines() {
             let _ = writeln!(text, "    {}", printable(&action.without_secrets(line.trim_end())));
         }
-        // For its owner alone, whatever the umask: complaints may quote what the program was given.
+        // Readable only by the owner, whatever the umask: error output may quote the command's arguments.
         let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(log);
         if let Err(e) = opened.and_then(|mut file: File| file.write_all(text.as_bytes())) {
             tracing::warn!("cannot write the log {}: {e}", printable(log));
@@ -320,7 +320,7 @@ impl Line {
         self.state.lock().end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Why a job that began then has to stop, if it has.
+    /// The reason to stop a job that began at `began`, if any.
     fn must_stop(&self, began: Instant) -> Option<String> {
         if began.elapsed() >= self.rules.timeout {
             Some(format!("over its time limit of {}", humantime::format_duration(self.rules.timeout)))
@@ -349,7 +349,7 @@ impl Line {
                     break (how, !status.success());
                 }
                 Ok(None) => {}
-                // The program takes no notice of its children, so that nobody knows how this one ended.
+                // The program ignores SIGCHLD, so that the exit status is not available.
                 Err(_) => break ("ended, exit unknown".to_string(), false),
             }
             if let Some(why) = self.must_stop(began) {
@@ -366,7 +366,7 @@ impl Line {
         let (say, hear) = mpsc::channel();
         let (to, document, timeout) = (url.to_string(), job.document.clone(), self.rules.timeout);
         let begun = std::thread::Builder::new().name("job post".into()).spawn(move || {
-            // Nobody may be there any more to hear it.
+            // The receiver may be gone, after a timeout.
             let _ = say.send(post(&to, &document, timeout));
         });
         if let Err(e) = begun {
@@ -396,12 +396,12 @@ fn start(command: &str, job: &Job) -> std::io::Result<Child> {
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // So that it can be killed with all that it began.
+        // A process group, to kill the command with all its children.
         .process_group(0)
         .spawn()
 }
 
-/// The last of what the command complains of, once it has closed its end.
+/// The end of the command's error output, sent when the command has closed it.
 fn tail_of(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let (say, hear) = mpsc::channel();
     if let Some(mut from) = child.stderr.take() {
@@ -420,7 +420,7 @@ fn tail_of(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
 
 fn kill(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        // It may have ended just now.
+        // An error is ignored: the process may have ended just now.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let until = Instant::now() + GONE;
@@ -442,7 +442,7 @@ fn post(url: &str, document: &[u8], timeout: Duration) -> Ended {
             let failed = !status.is_success();
             let mut tail = Vec::new();
             if failed {
-                // What a server says of a mistake helps; not to hear it is no other mistake.
+                // The body of an error response is for the log; failure to read it is ignored.
                 let _ = answer.body_mut().as_reader().take(TAIL as u64).read_to_end(&mut tail);
             }
             Ended { what: format!("answer {status}"), tail, failed }

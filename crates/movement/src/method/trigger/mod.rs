@@ -1,16 +1,16 @@
-//! Triggering: a command is run, or a notice posted, once for each output of the methods before it.
+//! Triggers: after each output of the preceding methods, rank 0 runs a command or sends an HTTP notification.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | nobody; rank 0 runs `command` or posts to `url` |
-//! | when         | after the methods before it in the document have closed: the command finds their files finished. Beside the program: nobody waits for it but `finalize`, for `at_end` at most |
-//! | where        | nowhere; what ran, how it ended and what it complained of is added to `log` |
-//! | what moves   | what is known of each variable (type, shape, minimum, maximum), joined on the way up a tree to rank 0: about 100 bytes per variable and message |
-//! | memory       | that, and the outputs that wait for their turn: they run one after the other, `waiting` of them wait at most |
-//! | who calls    | every rank; each sends its part and goes on, none waits for the outcome |
-//! | on failure   | the log tells, the program does not notice: a command that does not exist, hangs or fails, a server that refuses or does not answer. An output that failed on any rank is not triggered |
+//! | who writes   | no rank writes data; rank 0 runs `command` or posts to `url` |
+//! | when         | after the preceding methods in the document have closed the output, so that the command can read its files. The command runs concurrently with the program; only `finalize` waits for it, at most `at_end` |
+//! | where        | no data; the command, its exit status and the end of its error output are appended to `log` |
+//! | what moves   | a summary of each variable (type, shape, minimum, maximum), merged up a tree to rank 0: about 100 bytes per variable and message |
+//! | memory       | the summary, and the queued outputs: they run one after the other, at most `waiting` are queued |
+//! | who calls    | every rank; each sends its summary and continues, no rank waits for the outcome |
+//! | on failure   | errors are logged and never reach the program: a command that does not exist, hangs or fails, a server that refuses or does not answer. An output that failed on any rank is not triggered |
 //!
-//! The command gets a JSON document on its standard input; the address gets it as the body of a POST request:
+//! The command reads a JSON document from its standard input; a URL receives it as the body of a POST request:
 //!
 //! ```json
 //! {"output": "heat.bp", "group": "heat", "step": 3, "method": "MPI", "bytes": 2128, "ranks": 4, "folder": "/scratch/run7",
@@ -150,7 +150,7 @@ struct Trigger {
 struct Open {
     cache: Arc<Cache>,
     path: String,
-    /// Where no method before it has counted.
+    /// This method's own count of outputs, used if no preceding method stores the output.
     time_index: u32,
 }
 
@@ -167,7 +167,7 @@ impl Method for Trigger {
     }
 
     fn at_once(&self, _: &Reach) -> Option<u64> {
-        // The methods that write decide.
+        // No limit of its own: the storing methods decide.
         Some(0)
     }
 
@@ -189,7 +189,7 @@ impl Method for Trigger {
         let before = std::mem::take(&mut self.before);
         let broken = before.iter().find_map(|f| f.outcome.as_ref().err());
         if broken.is_some_and(|(kind, _)| matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout)) {
-            // Ranks are missing: nobody is waited for.
+            // A rank is missing: the summaries are not gathered.
             if comm.rank() == 0 {
                 self.leave_out(&open, header, &before, "the output failed");
             }
@@ -235,12 +235,12 @@ impl Trigger {
         self.file(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
     }
 
-    /// Jobs of a group go one after the other, whatever its files are called.
+    /// Key of the queue: jobs of a group and action run one after the other, independent of file names.
     fn line(&self, header: &Header) -> String {
         format!("{}\0{:?}", header.group, self.rules.action)
     }
 
-    /// A task without anything to hand over yet.
+    /// A job without document and environment.
     fn task(&self, open: &Open, header: &Header, before: &[Finished]) -> Job {
         let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
         let log = match &self.log {

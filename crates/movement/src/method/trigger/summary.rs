@@ -1,5 +1,5 @@
-//! What is known of an output's variables, all blocks of all ranks together: as large as the variables are many, however
-//! many ranks there are. Ranks join theirs on the way up a tree.
+//! Summary of an output's variables over all blocks of all ranks: its size grows with the number of variables, not of ranks.
+//! Summaries are merged on the way up a tree.
 
 use crate::pack::Pack;
 use serde_json::{Value as Json, json};
@@ -9,10 +9,10 @@ use thalweg_comm::tree_gather::Heard;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
-/// Longest text that is told.
+/// Most bytes of a text value in the summary.
 const LONGEST: usize = 1024;
 
-/// What a variable is.
+/// Kind of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Scalar,
@@ -30,34 +30,34 @@ impl Kind {
     }
 }
 
-/// What is known of one variable.
+/// Summary of one variable.
 #[derive(Debug, Clone, PartialEq)]
 struct Variable {
     name: String,
     element: ElementType,
     kind: Kind,
-    /// Extents: of the global array, or of every block; `None` where blocks differ.
+    /// Shape of the global array, or of every block; `None` if they differ.
     shape: Option<Vec<u64>>,
     blocks: u64,
-    /// Smallest and largest finite value; of a complex variable the magnitude.
+    /// Smallest and largest finite value; for complex types, of the magnitude.
     bounds: Option<(Value, Value)>,
-    /// Text of the first block.
+    /// Text value of the first block.
     text: Option<Vec<u8>>,
 }
 
-/// What is known of an output.
+/// Summary of an output.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     variables: Vec<Variable>,
     places: HashMap<String, usize>,
-    /// Why a rank's part is missing.
+    /// Code of the error kind for which a rank's part is missing.
     failed: Option<u8>,
-    /// A part could not be understood.
+    /// A part could not be decoded.
     damaged: bool,
 }
 
 impl Summary {
-    /// Of one rank. `fortran`: dimensions come fastest first; `failed`: why there is no process group of it.
+    /// Summary of one rank. `fortran`: dimensions are listed fastest first; `failed`: why the rank has no process group.
     pub fn of(pack: &mut Pack<'_>, fortran: bool, failed: Option<ErrorKind>) -> Summary {
         let mut summary = Summary { failed: failed.map(ErrorKind::code), ..Summary::default() };
         if failed.is_some() {
@@ -99,7 +99,7 @@ impl Summary {
                 kind,
                 shape: Some(shape),
                 blocks: 1,
-                // Without finite values the bounds are the other way round.
+                // Without finite values the minimum exceeds the maximum.
                 bounds: bounds.filter(|(min, max)| at_most(min, max)),
                 text,
             });
@@ -127,12 +127,12 @@ impl Summary {
         known.text = known.text.take().or(variable.text);
     }
 
-    /// Why a rank's part is missing, if one is.
+    /// Kind of error for which a rank's part is missing; `Corrupt` if a part could not be decoded.
     pub fn failed(&self) -> Option<ErrorKind> {
         if self.damaged { Some(ErrorKind::Corrupt) } else { self.failed.map(ErrorKind::from_code) }
     }
 
-    /// As it travels.
+    /// Encodes the summary for a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u8(self.failed.unwrap_or(0));
@@ -157,7 +157,7 @@ impl Summary {
         out
     }
 
-    /// Adds what other ranks know.
+    /// Merges the summary of other ranks.
     pub fn join(&mut self, heard: Heard<'_>) {
         if let Some(e) = heard.short {
             self.failed = self.failed.or(Some(e.kind().code()));
@@ -202,7 +202,7 @@ impl Summary {
         Ok(())
     }
 
-    /// A list with an object for each variable, in the order in which they were written.
+    /// A JSON list with an object per variable, in the order in which they were written.
     pub fn to_json(&self) -> Json {
         let of = |v: &Variable| {
             let mut object = json!({
@@ -247,7 +247,7 @@ fn take_element(c: &mut Cursor<'_>) -> Result<ElementType> {
     ElementType::from_code(c.u8("type")?).ok_or_else(|| damaged("type"))
 }
 
-/// A number as one that others compare with; `None` for what has no order.
+/// An integer value, for comparison; `None` for other types.
 fn whole(value: &Value) -> Option<i128> {
     match value {
         Value::U64(v) => Some(i128::from(*v)),
@@ -255,7 +255,7 @@ fn whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// Whether one value is at most the other; both finite numbers of one type.
+/// Whether `a <= b`; `false` unless both are finite real numbers.
 fn at_most(a: &Value, b: &Value) -> bool {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a <= b,
@@ -277,7 +277,7 @@ fn real(value: &Value) -> Option<f64> {
 
 fn number(value: &Value) -> Json {
     match value {
-        // The shortest digits that read back equal as a single.
+        // The shortest decimal that reads back as the same f32.
         Value::F32(v) => json!(v.to_string().parse::<f64>().unwrap_or(f64::from(*v))),
         Value::U64(v) => json!(v),
         Value::Char(v) => json!(*v as i8),

@@ -12,7 +12,7 @@ struct Bench {
     /// Writes that fail: by how many a target carried out before.
     fails_behind: Vec<Option<u32>>,
     carried: Vec<u32>,
-    /// Who is told to write elsewhere leaves its first write to itself, and nobody hears of that any more.
+    /// A rank that gets a second order abandons its first write, which is then never reported.
     leaves: bool,
 }
 

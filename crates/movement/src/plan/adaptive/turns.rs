@@ -1,15 +1,15 @@
-//! Whose turn it is: which group a target writes next, what moves to another target, and what is written once more elsewhere.
+//! Scheduling: the next group of a target, groups that move to another target, and groups that are written again.
 
 use super::*;
 
 impl State {
-    /// The next group of its own queue.
+    /// Takes the next group of the target's own queue; `None` also if a slow target should not write it.
     pub(super) fn own(&mut self, target: usize) -> Option<u32> {
         let group = *self.targets[target].queue.front()?;
         let bytes = self.sizes[group as usize];
         let of = &self.targets[target];
         if of.stuck_in_a_row >= SLOW && self.another(target) {
-            // While stuck writes are under way there, nobody knows how slow it is.
+            // While stuck writes are in flight, the target's speed is not known.
             let under_way = of.late || of.flights.iter().any(|f| f.stuck);
             if under_way || bytes as f64 / self.rate_of(target) > self.horizon() {
                 return None;
@@ -20,17 +20,17 @@ impl State {
         Some(group)
     }
 
-    /// Whether another target could take what this one leaves.
+    /// Whether another target could take this target's groups.
     pub(super) fn another(&self, target: usize) -> bool {
         (0..self.targets.len()).any(|other| other != target && !self.refuses(other))
     }
 
-    /// Whether a target may do nothing for its own groups.
+    /// Whether a target may refuse its own groups: it failed or is slow.
     pub(super) fn refuses(&self, target: usize) -> bool {
         self.targets[target].failed || self.targets[target].stuck_in_a_row >= SLOW
     }
 
-    /// A group from the queue that would take longest.
+    /// Takes the last group of the queue that takes longest to drain.
     pub(super) fn take(&mut self, target: usize) -> Option<u32> {
         if self.targets[target].stuck_in_a_row >= SLOW && self.another(target) {
             return None;
@@ -38,7 +38,7 @@ impl State {
         let mut longest: Option<(f64, usize)> = None;
         for other in 0..self.targets.len() {
             if other != target && !self.targets[other].queue.is_empty() {
-                // A slow target may refuse its own groups: they must be taken.
+                // Groups of a target that may refuse them are taken first.
                 let drain = if self.refuses(other) { f64::INFINITY } else { self.drain(other) };
                 if longest.is_none_or(|(most, _)| drain > most) {
                     longest = Some((drain, other));
@@ -57,7 +57,7 @@ impl State {
         Some(group)
     }
 
-    /// Where a group is written again: the target that would be through with it first.
+    /// The target to write a group again: the one that would finish it first.
     pub(super) fn elsewhere(&self, group: u32, not: usize) -> Option<usize> {
         let bytes = self.sizes[group as usize] as f64;
         let mut best: Option<(f64, usize)> = None;
@@ -75,7 +75,7 @@ impl State {
         best.map(|(_, target)| target)
     }
 
-    /// Puts a group first into the queue of the target that would be through with it first, and has it begin where it can.
+    /// Puts a group at the front of the queue of the target that would finish it first, and starts writes there.
     pub(super) fn rewrite(&mut self, group: u32, not: usize, out: &mut Vec<Decision>) -> bool {
         let Some(target) = self.elsewhere(group, not) else { return false };
         self.moved += 1;
@@ -85,7 +85,7 @@ impl State {
         true
     }
 
-    /// Finds writes that are stuck.
+    /// Finds stuck writes, and has their groups written again.
     pub(super) fn look(&mut self, out: &mut Vec<Decision>) {
         let mut found = Vec::new();
         for target in 0..self.targets.len() {
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// Targets without work look for some: what one end has left to do may now be another's.
+    /// Starts writes at all targets below their limit.
     pub(super) fn idle(&mut self, out: &mut Vec<Decision>) {
         for target in 0..self.targets.len() {
             if self.targets[target].turns() < self.turns_allowed() {
@@ -129,8 +129,8 @@ impl State {
         }
     }
 
-    /// Where nothing is under way that is not stuck, groups wait and every target would rather leave them to another, the
-    /// fastest begins.
+    /// Prevents a standstill: if all writes in flight are stuck and no target accepts a queued group, the fastest target starts
+    /// one.
     pub(super) fn insist(&mut self, out: &mut Vec<Decision>) {
         if self.left == 0 || self.targets.iter().any(|t| t.turns() > 0) {
             return;
@@ -151,13 +151,13 @@ impl State {
         }
     }
 
-    /// Asks for a look at the time when the first write could be found stuck.
+    /// Requests a tick at the earliest deadline of a write.
     pub(super) fn wake(&mut self, out: &mut Vec<Decision>) {
         if self.wake.is_some_and(|asked| asked > self.now) {
             return;
         }
         let mut first: Option<f64> = None;
-        // As `another` for all at once.
+        // `another` for all targets at once.
         let willing = (0..self.targets.len()).filter(|t| !self.refuses(*t)).take(2).count();
         for (i, target) in self.targets.iter().enumerate() {
             if willing == 0 || (willing == 1 && !self.refuses(i)) {
@@ -168,7 +168,7 @@ impl State {
                 if !more || !self.is_open(flight.group) {
                     continue;
                 }
-                // What was learnt since may have it stuck by now.
+                // The average may have changed so that the deadline has passed.
                 if let Some(at) = self.deadline(flight.group, flight.since).map(|at| at.max(self.now)) {
                     first = Some(first.map_or(at, |f| f.min(at)));
                 }
@@ -181,7 +181,7 @@ impl State {
     }
 }
 
-/// When a target would be through; the earliest is the greatest, as a heap wants it.
+/// The time at which a target would be drained; the earliest is the greatest, for a max-heap.
 #[derive(PartialEq)]
 pub(super) struct Through {
     pub(super) at: f64,
