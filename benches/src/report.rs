@@ -173,6 +173,9 @@ impl Report {
     /// Prints the tables, writes the JSON where `BENCH_JSON` says, keeps the result where that is asked for.
     ///
     /// Returns 1 where a target is missed and `--check` was given.
+    ///
+    /// # Errors
+    /// Those of the system when a folder or file is made.
     pub fn finish(self, measured: &Measurements, options: Options) -> Result<ExitCode, Failure> {
         let text = self.text(options);
         println!("{text}");
