@@ -258,6 +258,10 @@ fn a_running_writer_misses_its_file_or_subfile() {
                     names.extend(written(*way).store.list("x.bp.dir").unwrap().iter().map(|n| format!("x.bp.dir/{n}")));
                 }
                 for name in names {
+                    if way.0 == "ADAPTIVE" && name != NAME && Harm::EXCHANGES.contains(&harm) {
+                        // A stuck write of an earlier run may end behind later runs' data, so that runs of subfiles are not compared.
+                        continue;
+                    }
                     let _ = std::fs::remove_dir_all(&folder);
                     std::fs::create_dir_all(&folder).unwrap();
                     let store: Arc<dyn Store> =

@@ -182,7 +182,11 @@ impl WriteObject for Writer {
             return Ok(None);
         }
         self.file.place.make_home()?;
-        store.open_write(&self.file.place.held(), OpenWrite::Any)?.lease()
+        match store.open_write(&self.file.place.held(), OpenWrite::Any) {
+            // A store that never extends an object has no leases.
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+            object => object?.lease(),
+        }
     }
 }
 

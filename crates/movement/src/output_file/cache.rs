@@ -85,8 +85,6 @@ struct End {
     least: u64,
     /// An output of this process has closed it: its last closed process group is of the file's run in this process.
     own: bool,
-    /// Runs that its last closed process group may be of: the one that was found, and this process's; 0: not known.
-    runs: [u64; 2],
 }
 
 /// A file that is open for an output, until this is dropped.
@@ -303,21 +301,9 @@ impl Cache {
         }
     }
 
-    /// Sets the run of the last closed process group that was found in a subfile; 0 where there is none.
-    pub fn set_found_run(&self, path: &str, run: u64) {
-        self.ends.lock().entry(path.to_string()).or_default().runs = [run, 0];
-    }
-
-    /// An output of run `run` was closed, which may have added to a subfile.
-    pub fn set_own_run(&self, path: &str, run: u64) {
-        self.ends.lock().entry(path.to_string()).or_default().runs[1] = run;
-    }
-
-    /// The length that a subfile has at least, and the runs that its last closed process group may be of; none where that is not
-    /// known.
-    pub fn known_of(&self, path: &str) -> (u64, Vec<u64>) {
-        let known = self.ends.lock().get(path).copied().unwrap_or_default();
-        (known.least, known.runs.into_iter().filter(|run| *run != 0).collect())
+    /// The length that a subfile has at least.
+    pub fn least(&self, path: &str) -> u64 {
+        self.ends.lock().get(path).map_or(0, |known| known.least)
     }
 
     /// Remembers that closed steps of a subfile end at byte `end` or behind it.

@@ -120,7 +120,8 @@ fn exchanged(trailer: &Trailer, number: u32) -> Error {
     Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe)
 }
 
-/// Checks a subfile whose length and last run are cached.
+/// Checks a subfile whose length is cached. The run of its last process group is not compared: a write that was stuck in an earlier
+/// session may have ended since, behind what later runs wrote.
 ///
 /// # Errors
 /// `NotFound` where the subfile is missing, `Torn` where it is shorter, `Corrupt` where it was replaced; nothing was changed.
@@ -139,20 +140,14 @@ pub fn check_known(
         let what = "the subfile is missing: it was removed since this process wrote to it";
         return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
     }
-    let (least, runs) = request.cache.known_of(path);
-    let mut last = Tail::read(object, least)?.map_or(Ok(None), |tail| tail.trailer())?;
+    let mut last = Tail::read(object, request.cache.least(path))?.map_or(Ok(None), |tail| tail.trailer())?;
     if last.is_none() {
         request.cache.is_longer(path, object.length()?)?;
         last = closed_groups(object, Mode::Update, u32::MAX)?.trailer;
     }
     match last {
         Some(trailer) if trailer.file_index != number => Err(exchanged(&trailer, number)),
-        Some(trailer) if !runs.is_empty() && !runs.contains(&trailer.run) => Err(exchanged(&trailer, number)),
-        Some(trailer) => {
-            request.cache.set_found_run(path, trailer.run);
-            Ok(())
-        }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -631,7 +626,6 @@ impl Metadata {
         }
         let closed = closed_groups(object, mode, self.index.time_index)?;
         let end = closed.end;
-        let found = closed.trailer.as_ref().map_or(0, |trailer| trailer.run);
         match (&self.listed, &closed.trailer) {
             (Some(all), _) => all.check(number, Some(object), closed, made)?,
             (None, Some(trailer)) if !restarts => self.check_own(number, &key, trailer)?,
@@ -641,7 +635,6 @@ impl Metadata {
             }
             _ => {}
         }
-        cache.set_found_run(path, found);
         if restarts {
             cache.is_not_own(&key);
         }

@@ -191,7 +191,6 @@ impl Open {
             if let Ok(about) = caught("find the length of a subfile", || index.layout.stat(&path)) {
                 index.cache.set_least(&path, about.length);
             }
-            index.cache.set_own_run(&path, index.run);
         }
     }
 
@@ -235,10 +234,7 @@ impl Adaptive {
             let checked = opened.and_then(|(object, is_new)| {
                 match (known, request.mode) {
                     (true, Mode::Append) => check_known(request, file, &path, &*object, is_new)?,
-                    (_, Mode::Write) => {
-                        request.cache.set_least(&path, 0);
-                        request.cache.set_found_run(&path, 0);
-                    }
+                    (_, Mode::Write) => request.cache.set_least(&path, 0),
                     _ => {}
                 }
                 Ok((object, is_new))
