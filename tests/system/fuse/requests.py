@@ -87,7 +87,7 @@ def repository(at):
 
 
 def clone():
-    git("clone", "-q", "--no-hardlinks", source, os.path.join(point, "clone"))
+    git("clone", "-q", "--no-hardlinks", source, os.path.join(point, "counted-clone"))
 
 
 os.mkdir(folder)
@@ -110,4 +110,4 @@ for what, work in works:
 os.rmdir(folder)
 if shutil.which("git"):
     shutil.rmtree(source)
-    shutil.rmtree(os.path.join(point, "clone"))
+    shutil.rmtree(os.path.join(point, "counted-clone"))
