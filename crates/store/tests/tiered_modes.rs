@@ -350,3 +350,16 @@ fn write_as(store: &dyn Store, name: &str, how: OpenWrite) -> Result<()> {
     object.write_at(0, &[IoSlice::new(SECRET)])?;
     object.close()
 }
+
+#[test]
+fn times_that_a_user_set_on_a_folder_stay_while_its_objects_are_drained() {
+    let scratch = folders();
+    let store = open(&scratch);
+    store.make_one_folder("d", 0o755).unwrap();
+    (0..3).for_each(|n| write(&store, &format!("d/{n}"), OpenWrite::New).unwrap());
+    let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    store.set_attributes("d", &Change { mtime: Some(time), ..Change::default() }).unwrap();
+    drain(&store);
+    assert_eq!(store.attributes("d").unwrap().mtime, time);
+    assert_eq!(store.list("d").unwrap(), ["0", "1", "2"]);
+}

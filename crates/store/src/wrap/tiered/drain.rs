@@ -404,6 +404,7 @@ impl Drain {
             if !still()? {
                 return Ok(None);
             }
+            let times = if shared.modes { shared.times_of_folder(folder)? } else { None };
             if shared.modes {
                 modes::give(&*self.canonical, temporary, &shadow.attributes(name)?, true)?;
             }
@@ -411,6 +412,9 @@ impl Drain {
             self.canonical.sync_folder(folder)?;
             shadow.remove(name)?;
             shared.pointers.release(name)?;
+            if let Some(times) = times {
+                shared.keep_times_of_folder(folder, &times)?;
+            }
             return Ok(Some(checksum));
         }
         // The close names the object; it is read back afterwards, while readers still see the shadow store's.

@@ -8,6 +8,7 @@
 //! | a folder | mode and owner are those in the canonical store. The shadow store's folder gets them when it is made, when they are changed on this node, and from each drain that finds objects in it |
 //! | an object that another node has not drained | `NotReady`, naming the node |
 //! | an owner that a store refuses (`chown` without the right, a user that HDFS lacks) | the copy belongs to the user that drains, without permissions of the original's group and without set-ID bits |
+//! | times of a folder | a drain leaves them as they were; the newer of both stores' is shown |
 //! | a crash  | leaves the mode from before or after the call; never an object with more permissions than both |
 //! | names    | those of all objects can be read in the burst buffer's own folder by users that can read the stores |
 
@@ -86,6 +87,29 @@ impl Shared {
                 Ok(()) => give(to, level, &about, true)?,
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Times of a folder before one of its objects moves from one store to the other; `None` if neither store has the folder.
+    pub(super) fn times_of_folder(&self, folder: &str) -> Result<Option<Change>> {
+        let mut times: Option<Change> = None;
+        for store in [&self.canonical, &self.shadow] {
+            let Some(about) = found(store.attributes(folder))? else { continue };
+            let (atime, mtime) = times.take().map_or((None, None), |times| (times.atime, times.mtime));
+            let (atime, mtime) = (atime.max(Some(about.atime)), mtime.max(Some(about.mtime)));
+            times = Some(Change { atime, mtime, ..Change::default() });
+        }
+        Ok(times)
+    }
+
+    /// Gives a folder the times back that it had before one of its objects moved: the move is no change that a user made.
+    pub(super) fn keep_times_of_folder(&self, folder: &str, times: &Change) -> Result<()> {
+        for store in [&self.canonical, &self.shadow] {
+            match store.set_attributes(folder, times) {
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
+                outcome => outcome?,
             }
         }
         Ok(())
