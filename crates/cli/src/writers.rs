@@ -5,7 +5,20 @@ use std::path::Path;
 
 /// The lowest PID of the processes that have the file at `path` open for writing. Sees only processes whose descriptors this user may
 /// read; `None` if there is none, or no `/proc`.
+///
+/// A program that is being started has the files of its parent open for a moment: a process counts if it still has the file open a
+/// little later.
 pub fn of(path: &Path) -> Option<u32> {
+    const LOOKS: u32 = 5;
+    let mut found = now(path)?;
+    for _ in 1..LOOKS {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        found = now(path)?;
+    }
+    Some(found)
+}
+
+fn now(path: &Path) -> Option<u32> {
     let about = std::fs::metadata(path).ok()?;
     let file = (about.dev(), about.ino());
     let processes = std::fs::read_dir("/proc").ok()?;
