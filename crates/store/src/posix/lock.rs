@@ -136,7 +136,7 @@ mod system {
     pub fn share(file: &File) -> io::Result<bool> {
         match fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))) {
             Ok(_) => Ok(true),
-            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),
+            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EOVERFLOW) => Ok(false),
             Err(e) => Err(e.into()),
         }
     }
@@ -155,7 +155,9 @@ mod system {
         let mut met = range(F_WRLCK);
         match fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)) {
             Ok(_) => {}
-            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => return Ok(None),
+            Err(Errno::ENOLCK | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EOVERFLOW) => {
+                return Ok(None);
+            }
             Err(e) => return Err(e.into()),
         }
         if i32::from(met.l_type) != F_UNLCK {
