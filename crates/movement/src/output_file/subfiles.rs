@@ -7,7 +7,8 @@
 //! extends a subfile checks that whole process groups reach this end, and that the last listed group is of such a run and of
 //! this subfile. If a subfile is missing, empty, truncated or replaced, the open fails on all ranks.
 //! A process that has extended the file before knows the length of each subfile and the run of its last process group: it
-//! reads the end of the subfile in one request, and the open fails if either differs.
+//! reads the end of the subfile in one request, and the open fails if either differs. ADAPTIVE compares length and subfile
+//! number alone ([`check_known`]).
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use crate::output_file::commit::{IndexFile, IndexKeeper};
