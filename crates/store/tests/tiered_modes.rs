@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace};
-use thalweg_store::wrap::{Operation, Sequential, StoreCall, Tiered, Verdict, Watch, Wrapped};
+use thalweg_store::wrap::{Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch, Wrapped};
 use thalweg_store::{Change, Kind, Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -362,4 +362,37 @@ fn times_that_a_user_set_on_a_folder_stay_while_its_objects_are_drained() {
     drain(&store);
     assert_eq!(store.attributes("d").unwrap().mtime, time);
     assert_eq!(store.list("d").unwrap(), ["0", "1", "2"]);
+}
+
+#[test]
+fn an_object_counts_as_moved_when_its_folder_keeps_no_time() {
+    for slow_fails in [false, true] {
+        let mut moved_and_told = 0;
+        for call in 0.. {
+            let scratch = folders();
+            let (fast, slow) = (Failing::new(posix(&scratch, "fast")), Failing::new(posix(&scratch, "slow")));
+            let (fast, slow) = (Arc::new(fast), Arc::new(slow));
+            let store = Tiered::new(fast.clone(), slow.clone()).unwrap();
+            store.make_one_folder("d", 0o755).unwrap();
+            write(&store, "d/a", OpenWrite::New).unwrap();
+            let drain = Drain::new(&store, Pace::default()).unwrap();
+            let failing = if slow_fails { &slow } else { &fast };
+            failing.fail(Fault::of(StoreCall::Attributes).skipping(call).times(1));
+            let passed = drain.pass(&GO).unwrap();
+            if failing.failed().0 == 0 {
+                break;
+            }
+            let told: Vec<String> = passed.failed.iter().map(|(_, e)| format!("{e:?}")).collect();
+            if passed.objects == 1 && !told.is_empty() {
+                moved_and_told += 1;
+                assert!(told[0].contains("which is drained"), "call {call}: {told:?}");
+                assert_eq!(slow.read_all("d/a").unwrap(), SECRET);
+                assert!(fast.list("d").unwrap().is_empty());
+            }
+            // A folder whose mode could not be compared is compared in the next round.
+            assert_eq!(drain.pass(&GO).unwrap().objects, 1 - passed.objects, "call {call}");
+            assert_eq!(slow.read_all("d/a").unwrap(), SECRET);
+        }
+        assert_eq!(moved_and_told, 1, "the slow store fails: {slow_fails}");
+    }
 }

@@ -65,7 +65,7 @@ impl Life {
     pub fn communicator(&self) -> FaultInjected {
         let inner = self.0.lock().unwrap().handle.duplicate().unwrap();
         let rank = inner.rank();
-        FaultInjected::with(inner, FaultInjectedity { life: self.clone(), rank })
+        FaultInjected::with(inner, FaultWatch { life: self.clone(), rank })
     }
 
     pub fn store(&self, inner: Arc<dyn Store>) -> Wrapped<Deadly> {
@@ -129,15 +129,15 @@ impl Watch for Deadly {
 }
 
 /// A communicator whose rank dies when its time has come.
-pub type FaultInjected = thalweg_comm::watched::Watched<FaultInjectedity>;
+pub type FaultInjected = thalweg_comm::watched::Watched<FaultWatch>;
 
 /// One rank's life, as a communicator sees it in which that is this rank.
-pub struct FaultInjectedity {
+pub struct FaultWatch {
     life: Life,
     rank: u32,
 }
 
-impl thalweg_comm::watched::Watch for FaultInjectedity {
+impl thalweg_comm::watched::Watch for FaultWatch {
     type During = ();
 
     fn begins(&self, call: MessageCall) {
@@ -152,11 +152,11 @@ impl thalweg_comm::watched::Watch for FaultInjectedity {
         }
     }
 
-    fn of_a_part(&self) -> FaultInjectedity {
-        FaultInjectedity { life: self.life.clone(), rank: self.rank }
+    fn of_a_part(&self) -> FaultWatch {
+        FaultWatch { life: self.life.clone(), rank: self.rank }
     }
 
-    fn of_survivors(&self, survivors: &dyn Communicator) -> FaultInjectedity {
-        FaultInjectedity { rank: survivors.rank(), ..self.of_a_part() }
+    fn of_survivors(&self, survivors: &dyn Communicator) -> FaultWatch {
+        FaultWatch { rank: survivors.rank(), ..self.of_a_part() }
     }
 }

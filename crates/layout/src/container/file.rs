@@ -886,7 +886,9 @@ impl File {
             // The index contains the entries already, and the next refresh finds this mark.
             Ok(published) if published.is_some() => {
                 let at = state.others.partition_point(|m| m.home.session < session.home.session);
-                state.others.insert(at, Mark { home: session.home, open: None, published: *published });
+                state
+                    .others
+                    .insert(at, Mark { home: session.home, open: None, published: *published, overridden: Vec::new() });
             }
             Ok(_) => {}
             Err(_) => {

@@ -57,9 +57,18 @@ pub struct Mark {
     pub open: Option<String>,
     /// The published part; `None`: nothing is published.
     pub published: Option<Published>,
+    /// Names of published marks that a later one overrides: a renaming that failed or was killed left both. They are removed before
+    /// the valid one, or they would become valid again.
+    pub overridden: Vec<String>,
 }
 
 impl Mark {
+    /// Names of all its marks, in the order in which they are removed: at each moment the rest is valid.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let published = self.published.map(|p| published_name(self.home, &p));
+        self.overridden.iter().cloned().chain(self.open.clone()).chain(published)
+    }
+
     /// Whether its writer closed it.
     pub fn closed(&self) -> bool {
         self.published.is_some_and(|p| p.closed)
@@ -186,13 +195,14 @@ pub fn read(names: &[String]) -> Result<Vec<Mark>> {
             Said::Published(home, published) => (home, Some(published)),
             Said::Other => continue,
         };
-        let mark = marks.entry(home.session).or_insert(Mark { home, open: None, published: None });
+        let mark =
+            marks.entry(home.session).or_insert(Mark { home, open: None, published: None, overridden: Vec::new() });
         match published {
             None => mark.open = Some(name.clone()),
             Some(p) if mark.published.is_none_or(|old| (old.closed, old.version) < (p.closed, p.version)) => {
-                mark.published = Some(p);
+                mark.overridden.extend(mark.published.replace(p).map(|old| published_name(home, &old)));
             }
-            Some(_) => {}
+            Some(_) => mark.overridden.push(name.clone()),
         }
     }
     Ok(marks.into_values().collect())
@@ -247,7 +257,11 @@ mod tests {
         let early = Published { version: 1, closed: false, ..closed };
         let late = Published { version: 2, closed: false, ..closed };
         let names = [&early, &late].map(|p| published_name(home, p));
-        assert_eq!(read(&names).unwrap()[0].published, Some(late));
+        for names in [names.clone(), [names[1].clone(), names[0].clone()]] {
+            let marks = read(&names).unwrap();
+            assert_eq!((marks[0].published, &marks[0].overridden), (Some(late), &vec![published_name(home, &early)]));
+            assert_eq!(marks[0].names().last(), Some(published_name(home, &late)), "the valid one last");
+        }
         let names = [published_name(home, &closed), open_name(home), published_name(home, &late)];
         let marks = read(&names).unwrap();
         assert_eq!((marks.len(), marks[0].published, marks[0].closed()), (1, Some(closed), true));

@@ -49,11 +49,8 @@ impl Going {
 
 /// Removes a session's marks, then its logs.
 pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
-    if let Some(p) = &mark.published {
-        place.remove_if_there(&marks::published_name(mark.home, p))?;
-    }
-    if let Some(name) = &mark.open {
-        place.remove_if_there(name)?;
+    for name in mark.names() {
+        place.remove_if_there(&name)?;
     }
     let inside = data_name(&mark.home, 0);
     if place.is_inside(&inside) {
@@ -84,10 +81,7 @@ pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
     if inline.has_home() {
         return Ok(false);
     }
-    let names = dead.iter().flat_map(|mark| {
-        let published = mark.published.map(|p| marks::published_name(mark.home, &p));
-        published.into_iter().chain(mark.open.clone()).chain([data_name(&mark.home, 0)])
-    });
+    let names = dead.iter().flat_map(|mark| mark.names().chain([data_name(&mark.home, 0)]));
     let gone: Vec<Record> = names.filter(|name| place.is_inside(name)).map(Record::Gone).collect();
     match gone.is_empty() {
         true => Ok(true),

@@ -195,6 +195,44 @@ fn clock_skew_between_hosts() {
     );
 }
 
+#[test]
+fn a_mark_that_a_failed_renaming_left_does_not_come_back() {
+    for how in ["replace", "compact", "repair"] {
+        let store = memory();
+        let file = open(&in_folders(std::slice::from_ref(&store)), "file", OpenWrite::New, 7);
+        write(&*file, 0, b"one");
+        file.sync().unwrap();
+        let (early, ..) = published(&*store).remove(0);
+        write(&*file, 3, b" two");
+        file.close().unwrap();
+        // The new name was given, the old one not taken away.
+        store.write_all(&early, b"").unwrap();
+        assert_eq!(published(&*store).len(), 2);
+        let layout = in_folders(std::slice::from_ref(&store));
+        assert_eq!(read(&layout, "file").unwrap(), b"one two", "the later mark is valid");
+        let expected: &[u8] = match how {
+            "replace" => {
+                let file = open(&layout, "file", OpenWrite::Replace, 8);
+                write(&*file, 0, b"new");
+                file.close().unwrap();
+                b"new"
+            }
+            "compact" => {
+                layout.compact("file").unwrap();
+                b"one two"
+            }
+            _ => {
+                layout.repair("file", Accept { lost: true, open: true }).unwrap();
+                b"one two"
+            }
+        };
+        assert_eq!(read(&in_folders(std::slice::from_ref(&store)), "file").unwrap(), expected, "{how}");
+        if how != "repair" {
+            assert!(!published(&*store).iter().any(|(name, ..)| *name == early), "{how}");
+        }
+    }
+}
+
 fn published(store: &dyn Store) -> Vec<(String, Home, Published)> {
     let said = |name: String| match marks::parse(thalweg_store::name::last_part(&name)) {
         Ok(marks::Said::Published(home, p)) => Some((name, home, p)),

@@ -215,8 +215,9 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
     }
     let (first, folder) = (place.first(), place.marks());
     put_new(&**first, &format!("{folder}/{}", marks::published_name(home, &new)), &[])?;
-    if let Some(p) = mark.published.filter(|p| *p != new).as_ref() {
-        place.remove_if_there(&marks::published_name(home, p))?;
+    let old = mark.published.filter(|p| *p != new).map(|p| marks::published_name(home, &p));
+    for name in mark.overridden.iter().chain(&old) {
+        place.remove_if_there(name)?;
     }
     if let Some(name) = &mark.open {
         if !place.is_inside(name) {

@@ -66,7 +66,8 @@ pub struct Passed {
     pub bytes: u64,
     /// Objects that are being written, or were changed during the copy.
     pub busy: u64,
-    /// Objects that failed to move, with the error. They stay in the shadow store, unless the error came after step 4.
+    /// Objects that failed to move, with the error. They stay in the shadow store, unless the error came after step 4. An object
+    /// whose folder did not get its times back is here too, and counts as moved.
     pub failed: Vec<(String, Error)>,
 }
 
@@ -97,8 +98,16 @@ struct Log {
 
 /// Outcome of one object's move.
 enum Moved {
-    Yes(u64),
+    /// Bytes moved, and whether the folder has the times of before.
+    Yes(u64, Result<()>),
     Busy,
+}
+
+/// What steps 2 to 4 of a move did.
+struct Shown {
+    checksum: u32,
+    /// Whether the folder got the times of before; the object is moved in either case.
+    times: Result<()>,
 }
 
 /// First part of the names of this node's copies, in the canonical store's own folder.
@@ -218,9 +227,13 @@ impl Drain {
                         self.groups.lock().remove(&group);
                         let mut passed = passed.lock();
                         match moved {
-                            Ok(Moved::Yes(bytes)) => {
+                            Ok(Moved::Yes(bytes, times)) => {
                                 passed.objects += 1;
                                 passed.bytes += bytes;
+                                if let Err(error) = times {
+                                    let safe = "the object, which is drained; its folder has the time of the move";
+                                    passed.failed.push((name, error.safe(safe)));
+                                }
                             }
                             Ok(Moved::Busy) => passed.busy += 1,
                             Err(error) => passed.failed.push((name, error)),
@@ -314,6 +327,16 @@ impl Drain {
         Ok(true)
     }
 
+    /// Locks an object's name for one step of its move, and its folder's where the move restores the folder's times: neither another
+    /// stream nor a user changes them meanwhile.
+    fn lock(&self, name: &str) -> Result<Vec<Lease>> {
+        let shared = &self.tiered.shared;
+        match shared.modes {
+            true => shared.lock(&[name, name::folder_of(name)]),
+            false => shared.lock(&[name]),
+        }
+    }
+
     /// Moves one object.
     fn one(&self, name: &str) -> Result<Moved> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
@@ -322,7 +345,7 @@ impl Drain {
         let mut claim = id.to_le_bytes().to_vec();
         claim.extend_from_slice(name.as_bytes());
         let (object, locked) = {
-            let lock = shared.lock(&[name])?;
+            let lock = self.lock(name)?;
             match is_held(&**shadow, name, self.pace.quiet)? {
                 None | Some(true) => return Ok(Moved::Busy),
                 Some(false) => {}
@@ -344,8 +367,8 @@ impl Drain {
         let outcome = self.copy_and_show(name, &claim, &*object, &temporary, locked.is_some());
         // 5
         match &outcome {
-            Ok(Some(checksum)) => {
-                self.note(&Record::Done { id, checksum: *checksum })?;
+            Ok(Some(shown)) => {
+                self.note(&Record::Done { id, checksum: shown.checksum })?;
                 let log = &mut *self.log.lock();
                 log.objects += 1;
                 log.bytes += length;
@@ -363,7 +386,7 @@ impl Drain {
                 shared.claim(name, b"")?;
             }
         }
-        outcome.map(|done| if done.is_some() { Moved::Yes(length) } else { Moved::Busy })
+        outcome.map(|shown| shown.map_or(Moved::Busy, |shown| Moved::Yes(length, shown.times)))
     }
 
     /// Steps 2 to 4. `None` if the claim was removed.
@@ -376,9 +399,9 @@ impl Drain {
         object: &dyn crate::ReadObject,
         temporary: &str,
         locked: bool,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<Shown>> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
-        let lock = || if locked { Ok(Vec::new()) } else { shared.lock(&[name]) };
+        let lock = || if locked { Ok(Vec::new()) } else { self.lock(name) };
         let still = || Ok::<bool, Error>(locked || shared.claimed(name)? == claim);
         let folder = name::folder_of(name);
         if !self.need_folder(folder, locked)? {
@@ -412,10 +435,8 @@ impl Drain {
             self.canonical.sync_folder(folder)?;
             shadow.remove(name)?;
             shared.pointers.release(name)?;
-            if let Some(times) = times {
-                shared.keep_times_of_folder(folder, &times)?;
-            }
-            return Ok(Some(checksum));
+            let times = times.map_or(Ok(()), |times| shared.keep_times_of_folder(folder, &times));
+            return Ok(Some(Shown { checksum, times }));
         }
         // The close names the object; it is read back afterwards, while readers still see the shadow store's.
         {
@@ -432,7 +453,7 @@ impl Drain {
         }
         shadow.remove(name)?;
         shared.pointers.release(name)?;
-        Ok(Some(checksum))
+        Ok(Some(Shown { checksum, times: Ok(()) }))
     }
 
     /// Makes sure that the move replaces no other node's object: the pointer is this node's, or there is none and the canonical store

@@ -8,7 +8,7 @@
 //! | a folder | mode and owner are those in the canonical store. The shadow store's folder gets them when it is made, when they are changed on this node, and from each drain that finds objects in it |
 //! | an object that another node has not drained | `NotReady`, naming the node |
 //! | an owner that a store refuses (`chown` without the right, a user that HDFS lacks) | the copy belongs to the user that drains, without permissions of the original's group and without set-ID bits |
-//! | times of a folder | a drain leaves them as they were; the newer of both stores' is shown |
+//! | times of a folder | a drain leaves them as they were before each object's last step, so an entry made during that step leaves no newer time; the newer of both stores' is shown |
 //! | a crash  | leaves the mode from before or after the call; never an object with more permissions than both |
 //! | names    | those of all objects can be read in the burst buffer's own folder by users that can read the stores |
 
@@ -104,15 +104,15 @@ impl Shared {
         Ok(times)
     }
 
-    /// Gives a folder the times back that it had before one of its objects moved: the move is no change that a user made.
+    /// Gives a folder the times back that it had before one of its objects moved: the move is no change that a user made. Under the
+    /// lock of the folder.
     pub(super) fn keep_times_of_folder(&self, folder: &str, times: &Change) -> Result<()> {
-        for store in [&self.canonical, &self.shadow] {
-            match store.set_attributes(folder, times) {
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
-                outcome => outcome?,
-            }
-        }
-        Ok(())
+        let keep = |store: &dyn Store| match store.set_attributes(folder, times) {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => Ok(()),
+            outcome => outcome,
+        };
+        let (there, here) = (keep(&*self.canonical), keep(&*self.shadow));
+        there.and(here)
     }
 
     /// Makes one folder in the canonical store; the shadow store's is made with the first object in it.
