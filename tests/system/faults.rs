@@ -42,6 +42,9 @@
 //! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
 //! on other files as many. They are the same ones in each run, as far as threads share their work in the same way. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
 //! code of the judge: 0 where every promise was kept.
+//!
+//! To look for a cause: `SWEEP=TEXT` runs the sweeps whose name contains it, `ONLY=CALL:ERROR` those faults, and with `KEEP=1` what a worker
+//! left when a promise was broken is copied to `NAME.CALL-K-ERROR`, with the log of strace beside it.
 
 use std::error::Error as AnyError;
 use std::path::Path;

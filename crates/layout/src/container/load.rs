@@ -15,6 +15,7 @@ use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::time::Duration;
 use thalweg_store::ReadObject;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -118,15 +119,25 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
             None => Ok((Alive::Unknown, "nothing is outstanding".into())),
         };
     };
-    let (life, who) = match place.open(name) {
-        Ok(object) => {
-            let life = object.life()?;
-            let mut who = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(MOST_ABOUT)];
-            let got = object.read_at(0, &mut who)?;
-            (life, String::from_utf8_lossy(&who[..got]).into_owned())
+    let mut waited = Duration::ZERO;
+    let (life, who) = loop {
+        let (life, who) = match place.open(name) {
+            Ok(object) => {
+                let life = object.life()?;
+                let mut who = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(MOST_ABOUT)];
+                let got = object.read_at(0, &mut who)?;
+                (life, String::from_utf8_lossy(&who[..got]).into_owned())
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
+            Err(e) => return Err(e),
+        };
+        // A store that neither renames nor shows objects whole shows a mark before its writer has described itself.
+        if life.held.is_some() || !who.is_empty() || waited >= DESCRIBED {
+            break (life, who);
         }
-        Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
-        Err(e) => return Err(e),
+        let pause = Duration::from_millis(2);
+        std::thread::sleep(pause);
+        waited += pause;
     };
     let alive = match life.held {
         Some(true) => Alive::Yes,
@@ -142,6 +153,8 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
 
 /// Description of a writer whose mark is empty.
 const UNKNOWN: &str = "unknown";
+/// How long a writer may take from making its mark to describing itself in it.
+const DESCRIBED: Duration = Duration::from_millis(200);
 /// Largest number of bytes read of a mark.
 const MOST_ABOUT: usize = 4096;
 

@@ -126,6 +126,9 @@ impl Method for Independent {
         };
         let failed = request.failed.or(left.err());
         let (mut closing, mut part) = Closing::begin(file, CloseRequest { failed, ..request }, how);
+        if let Some(extent) = slot.as_ref().map(Slot::extent) {
+            part.may_lie_at(extent);
+        }
         let place = match slots {
             true => slot::place(comm, how.base, slot.as_ref(), part.size()),
             false => comm

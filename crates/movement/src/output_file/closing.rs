@@ -24,6 +24,10 @@ pub trait OpenOutput {
     /// Those of the store, with the rank and the object.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written>;
 
+    /// Closes the file that this rank's group was to go to, after it has failed and before others hear of it: bytes of this rank that
+    /// reach a file which several ranks write come before what others write there afterwards.
+    fn abandon(&mut self) {}
+
     /// Whatever has the index open.
     fn keeper(&mut self) -> &mut dyn IndexKeeper;
 }
@@ -85,6 +89,9 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     /// As [`Part::commit`]: a lost rank.
     pub fn commit(&mut self, part: &mut Part, ahead: Option<Ahead<'c>>) -> Result<Result<u64>> {
         let (comm, how) = (self.request.comm, self.how);
+        if part.has_failed() {
+            self.open.abandon();
+        }
         part.commit(comm, self, how, ahead)
     }
 

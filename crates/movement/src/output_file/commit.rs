@@ -8,13 +8,15 @@
 //! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Ranks that join for others, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
 //! | when is the index written | where all have written before their fragments came: at once. Else rank 0 *stages* it while others still write, all but the last bytes ([`LiveIndex::stage`]), and *seals* it when it has heard that all have written: until then no reader sees the step, and a crash leaves the file as before |
 //! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
-//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
+//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. The index lies behind the place of the failed rank, too: its bytes may be there. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
 //! | inconsistent fragments | gathered a second time, unmerged, so that the consistent ones are indexed; merged ones cannot be told apart |
 //! | where a rank has no memory for what its children say | the step is not in the index: `NoMemory` on all ranks, steps before it stay |
 //! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
 use crate::method::Indexing;
-use crate::output_file::fragments::{Follow, Gathered, Said, encode_failed, join_failed, merge_fitting, whole_message};
+use crate::output_file::fragments::{
+    Follow, Gathered, Said, encode_failed, failed_message, join_failed, merge_fitting, whole_message,
+};
 use crate::output_file::live_index::{LiveIndex, Staged};
 use crate::plan;
 use thalweg_bp::extension::Tag;
@@ -110,6 +112,8 @@ pub struct Part {
     ranks: u32,
     /// Bytes of its process group.
     size: u64,
+    /// Where its bytes may lie, also if it fails.
+    place: Option<Extent>,
     /// What it wrote, once it has tried.
     written: Option<Result<Written>>,
     /// On the rank that keeps the index: why the step is not in it; on one that writes for others: why theirs is not.
@@ -146,7 +150,13 @@ impl Part {
     ///   there will be none.
     pub fn new(rank: u32, ranks: u32, size: u64, failed: Option<Error>) -> Part {
         let size = if failed.is_some() { 0 } else { size };
-        Part { rank, ranks, size, written: failed.map(Err), index_failed: None, indexed: None }
+        Part { rank, ranks, size, place: None, written: failed.map(Err), index_failed: None, indexed: None }
+    }
+
+    /// Bytes of this rank may lie here, also if it fails: nothing else is put here in this output. A layout that orders bytes by when
+    /// writers have seen each other, not by time, would not know which of both is later.
+    pub fn may_lie_at(&mut self, extent: Extent) {
+        self.place = Some(extent);
     }
 
     /// Bytes this rank will write.
@@ -172,6 +182,7 @@ impl Part {
     /// Writes the process group, unless this rank has failed or written it already.
     pub fn write(&mut self, extent: Extent, files: &mut dyn Files) {
         if self.written.is_none() {
+            self.may_lie_at(extent);
             self.written = Some(caught("write the process group", || files.write(extent)));
         }
     }
@@ -220,8 +231,8 @@ impl Part {
     fn message(&self) -> Vec<u8> {
         match &self.written {
             Some(Ok(w)) => whole_message(w.extent, &w.fragment),
-            Some(Err(e)) => vec![e.kind().code()],
-            None => vec![ErrorKind::PeerLost.code()],
+            Some(Err(e)) => failed_message(e.kind(), self.place),
+            None => failed_message(ErrorKind::PeerLost, self.place),
         }
     }
 
@@ -346,9 +357,9 @@ impl Part {
             return ahead.sent.map(|sent| (said, sent));
         }
         let message = caught("index the process group", || Ok(self.message())).unwrap_or_else(|e| {
-            let code = e.kind().code();
+            let message = failed_message(e.kind(), self.place);
             self.fail(e);
-            vec![code]
+            message
         });
         said.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));

@@ -24,7 +24,7 @@ pub(super) struct Merged {
     pub whole: u64,
     /// Bytes of their process groups.
     pub bytes: u64,
-    /// First byte behind all extents.
+    /// First byte behind all extents, those of ranks that failed included.
     pub end: u64,
     /// Ranks without a part, and the number of their error's kind.
     pub failed: Vec<(u32, u8)>,
@@ -40,6 +40,12 @@ impl Merged {
         self.end = self.end.max(extent.end().unwrap_or(0));
     }
 
+    /// A rank without a part, and where its bytes may lie.
+    fn fail(&mut self, rank: u32, (kind, place): Failed) {
+        self.failed.push((rank, kind));
+        self.end = self.end.max(place.and_then(|place| place.end()).unwrap_or(0));
+    }
+
     /// Adds what one rank says, behind those before it.
     fn add(&mut self, rank: u32, message: &[u8]) -> Result<()> {
         let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
@@ -48,7 +54,7 @@ impl Merged {
                 self.step.append_packed(&mut c)?;
                 self.count(extent);
             }
-            Err(kind) => self.failed.push((rank, kind)),
+            Err(failed) => self.fail(rank, failed),
         }
         Ok(())
     }
@@ -88,12 +94,27 @@ pub(super) fn whole_message(extent: Extent, fragment: &Index) -> Vec<u8> {
     message
 }
 
-/// What a rank says first: where its process group lies, or the number of its error's kind.
-fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, u8>> {
-    Ok(match c.u8("outcome")? {
-        0 => Ok(Extent::new(c.u64("extent")?, c.u64("extent")?)),
-        kind => Err(kind),
-    })
+/// What a rank says that failed: the kind of its error, and where its bytes may lie.
+pub(super) fn failed_message(kind: ErrorKind, place: Option<Extent>) -> Vec<u8> {
+    let mut message = vec![kind.code()];
+    if let Some(place) = place {
+        message.put_u64(place.offset);
+        message.put_u64(place.length);
+    }
+    message
+}
+
+/// The number of an error's kind, and where bytes of the rank may lie.
+type Failed = (u8, Option<Extent>);
+
+/// What a rank says first: where its process group lies, or how it failed.
+fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, Failed>> {
+    let kind = c.u8("outcome")?;
+    if kind != 0 && c.left() == 0 {
+        return Ok(Err((kind, None)));
+    }
+    let extent = Extent::new(c.u64("extent")?, c.u64("extent")?);
+    Ok(if kind == 0 { Ok(extent) } else { Err((kind, Some(extent))) })
 }
 
 /// What a rank and those it brings along say, on the way up.
@@ -269,15 +290,15 @@ pub(super) fn merge_fitting(messages: &[Vec<u8>], live: &LiveIndex) -> Result<Me
         let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
         let extent = match read_outcome(&mut c)? {
             Ok(extent) => extent,
-            Err(kind) => {
-                merged.failed.push((rank, kind));
+            Err(failed) => {
+                merged.fail(rank, failed);
                 continue;
             }
         };
         let mut one = Index::default();
         let fits = one.append_packed(&mut c).and_then(|()| live.check(&one)).and_then(|()| fits(&merged.step, &one));
         if let Err(e) = fits {
-            merged.failed.push((rank, e.kind().code()));
+            merged.fail(rank, (e.kind().code(), Some(extent)));
             merged.refused.get_or_insert((rank, e));
             continue;
         }

@@ -673,8 +673,13 @@ fn refused(entry: &Entry, what: String) -> Error {
 /// Extent of the extension section at the start of a full index.
 fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
-    object.read_at(full.offset, &mut head)?;
+    AsSource::up_to(object, full.offset + full.length).read(full.offset, &mut head)?;
     let length = Cursor::new(&head[16..], ByteOrder::NATIVE, full.offset).u64("extension section")?;
+    // What is written at its end must not go anywhere else.
+    if !head.starts_with(extension::MAGIC) || !(extension::HEAD + extension::TAIL..=full.length).contains(&length) {
+        let what = "the index that was written last cannot be read again: other bytes lie there";
+        return Err(Error::new(ErrorKind::Corrupt, what).at_byte(full.offset).safe("what was closed before"));
+    }
     Ok(Extent::new(full.offset, length))
 }
 

@@ -10,6 +10,7 @@ use crate::output_file::serial_open::one_after_the_other;
 use crate::output_file::spill::Spill;
 use crate::pack;
 use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Extent, Result};
 
@@ -164,6 +165,13 @@ impl OpenOutput for SharedFile {
             .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
         self.end_data()?;
         Ok(Written { fragment, extent })
+    }
+
+    fn abandon(&mut self) {
+        if let (Some(object), false) = (&self.object, self.index.keeps()) {
+            // The output has failed with an earlier error.
+            let _ = caught("close the file", || object.end(false));
+        }
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {

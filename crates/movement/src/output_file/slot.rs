@@ -91,6 +91,11 @@ impl Slot {
         Ok(place.map(|p| Slot { extent: p.extent, expected: wanted.1 }))
     }
 
+    /// The whole slot.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
     /// First byte.
     pub fn start(&self) -> u64 {
         self.extent.offset

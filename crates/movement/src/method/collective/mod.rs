@@ -273,6 +273,7 @@ impl Collective {
             return Ok(None);
         }
         let place = Extent::new(base + before, size);
+        part.may_lie_at(place);
         let writer = closing.request.writer(&file.index, SINGLE_FILE);
         let domains = Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32);
         let aggregator = aggregators.iter().position(|a| *a == rank);

@@ -334,6 +334,11 @@ impl OpenOutput for Open {
         Ok(Written { fragment, extent })
     }
 
+    fn abandon(&mut self) {
+        // The output has failed with an earlier error.
+        let _ = caught("close a subfile", || self.object.end(false));
+    }
+
     fn keeper(&mut self) -> &mut dyn IndexKeeper {
         &mut self.metadata
     }
