@@ -9,7 +9,7 @@ use thalweg_reader::{Reader, verify};
 
 const RANKS: u32 = 2;
 
-fn is_held(place: &Place, path: &str) -> bool {
+fn is_leased(place: &Place, path: &str) -> bool {
     place.layout.open_read(path).unwrap().life().unwrap().held == Some(true)
 }
 
@@ -31,23 +31,23 @@ fn are_closed_for_good(method: &str) {
         write_heat(&session, "0.bp", Mode::Write, &comm, 0);
         if thalweg_comm::Communicator::rank(&comm) == 0 {
             // A second one may follow in the same file: nobody knows yet.
-            assert!(is_held(&place, "0.bp") && !is_finished(&place, "0.bp"));
+            assert!(is_leased(&place, "0.bp") && !is_finished(&place, "0.bp"));
         }
         for name in ["1.bp", "2.bp", "2.bp"] {
             write_heat(&session, name, Mode::Write, &comm, 0);
             if thalweg_comm::Communicator::rank(&comm) == 0 {
                 for path in ["0.bp", name] {
-                    assert!(!is_held(&place, path) && is_finished(&place, path), "{method}: {path}");
+                    assert!(!is_leased(&place, path) && is_finished(&place, path), "{method}: {path}");
                 }
             }
         }
         write_heat(&session, "2.bp", Mode::Append, &comm, 1);
         if thalweg_comm::Communicator::rank(&comm) == 0 {
-            assert!(is_held(&place, "2.bp"), "{method}: it goes on");
+            assert!(is_leased(&place, "2.bp"), "{method}: it goes on");
         }
         session.finalize().unwrap();
     });
-    assert!(!is_held(&place, "2.bp") && is_finished(&place, "2.bp"));
+    assert!(!is_leased(&place, "2.bp") && is_finished(&place, "2.bp"));
     for (path, steps) in [("0.bp", 1), ("1.bp", 1), ("2.bp", 2)] {
         for step in 0..steps {
             assert_eq!(read_heat(&place.layout, path, step), all_of_t(RANKS, step), "{method}: {path}");

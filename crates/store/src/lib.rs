@@ -136,7 +136,7 @@ pub trait Store: Send + Sync {
         0
     }
     /// Whether [`WriteObject::lease`] may work on objects of this store.
-    fn tells_holders(&self) -> bool {
+    fn has_leases(&self) -> bool {
         true
     }
     /// Whether open objects of this store may be reopened and locked: [`WriteObject::reopen`], [`WriteObject::lock`].

@@ -85,6 +85,9 @@ struct State {
     /// Other sessions are open. The marks determine the length unless a writer died: the records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
+    /// Highest clock and lowest place of what other sessions appended, where the marks determine the length: a write of an earlier
+    /// clock beyond that place moves these appends.
+    appended: Option<(u64, u64)>,
     /// Entries written while the index is being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
@@ -115,6 +118,8 @@ impl State {
         let local = self.local.iter().map(|(session, l)| (l.session.home.writer, *session, l.summary));
         let all: Vec<_> = others.chain(local).collect();
         self.cut = all.iter().map(|(_, _, s)| s.cut_clock).max().unwrap_or(0);
+        let appends = all.iter().filter_map(|(_, _, s)| s.base.map(|base| (s.last, base)));
+        self.appended = appends.reduce(|(last, place), (other, base)| (last.max(other), place.min(base)));
         let length = clock::length(all.into_iter());
         self.by_index = length.is_none();
         self.unsettled = self.others.iter().any(|m| !m.closed() && m.open.is_some());
@@ -182,7 +187,9 @@ impl State {
             }
             Entry::Run(run) => {
                 let end = run.bounds().1;
-                self.by_index |= self.tail.as_ref().is_some_and(|(_, clock, base)| run.clock <= *clock && end > *base);
+                let own = self.tail.as_ref().map(|(_, clock, base)| (*clock, *base));
+                let moves = |(clock, place): (u64, u64)| run.clock <= clock && end > place;
+                self.by_index |= own.is_some_and(moves) || self.appended.is_some_and(moves);
                 if run.clock >= self.cut {
                     self.length = self.length.max(end);
                 }

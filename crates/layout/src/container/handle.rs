@@ -35,7 +35,7 @@ impl ReadObject for Reader {
     }
 
     fn life(&self) -> Result<Life> {
-        let name = self.file.place.held();
+        let name = self.file.place.lease_object();
         if let Some(inline) = &self.file.place.inline {
             self.named(inline.look())?;
         }
@@ -178,11 +178,11 @@ impl WriteObject for Writer {
 
     fn lease(&self) -> Result<Option<Lease>> {
         let store = self.file.place.first();
-        if !store.tells_holders() {
+        if !store.has_leases() {
             return Ok(None);
         }
         self.file.place.make_home()?;
-        match store.open_write(&self.file.place.held(), OpenWrite::Any) {
+        match store.open_write(&self.file.place.lease_object(), OpenWrite::Any) {
             // A store that never extends an object has no leases.
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
             object => object?.lease(),

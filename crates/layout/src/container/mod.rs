@@ -202,12 +202,13 @@ impl Container {
     }
 
     /// Call before a file loses its last name: if this process has the file open, a lease shows that to others.
-    fn hold_open(&self, opened: Option<&Opened>) {
-        let Some(opened) = opened else { return };
+    ///
+    /// # Errors
+    /// Those of the store; the name is not removed then.
+    fn lease_if_open(&self, opened: Option<&Opened>) -> Result<()> {
+        let Some(opened) = opened else { return Ok(()) };
         let file = self.files.lock().get(&opened.stamp.container).and_then(Weak::upgrade);
-        if let Some(file) = file {
-            file.place.hold();
-        }
+        file.map_or(Ok(()), |file| file.place.lease_unlinked())
     }
 
     /// Removes a container: immediately, or with this process's last handle.
@@ -312,7 +313,7 @@ impl Layout for Container {
         // A link of the store's own may lead nowhere.
         if named.about.is_some() && named.kind != Kind::File {
             let lost = self.last_name_at(&to);
-            self.hold_open(lost.as_ref());
+            self.lease_if_open(lost.as_ref())?;
             self.first().rename(&from, &to)?;
             lost.into_iter().for_each(|opened| self.give_up(opened));
             return Ok(());
@@ -328,7 +329,7 @@ impl Layout for Container {
             return self.first().rename(&from, &to);
         }
         let lost = self.last_name_at(&to);
-        self.hold_open(lost.as_ref());
+        self.lease_if_open(lost.as_ref())?;
         match self.first().capability().rename {
             Rename::None => {
                 let bytes = self.first().read_all(&from)?;
@@ -354,7 +355,7 @@ impl Layout for Container {
             return self.first().remove(&path);
         }
         let lost = self.last_name(&path, &named, known);
-        self.hold_open(lost.as_ref());
+        self.lease_if_open(lost.as_ref())?;
         self.first().remove(&path)?;
         lost.into_iter().for_each(|opened| self.give_up(opened));
         Ok(())

@@ -54,7 +54,7 @@ pub struct Place {
     /// The last check for a name failed.
     unsure: AtomicBool,
     /// The lease while this process has the unlinked file open, so that other processes do not remove the container.
-    holding: Mutex<Option<Lease>>,
+    unlinked_lease: Mutex<Option<Lease>>,
 }
 
 impl Place {
@@ -69,7 +69,7 @@ impl Place {
             inline,
             nameless: AtomicBool::new(false),
             unsure: AtomicBool::new(false),
-            holding: Mutex::default(),
+            unlinked_lease: Mutex::default(),
         }
     }
 
@@ -93,15 +93,23 @@ impl Place {
 
     /// Leases the object `unlinked` until the place is dropped: shows others that this process has the file open although
     /// its last name is being or was removed. Does nothing if the store has no leases or no space for the object.
-    pub fn hold(&self) {
-        if !self.has_folder() || !self.first().tells_holders() {
-            return;
+    ///
+    /// # Errors
+    /// Those of the store: without the lease a repair could remove the container.
+    pub fn lease_unlinked(&self) -> Result<()> {
+        if !self.has_folder() || !self.first().has_leases() {
+            return Ok(());
         }
-        let mut holding = self.holding.lock();
-        if holding.is_none() {
-            let object = self.first().open_write(&self.unlinked(), OpenWrite::Any);
-            *holding = object.ok().and_then(|object| object.lease().ok().flatten());
+        let mut lease = self.unlinked_lease.lock();
+        if lease.is_none() {
+            match self.first().open_write(&self.unlinked(), OpenWrite::Any) {
+                Ok(object) => *lease = object.lease()?,
+                // A file must be removable from a full store.
+                Err(e) if e.kind() == ErrorKind::NoSpace => {}
+                Err(e) => return Err(e),
+            }
         }
+        Ok(())
     }
 
     /// Whether the container is leased: by a handle that leases the file
@@ -109,8 +117,8 @@ impl Place {
     ///
     /// # Errors
     /// Those of the store, except `NotFound`.
-    pub fn is_held(&self) -> Result<bool> {
-        for name in [self.held(), self.unlinked()] {
+    pub fn is_leased(&self) -> Result<bool> {
+        for name in [self.lease_object(), self.unlinked()] {
             match self.first().open_read(&name) {
                 Ok(object) if object.life()?.held == Some(true) => return Ok(true),
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -121,7 +129,7 @@ impl Place {
     }
 
     /// The object that handles lease for [`WriteObject::lease`](thalweg_store::WriteObject::lease).
-    pub fn held(&self) -> String {
+    pub fn lease_object(&self) -> String {
         format!("{}/held", self.folder())
     }
 
@@ -261,8 +269,9 @@ impl Place {
             Err(e) => e.kind() == ErrorKind::Unsupported,
         };
         self.unsure.store(!is_told, Ordering::Relaxed);
-        if self.nameless.load(Ordering::Relaxed) {
-            self.hold();
+        if self.nameless.load(Ordering::Relaxed) && self.lease_unlinked().is_err() {
+            // The next check tries again.
+            self.unsure.store(true, Ordering::Relaxed);
         }
     }
 

@@ -297,3 +297,24 @@ fn of_two_handles_that_append_in_turn_and_of_which_one_published_others_read_as_
         assert_eq!(over(&store).stat("file").unwrap().length, 3);
     }
 }
+
+#[test]
+fn a_length_beside_a_cut_that_another_process_has_not_seen_is_that_of_the_bytes() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let options = || Options { buffer: 0, host: "host".into(), ..Options::default() };
+    let [one, other] = [(), ()].map(|()| Container::new(vec![store.clone()], options()).unwrap());
+    put(&one, "file", b"");
+    let cutting = open(&one, "file", OpenWrite::Existing, 8);
+    cutting.truncate(1).unwrap();
+    let appending = open(&other, "file", OpenWrite::Existing, 1);
+    append(&*appending, &[2; 47]);
+    append(&*appending, &[3; 64]);
+    appending.close().unwrap();
+    let writing = open(&one, "file", OpenWrite::Existing, 1);
+    write(&*writing, 0, &[5]);
+    write(&*cutting, 0, &[6; 2]);
+    cutting.punch(0, 1).unwrap();
+    let live = read(&one, "file").unwrap();
+    [cutting, writing].into_iter().for_each(|file| file.close().unwrap());
+    assert_eq!(read(&over(&store), "file").unwrap().len(), live.len());
+}

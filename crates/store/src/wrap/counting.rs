@@ -181,6 +181,7 @@ impl Watch for Count {
             StoreCall::Sync => &mut counts.syncs,
             StoreCall::Close => &mut counts.closes,
             StoreCall::Attributes => &mut counts.attributes,
+            StoreCall::Lease => return,
             StoreCall::Read => {
                 counts.bytes_read += bytes;
                 &mut counts.reads

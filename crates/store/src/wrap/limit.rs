@@ -64,7 +64,7 @@ impl Watch for Limit {
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let now = Instant::now();
         let mut wait = match operation.asked {
-            StoreCall::Length => Duration::ZERO,
+            StoreCall::Length | StoreCall::Lease => Duration::ZERO,
             _ => self.operations.take(1.0, now),
         };
         if matches!(operation.asked, StoreCall::Read | StoreCall::Write) {

@@ -66,6 +66,8 @@ pub enum StoreCall {
     Sync,
     Close,
     Attributes,
+    /// A lease or lock is taken or looked at. [`Watch::after`] is not called for it: it moves no bytes and changes no name.
+    Lease,
 }
 
 /// One operation on its way to a store.
@@ -141,6 +143,14 @@ impl<W: Watch> Wrapped<W> {
     }
 }
 
+/// Takes or looks at a lease as the watch decides.
+fn lease<W: Watch, T>(watch: &W, operation: &Operation<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    match watch.before(operation) {
+        Verdict::Pass => run(),
+        Verdict::Fail(error) | Verdict::FailAfter(_, error) => Err(error),
+    }
+}
+
 /// Does one operation as the watch decides. The argument of `run` is the number of bytes to stop after, if any.
 fn through<W: Watch, T>(
     watch: &W,
@@ -193,8 +203,8 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         self.watch.request_cost(self.inner.request_cost())
     }
 
-    fn tells_holders(&self) -> bool {
-        self.inner.tells_holders()
+    fn has_leases(&self) -> bool {
+        self.inner.has_leases()
     }
 
     fn reopens(&self) -> bool {
@@ -275,9 +285,9 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         self.ask(StoreCall::Close, name, || self.inner.settle(name))
     }
 
-    /// Not watched, as [`WriteObject::lease`].
     fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
-        self.inner.lock(name, wait)
+        let operation = Operation { asked: StoreCall::Lease, name, offset: 0, bytes: 0, pieces: 0, object: None };
+        lease(&*self.watch, &operation, || self.inner.lock(name, wait))
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
@@ -345,9 +355,8 @@ impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
         through(&*self.watch, &operation, |_| self.inner.read_vectored_at(offset, pieces), |got| *got as u64)
     }
 
-    /// Not watched: not an operation on bytes or names.
     fn life(&self) -> Result<Life> {
-        self.inner.life()
+        lease(&*self.watch, &self.operation(StoreCall::Lease, 0, 0), || self.inner.life())
     }
 
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
@@ -437,14 +446,12 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
         )
     }
 
-    /// Not watched, as [`ReadObject::life`].
     fn lease(&self) -> Result<Option<Lease>> {
-        self.inner.lease()
+        lease(&*self.watch, &self.operation(StoreCall::Lease, 0, 0), || self.inner.lease())
     }
 
-    /// Not watched.
     fn life(&self) -> Result<Life> {
-        self.inner.life()
+        lease(&*self.watch, &self.operation(StoreCall::Lease, 0, 0), || self.inner.life())
     }
 
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
@@ -453,8 +460,7 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
     }
 
-    /// Not watched, as [`WriteObject::lease`].
     fn lock(&self, wait: bool) -> Result<Option<Lease>> {
-        self.inner.lock(wait)
+        lease(&*self.watch, &self.operation(StoreCall::Lease, 0, 0), || self.inner.lock(wait))
     }
 }

@@ -147,8 +147,8 @@ impl Store for Retry {
         self.inner.request_cost()
     }
 
-    fn tells_holders(&self) -> bool {
-        self.inner.tells_holders()
+    fn has_leases(&self) -> bool {
+        self.inner.has_leases()
     }
 
     fn reopens(&self) -> bool {

@@ -97,7 +97,7 @@ impl Watch for Delay {
                 | StoreCall::SyncFolder
                 | StoreCall::Attributes
         );
-        if operation.asked == StoreCall::Length || (self.names_alone && of_bytes) {
+        if matches!(operation.asked, StoreCall::Length | StoreCall::Lease) || (self.names_alone && of_bytes) {
             return Verdict::Pass;
         }
         let now = Instant::now();

@@ -310,7 +310,7 @@ impl Container {
 
     /// Decides about a container that is old enough, by the processes that have it open.
     fn judge_users(&self, place: Place) -> Result<Verdict> {
-        if place.is_held()? {
+        if place.is_leased()? {
             return Ok(Verdict::Spare);
         }
         let names = listed(&**place.first(), &place.marks())?;

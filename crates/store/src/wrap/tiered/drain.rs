@@ -346,7 +346,7 @@ impl Drain {
         claim.extend_from_slice(name.as_bytes());
         let (object, locked) = {
             let lock = self.lock(name)?;
-            match is_held(&**shadow, name, self.pace.quiet)? {
+            match is_written(&**shadow, name, self.pace.quiet)? {
                 None | Some(true) => return Ok(Moved::Busy),
                 Some(false) => {}
             }
@@ -609,7 +609,7 @@ fn read_journal(shadow: &dyn Store) -> Result<Journal> {
 }
 
 /// Whether an object is being written; `None` if there is none.
-fn is_held(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
+fn is_written(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
     let Some(object) = found(shadow.open_read(name))? else { return Ok(None) };
     let life = object.life()?;
     Ok(Some(match (life.held, life.modified) {
@@ -734,7 +734,7 @@ pub fn status(tiered: &Tiered) -> Result<Status> {
                 folders.push_back(name);
                 continue;
             }
-            let written = is_held(&**shadow, &name, Duration::ZERO)?.unwrap_or(false);
+            let written = is_written(&**shadow, &name, Duration::ZERO)?.unwrap_or(false);
             let claim = found(tiered.shared.claimed(&name))?.unwrap_or_default();
             let moving = draining && claim.get(8..) == Some(name.as_bytes());
             status.waiting.push(Waiting { name, length: about.length, written, moving });

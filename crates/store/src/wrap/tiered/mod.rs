@@ -451,7 +451,7 @@ impl Store for Tiered {
         self.shared.canonical.request_cost()
     }
 
-    fn tells_holders(&self) -> bool {
+    fn has_leases(&self) -> bool {
         false
     }
 
