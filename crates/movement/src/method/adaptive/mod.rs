@@ -55,7 +55,7 @@ use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_params::Unit;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// How the registry lists it.
+/// The method's entry in the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["ADAPTIVE"],
     id: 13,

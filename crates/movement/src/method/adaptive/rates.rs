@@ -22,7 +22,7 @@ struct LeftThere {
     late: Late,
 }
 
-/// See the room's page.
+/// The state of adaptive writing between outputs, of one process.
 #[derive(Default)]
 pub struct TargetRates {
     learnt: HashMap<String, State>,
