@@ -428,7 +428,8 @@ impl Part {
         match added {
             Ok(Some(made)) => made,
             Ok(None) => {
-                self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
+                self.index_failed =
+                    apart.then(|| Error::new(ErrorKind::Corrupt, "index fragments of ranks arrived damaged"));
                 if apart { Made::Ended } else { Made::Again }
             }
             Err(e) => self.cannot_index(files, e),
@@ -468,7 +469,7 @@ impl Part {
             files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
         });
         if let Err(e) = dropped {
-            tracing::warn!("an index that was begun stays behind the end of the file: {e}");
+            tracing::warn!("an incomplete index remains behind the end of the file: {e}");
             files.keeper().forget_index();
         }
         failed.map(|_| true)
@@ -489,7 +490,9 @@ impl Part {
             Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
             // At least one rank's fragment is inconsistent with the others; the consistent ones are gathered unmerged.
             Gathered::Joined(_) | Gathered::Clash => return Ok(None),
-            Gathered::Lost(kind) => return Err(Error::new(kind, "a rank could not take what others said of the step")),
+            Gathered::Lost(kind) => {
+                return Err(Error::new(kind, "a rank could not receive the index fragments of other ranks"));
+            }
             Gathered::Apart(messages) => merge_fitting(&messages, live)?,
         };
         let original = |rank: u32| left.and_then(|l| l.get(rank as usize)).map_or(rank, |l| l.rank);

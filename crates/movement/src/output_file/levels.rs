@@ -104,7 +104,7 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
             Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "the file records statistics of it that are not written here (bitmap {bits:#x}); write a new file"
+                    "the file records statistics of it that Thalweg does not write (bitmap {bits:#x}); write a new file"
                 ),
             )
             .in_variable(full_name(&array.path, &array.name))

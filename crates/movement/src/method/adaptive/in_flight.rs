@@ -96,7 +96,8 @@ impl InFlight {
             drop((given, held));
         };
         let thread = std::thread::Builder::new().name("flight".into()).stack_size(256 << 10).spawn(work);
-        let thread = thread.map_err(|e| Error::new(ErrorKind::NoMemory, "no thread to write in").caused_by(e))?;
+        let thread =
+            thread.map_err(|e| Error::new(ErrorKind::NoMemory, "cannot start a thread for the write").caused_by(e))?;
         let waiting = std::collections::VecDeque::new();
         Ok(InFlight { tasks, done, left, ended, thread, waiting, since: Instant::now() })
     }
@@ -127,7 +128,7 @@ impl InFlight {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => return None,
             Err(RecvTimeoutError::Disconnected) => {
-                return Some(Err(Error::new(ErrorKind::Io, "the thread that writes has gone")));
+                return Some(Err(Error::new(ErrorKind::Io, "the thread of the write ended unexpectedly")));
             }
         };
         self.waiting.pop_front();
@@ -183,7 +184,7 @@ impl Late {
         let mut nap = Duration::from_micros(50);
         while !self.has_landed() {
             if Instant::now() >= until {
-                let what = format!("a write to storage target {} is stuck since {:?}", self.target, self.took());
+                let what = format!("a write to storage target {} has been stuck for {:?}", self.target, self.took());
                 return Err(Error::new(ErrorKind::Timeout, what));
             }
             std::thread::sleep(nap);

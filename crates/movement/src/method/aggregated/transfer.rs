@@ -95,7 +95,7 @@ fn said(bytes: &[u8]) -> Option<ErrorKind> {
 }
 
 fn too_much(from: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("rank {from} put more than there is room for"))
+    Error::new(ErrorKind::Corrupt, format!("rank {from} announced a piece larger than its slot in shared memory"))
 }
 
 /// Sends a message; ignores errors, because a lost rank does not need it.
@@ -392,7 +392,7 @@ impl Out<'_> {
     }
 
     fn stopped(&self, stop: Stop) -> Error {
-        Error::reported(stop.kind(), self.to, "no more of the process group is taken")
+        Error::reported(stop.kind(), self.to, "the receiver accepts no further pieces of the process group")
     }
 
     /// Forwards `groups` process groups that arrive from the rank behind this one.
@@ -700,7 +700,7 @@ impl Collect<'_> {
         let n = bytes.len() as u64;
         let left = passer.place.length - passer.written;
         if n > left || (last && n < left) {
-            let what = format!("rank {} passed another number of bytes than it said", passer.rank);
+            let what = format!("rank {} sent a process group of another size than it announced", passer.rank);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         let at = passer.place.offset + passer.written;
