@@ -1,5 +1,5 @@
-//! What is known of a file, its variables and blocks, as Python objects with typed, read-only attributes; the types are in
-//! `python/thalweg/_core.pyi`.
+//! Metadata of a file, its variables and blocks, as Python objects with typed, read-only attributes; `python/thalweg/_core.pyi`
+//! declares the types.
 
 use crate::value;
 use pyo3::prelude::*;
@@ -11,13 +11,13 @@ fn optional(py: Python<'_>, value: Option<&Value>) -> PyResult<Option<Py<PyAny>>
     value.map(|v| value::to_python(py, v).map(Bound::unbind)).transpose()
 }
 
-/// What a file says of itself.
+/// Metadata of a file.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
 pub struct FileFacts {
     steps: u64,
     finished: bool,
     torn_bytes: u64,
-    /// Step, rank and kind of each part of a step that is missing.
+    /// Step, rank and error kind of each missing process group.
     partial: Vec<(u64, u32, String)>,
     groups: Vec<String>,
     writers: Option<u32>,
@@ -42,7 +42,7 @@ impl FileFacts {
     }
 }
 
-/// A variable over all its steps.
+/// Metadata of a variable over all its steps.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
 pub struct VariableFacts {
     name: String,
@@ -52,7 +52,7 @@ pub struct VariableFacts {
     /// `scalar`, `value per rank`, `global array` or `local array`.
     kind: &'static str,
     steps: Vec<u64>,
-    /// Extents in its first step.
+    /// Extents in the variable's first step.
     shape: Vec<u64>,
     shape_changes: bool,
     blocks: u64,
@@ -81,22 +81,23 @@ impl From<thalweg_reader::Variable> for VariableFacts {
     }
 }
 
-/// One block of a step.
+/// Metadata of one block of a step.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
 pub struct BlockFacts {
     number: u64,
     step: u64,
-    /// Where it starts in the global array; zeros for local arrays.
+    /// Offset of the block in the global array; zeros for local arrays.
     offset: Vec<u64>,
-    /// Its extents.
+    /// Extents of the block.
     count: Vec<u64>,
-    /// Of a scalar or text.
+    /// The value of a scalar or text.
     value: Option<Py<PyAny>>,
-    /// The rank that wrote it, where the file tells.
+    /// The rank that wrote the block; `None` if the file does not record it.
     rank: Option<u32>,
     subfile: Option<u32>,
-    /// Of its stored values, and where they begin.
+    /// Bytes of the stored values.
     bytes: u64,
+    /// Byte offset of the stored values.
     position: u64,
     min: Option<Py<PyAny>>,
     max: Option<Py<PyAny>>,
@@ -125,10 +126,10 @@ impl BlockFacts {
     }
 }
 
-/// Smallest and largest.
+/// Minimum and maximum.
 type Range = (f64, f64);
 
-/// Characteristics joined over blocks and steps.
+/// Characteristics combined over blocks and steps.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
 pub struct SummaryFacts {
     blocks: u64,
@@ -139,7 +140,7 @@ pub struct SummaryFacts {
     mean: Option<f64>,
     std: Option<f64>,
     sum: Option<i128>,
-    /// Of complex values: of the magnitude, the real and the imaginary part.
+    /// Of complex values: the range of the magnitude; `real` and `imag`: the ranges of the real and the imaginary part.
     magnitude: Option<Range>,
     real: Option<Range>,
     imag: Option<Range>,
@@ -164,7 +165,7 @@ impl SummaryFacts {
     }
 }
 
-/// A variable as a group declares it; dimensions as texts, in the order of the document.
+/// The declaration of a variable in a group; dimensions are texts, in the order of the document.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
 pub struct DeclaredFacts {
     name: String,
@@ -175,7 +176,7 @@ pub struct DeclaredFacts {
     offset: Vec<String>,
     is_dimension: bool,
     transform: Option<String>,
-    /// Dimensions come fastest first.
+    /// The fastest dimension is listed first.
     fortran: bool,
 }
 

@@ -1,14 +1,15 @@
-//! Our errors as Python's exceptions: `python/thalweg/errors.py` has a class per kind, chosen here by its number.
+//! Conversion of Thalweg's errors to Python exceptions: `python/thalweg/errors.py` defines a class per error kind, selected by the
+//! kind's number.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg_types::{Error, ErrorKind};
 
-/// An error on its way to Python.
+/// An error to be raised in Python.
 pub enum Failure {
-    /// Ours.
+    /// An error of Thalweg.
     Thalweg(Error),
-    /// Python's own.
+    /// A Python exception.
     Python(PyErr),
 }
 
@@ -28,7 +29,7 @@ impl From<PyErr> for Failure {
 }
 
 impl Failure {
-    /// A call that makes no sense.
+    /// An `InvalidArgument` error with the message `what`.
     pub fn argument(what: impl Into<String>) -> Failure {
         Failure::Thalweg(Error::new(ErrorKind::InvalidArgument, what))
     }

@@ -1,4 +1,4 @@
-//! Following a file that a running writer still extends.
+//! Following a file to which a running writer appends steps.
 
 use crate::failure::Outcome;
 use crate::read::{Reader, layout};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_reader::follow::{self, Next, Wait};
 use thalweg_types::mutex::Mutex;
 
-/// A file being followed. Waits are short here: Python looks for signals between them.
+/// A follower of a file. The Python code passes short timeouts, so that it can handle signals between waits.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Follower(Mutex<follow::Follower>);
 
@@ -28,7 +28,7 @@ impl Follower {
 
 #[pymethods]
 impl Follower {
-    /// Waits so many seconds for the file and its first step; `NotFound` where they don't come.
+    /// Waits up to `seconds` for the file and its first step, and checks every `poll` seconds; `NotFound` if there is none by then.
     #[new]
     #[pyo3(signature = (path, seconds, poll, reads="compared"))]
     fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64, reads: &str) -> Outcome<Follower> {
@@ -38,7 +38,7 @@ impl Follower {
         Ok(Follower(Mutex::new(opened)))
     }
 
-    /// How long a file on another machine's filesystem may stay as it is before its writer counts as dead.
+    /// Sets the time after which the writer of an unchanged file on another machine's filesystem is considered dead.
     fn set_patience(&self, py: Python<'_>, seconds: f64) -> Outcome<()> {
         let patience = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         self.with(py, |f| {
@@ -59,12 +59,12 @@ impl Follower {
         self.with(py, |f| Ok(f.last()))
     }
 
-    /// The file as it was when the current step was found.
+    /// A reader of the file in its state when the current step was found.
     fn reader(&self, py: Python<'_>) -> Outcome<Reader> {
         self.with(py, |f| Ok(Reader(f.reader().clone())))
     }
 
-    /// Goes to the next step, or to the last one: `step`, `not yet`, `end` or `died`.
+    /// Advances to the next step, or to the last one. Returns `step`, `not yet`, `end` or `died`.
     fn advance(&self, py: Python<'_>, to_last: bool, seconds: f64, poll: f64) -> Outcome<&'static str> {
         self.with(py, |f| {
             f.advance(to_last, &wait(seconds, poll)).map(|next| match next {

@@ -1,19 +1,20 @@
-//! Thalweg for Python, the part in Rust: what the package `thalweg` (in `python/thalweg`) calls as `thalweg._core`.
+//! Thalweg for Python, the part in Rust: the extension module `thalweg._core`, which the package `thalweg` (in `python/thalweg`)
+//! calls.
 //!
-//! It speaks numbers, texts and memory; what makes it pleasant (slices, data types, mappings, HTML) is in Python.
-//! Arrays come as their bytes (one-dimensional `uint8`, which Python makes without a copy), so one function serves every
-//! type. Whatever reads, writes or waits for ranks lets other Python threads run.
+//! The interface consists of numbers, texts and memory; slices, data types, mappings and HTML are implemented in Python. Arrays are
+//! passed as their bytes (a one-dimensional `uint8` view without a copy), so that one function serves all element types. Functions
+//! that read, write or wait for ranks release Python's global interpreter lock (GIL).
 //!
-//! | room | what it owns |
-//! |------|--------------|
+//! | module | content |
+//! |--------|---------|
 //! | `messages` | warnings for Python's `logging` |
-//! | `failure` | our errors as Python's exceptions, a class per kind |
-//! | `facts` | what is known of files, variables and blocks, as typed objects |
-//! | `value` | single values from and to Python |
+//! | `failure` | Thalweg's errors as Python exceptions, a class per error kind |
+//! | `facts` | metadata of files, variables and blocks, as typed objects |
+//! | `value` | conversion of single values between Rust and Python |
 //! | `read` | files open for reading |
-//! | `follow` | following a running writer |
-//! | `write` | sessions and steps being written |
-//! | `mpi` | the communicators of mpi4py, through the shim of the MPI it has loaded |
+//! | `follow` | following a file while its writer runs |
+//! | `write` | sessions, and steps being written |
+//! | `mpi` | the communicators of mpi4py, through the shim of the MPI that mpi4py has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod facts;
@@ -41,13 +42,13 @@ mod _core {
     #[pymodule_export]
     use crate::write::{Output, Session, schema_names};
 
-    /// Source of the library that reaches an MPI.
+    /// Source of the shim, the library that connects Thalweg to an MPI.
     #[pymodule_export]
     const SHIM_SOURCE: &str = include_str!("../../../crates/comm-mpi/mpi/shim.c");
-    /// Its header.
+    /// Header of the shim.
     #[pymodule_export]
     const SHIM_HEADER: &str = include_str!("../../../crates/comm-mpi/mpi/thalweg_mpi.h");
-    /// This release.
+    /// Version of this release.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

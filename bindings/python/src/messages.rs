@@ -1,11 +1,11 @@
-//! Messages of the library for Python's `logging`.
+//! Delivery of the library's messages to Python's `logging`.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | who calls Python | a thread of its own, begun with the first message: whoever says something may hold locks, and a thread that holds Python's waits for nobody here |
-//! | order | that in which they were said |
-//! | at the end | [`flush_messages`], which the package calls when the interpreter ends |
-//! | fork | a child begins a thread of its own |
+//! | which thread calls Python | a separate thread, started with the first message. The thread that emits a message may hold locks of the library, so it must not wait for the GIL; a thread that holds the GIL waits for no lock here |
+//! | order | messages are delivered in the order in which they were emitted |
+//! | at interpreter exit | the package calls [`flush_messages`] |
+//! | fork | a child process starts its own thread |
 
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use std::time::Duration;
 use thalweg_types::mutex::Mutex;
 use thalweg_warnings::Level;
 
-/// How long the end of the interpreter waits for what is on its way.
+/// Longest time that interpreter exit waits for undelivered messages.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 enum Said {
     Message(Level, String),
-    /// All before has been told.
+    /// Request for a reply when all earlier messages are delivered.
     Flush(Sender<()>),
 }
 
-/// The process that has the thread, and the way to it.
+/// The process that started the thread, and the thread's queue.
 static WAY: Mutex<Option<(u32, Sender<Said>)>> = Mutex::new(None);
 
 fn send(handler: &Arc<Py<PyAny>>, said: Said) {
@@ -51,13 +51,13 @@ fn send(handler: &Arc<Py<PyAny>>, said: Said) {
 }
 
 fn tell(handler: &Py<PyAny>, level: Level, text: &str) {
-    // The numbers of Python's `logging`.
+    // The level numbers of Python's `logging`.
     let number = match level {
         Level::Warn => 30,
         Level::Info => 20,
         Level::Debug => 10,
     };
-    // Nobody is left to tell once the interpreter ends.
+    // After the end of the interpreter, messages are dropped.
     let _ = Python::try_attach(|py| {
         if let Err(e) = handler.call1(py, (number, text)) {
             e.write_unraisable(py, None);
@@ -65,7 +65,7 @@ fn tell(handler: &Py<PyAny>, level: Level, text: &str) {
     });
 }
 
-/// From now on messages go to `handler(level, text)`, level a number of `logging`.
+/// Delivers all further messages to `handler(level, text)`; `level` is a level number of `logging`.
 #[pyfunction]
 pub fn hear_messages(handler: Py<PyAny>) {
     let handler = Arc::new(handler);
@@ -74,7 +74,7 @@ pub fn hear_messages(handler: Py<PyAny>) {
     })));
 }
 
-/// Waits, for two seconds at most, until all messages were told; messages go to the standard error stream from then on.
+/// Waits at most two seconds until all messages are delivered. Later messages are written to the standard error stream.
 #[pyfunction]
 pub fn flush_messages(py: Python<'_>) {
     thalweg_warnings::hear(None);

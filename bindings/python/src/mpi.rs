@@ -1,7 +1,8 @@
 //! The communicators of mpi4py.
 //!
-//! `python/thalweg/mpi.py` finds or builds the shim (crates/comm-mpi/mpi/shim.c) of the MPI that mpi4py has loaded; here it is
-//! loaded, asked for its table, and given the address of the program's `MPI_Comm`. It is never unloaded.
+//! `python/thalweg/mpi.py` finds or builds the shim (crates/comm-mpi/mpi/shim.c) of the MPI that mpi4py has loaded. This module
+//! loads the shim, obtains its table of functions, and passes it the address of the program's `MPI_Comm`. The shim is never
+//! unloaded.
 
 use crate::failure::{Failure, Outcome};
 use pyo3::prelude::*;
@@ -26,13 +27,14 @@ pub struct Mpi {
 
 #[pymethods]
 impl Mpi {
-    /// Loads a shim. The file must be one: what it says of itself is compared, what it does cannot be.
+    /// Loads a shim. The file must be a shim of this release: the version that it states is compared, its functions cannot be
+    /// verified.
     #[new]
     fn new(path: &str) -> Outcome<Mpi> {
         let refuse = |e: libloading::Error| {
             Error::new(ErrorKind::Unsupported, "cannot load the library that reaches MPI").in_object(path).caused_by(e)
         };
-        // SAFETY: what the library does when it is loaded is what shim.c does: nothing.
+        // SAFETY: the library is built from shim.c, which runs no code when it is loaded.
         #[allow(unsafe_code)]
         let (library, table, wrap) = unsafe {
             let library = libloading::Library::new(path).map_err(refuse)?;
@@ -43,14 +45,14 @@ impl Mpi {
         Ok(Mpi { table, wrap, _library: ManuallyDrop::new(library) })
     }
 
-    /// Collective: a duplicate of the `MPI_Comm` that lies at an address (`mpi4py.MPI._addressof`).
+    /// Collective: a duplicate of the `MPI_Comm` at an address (`mpi4py.MPI._addressof`).
     fn communicator(&self, py: Python<'_>, address: usize) -> Outcome<Ranks> {
         if address == 0 {
             return Err(Failure::argument("no communicator at address 0"));
         }
         let comm = py.detach(|| {
-            // SAFETY: both are of the shim, which stays loaded; mpi4py keeps the MPI_Comm at its address as long as
-            // the object lives, which the caller holds; the handle goes nowhere else.
+            // SAFETY: both functions belong to the shim, which stays loaded; mpi4py keeps the MPI_Comm at its address as long as
+            // its object exists, to which the caller holds a reference; the handle is not used elsewhere.
             #[allow(unsafe_code)]
             unsafe {
                 let handle = (self.wrap)(std::ptr::without_provenance(address));
@@ -61,15 +63,15 @@ impl Mpi {
     }
 }
 
-/// The ranks that write together.
+/// A communicator: the ranks that write together.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Ranks(Mutex<Box<dyn Communicator>>);
 
 impl Ranks {
-    /// Collective: a duplicate, to be owned by whoever is asked for one.
+    /// Collective: a duplicate of the communicator, owned by the caller.
     ///
     /// # Errors
-    /// What the MPI says.
+    /// Those of the MPI.
     pub fn duplicate(&self) -> Outcome<Box<dyn Communicator>> {
         Ok(self.0.lock().duplicate()?)
     }
@@ -77,7 +79,7 @@ impl Ranks {
 
 #[pymethods]
 impl Ranks {
-    /// This process alone.
+    /// A communicator of this process alone.
     #[staticmethod]
     fn alone() -> Ranks {
         Ranks(Mutex::new(Box::new(thalweg_comm::alone::Alone::new())))

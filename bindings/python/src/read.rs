@@ -11,27 +11,27 @@ use thalweg_layout::Layout;
 use thalweg_reader::Block;
 use thalweg_types::{BoundingBox, MemorySelection, Result, Selection};
 
-/// At the end of the process: mounts end what they keep open between calls, as logs of small files.
+/// Called at the end of the process: ends the files that mounts keep open between calls, such as logs of small files.
 ///
 /// # Errors
-/// What a mount could not store of what it had accepted. The process then does not exit with 0.
+/// The error of a mount that could not store data it had accepted. The process then does not exit with 0.
 #[pyfunction]
 pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
     Ok(py.detach(thalweg_io::mounts::finish).inspect_err(|_| record_loss())?)
 }
 
-/// From now on a process that would exit with 0 exits with 1 if files or mounts that it left open could not be closed. A relative
-/// `THALWEG_MOUNTS` holds from here on wherever the program goes.
+/// From this call on, the process exits with 1 instead of 0 if files or mounts that it left open could not be closed. A relative
+/// `THALWEG_MOUNTS` is resolved against the working directory at this call, even if the program changes directory later.
 #[pyfunction]
 pub fn watch_exit() {
     thalweg_io::mounts::remember_working_directory();
     thalweg_exit_status::watch();
 }
 
-/// Where paths lead: the mounts of this process.
+/// The layout that resolves paths through the mounts of this process.
 ///
 /// # Errors
-/// `Config` for a mount table that is refused; what a store says when it is opened.
+/// `Config` for an invalid mount table; those of opening a store.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
 }
@@ -52,7 +52,7 @@ impl Reader {
         Ok(py.detach(|| thalweg_reader::Reader::open(layout()?, path)).map(|r| Reader(r.with_reads(reads)))?)
     }
 
-    /// Blocks that were read without a checksum although they were to be checked.
+    /// Number of blocks that were read with `reads="checked"` but have no checksum.
     fn blocks_without_checksum(&self) -> u64 {
         self.0.blocks_without_checksum()
     }
@@ -70,7 +70,8 @@ impl Reader {
         self.0.attributes().iter().map(|h| h.name.clone()).collect()
     }
 
-    /// BP type name, value or list of values, name of the variable it follows, internal.
+    /// BP type name; value or list of values; name of the variable whose value the attribute has; whether the attribute is
+    /// internal.
     fn attribute<'py>(
         &self,
         py: Python<'py>,
@@ -96,7 +97,7 @@ impl Reader {
         Ok(blocks.iter().map(|(b, writer)| BlockFacts::new(py, b, *writer)).collect::<PyResult<_>>()?)
     }
 
-    /// One block of a step; the others are not looked at. `None` where the step has no more than `number`.
+    /// One block of a step; other blocks are decoded only if needed for its offset. `None` if the step has at most `number` blocks.
     fn block(&self, py: Python<'_>, name: &str, step: u64, number: u64) -> Outcome<Option<BlockFacts>> {
         let found = py.detach(|| -> Result<Option<(Block, Option<u32>)>> {
             let block = self.0.block_of_step(name, step, number)?;
@@ -105,18 +106,18 @@ impl Reader {
         Ok(found.map(|(b, writer)| BlockFacts::new(py, &b, writer)).transpose()?)
     }
 
-    /// How many blocks a step has; none of them is looked at.
+    /// Number of blocks of a step. No block is decoded.
     fn block_count(&self, py: Python<'_>, name: &str, step: u64) -> Outcome<u64> {
         Ok(py.detach(|| self.0.block_count(name, step))?)
     }
 
-    /// Characteristics joined over these steps.
+    /// Characteristics combined over the steps `first..end`.
     fn summary(&self, py: Python<'_>, name: &str, first: u64, end: u64) -> Outcome<SummaryFacts> {
         let s = py.detach(|| self.0.summary(name, first..end))?;
         Ok(SummaryFacts::new(py, &s)?)
     }
 
-    /// The value of a scalar or text at a step: that of one block.
+    /// The value of a scalar or text at a step; with `block`, the value of that block, or `None` if there is no such block.
     #[pyo3(signature = (name, step, block=None))]
     fn value<'py>(&self, py: Python<'py>, name: &str, step: u64, block: Option<u64>) -> Outcome<Bound<'py, PyAny>> {
         let found = py.detach(|| -> Result<_> {
@@ -131,9 +132,10 @@ impl Reader {
         }
     }
 
-    /// Reads the same selection at several steps into `out`, one behind the other; returns how many elements were filled.
-    /// At most one of box (`offset` and `count`), `points` and `block`; none of them selects everything. With `memory`, one
-    /// step is read into an array of these extents, from that place on.
+    /// Reads the same selection at several steps into `out`, one step after the other; returns the number of elements filled.
+    ///
+    /// - `offset` and `count`, `points` or `block`: the selection, at most one of the three; without any, the whole variable.
+    /// - `memory`: extents of the array `out`, and the position in it of the selection's first element; for one step only.
     #[pyo3(signature = (name, steps, out, offset=None, count=None, points=None, block=None, memory=None))]
     #[allow(clippy::too_many_arguments)]
     fn read(

@@ -1,4 +1,4 @@
-//! Single values from and to Python.
+//! Conversion of single values between Rust and Python.
 
 use crate::failure::{Failure, Outcome};
 use pyo3::IntoPyObjectExt;
@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyComplex};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
-/// The type that Python names by its BP name, as `double`.
+/// The element type with a BP name such as `double`.
 ///
 /// # Errors
 /// `InvalidArgument` for another name.
@@ -18,12 +18,12 @@ pub fn element(name: &str) -> Outcome<ElementType> {
         .ok_or_else(|| Failure::argument(format!("\"{name}\" is no element type")))
 }
 
-/// Text as Python's; bytes that are no UTF-8 survive the way there and back.
+/// A Python string; bytes that are not UTF-8 become surrogate escapes, so that a conversion back restores them.
 fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
 }
 
-/// A value as Python has it: `int`, `float`, `complex` or `str`.
+/// Converts a value to Python's `int`, `float`, `complex` or `str`.
 pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::I8(v) => v.into_bound_py_any(py),
@@ -44,7 +44,8 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyA
     }
 }
 
-/// The values of an attribute, one or a list. A variable's value was put in its place by the reader.
+/// The value of an attribute, or a list of its values. The reader has replaced a reference to a variable by the variable's value;
+/// a reference that is not replaced becomes a text with the variable's id.
 pub fn attribute<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
     match value {
         AttributeValue::One(value) => to_python(py, value),
@@ -55,10 +56,10 @@ pub fn attribute<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound
     }
 }
 
-/// Values from their bytes in this machine's order, one behind the other.
+/// Decodes contiguous values in this machine's byte order.
 ///
 /// # Errors
-/// `InvalidArgument` for text, and for bytes that are no whole number of values.
+/// `InvalidArgument` for text, and if the number of bytes is not a multiple of the element size.
 pub fn many(element: ElementType, bytes: &[u8]) -> Outcome<Vec<Value>> {
     let size = usize::try_from(element.size()).unwrap_or(0);
     if size == 0 || !bytes.len().is_multiple_of(size) {

@@ -14,7 +14,7 @@ use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Value};
 
-/// What a process writes with: groups, methods, buffer.
+/// A session: the groups, methods and buffer of a process's outputs.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Session(thalweg_io::Session);
 
@@ -38,7 +38,8 @@ fn statistics(name: &str) -> Outcome<Statistics> {
 
 #[pymethods]
 impl Session {
-    /// Collective. No XML: groups are declared from code.
+    /// Collective. `xml`: the document's text; without it, groups are declared by [`Session::declare`]. `name`: the document's name
+    /// in errors.
     #[new]
     #[pyo3(signature = (ranks, xml=None, name="the configuration"))]
     fn new(py: Python<'_>, ranks: &Ranks, xml: Option<&str>, name: &str) -> Outcome<Session> {
@@ -84,7 +85,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds a variable, returns its position in the group. Dimensions as in XML, all empty for a scalar.
+    /// Adds a variable, and returns its position in the group. Dimensions are written as in XML; all are empty for a scalar.
     #[pyo3(signature = (group, name, element, local="", bounds="", offset="", statistics_of_it=None, transform=None))]
     #[allow(clippy::too_many_arguments)]
     fn define_variable(
@@ -111,7 +112,7 @@ impl Session {
         Ok(at)
     }
 
-    /// Numbers, as their bytes.
+    /// Defines an attribute with numbers, given as their bytes.
     fn define_attribute(
         &self,
         group: &str,
@@ -125,7 +126,7 @@ impl Session {
         Ok(())
     }
 
-    /// Texts; one that is not `several` is a string, else they are a string array.
+    /// Defines a text attribute: a string array if `several` is set, otherwise a string.
     fn define_text_attribute(&self, group: &str, name: &str, texts: Vec<Vec<u8>>, several: bool) -> Outcome<()> {
         let element = if several { ElementType::StringArray } else { ElementType::String };
         let texts = texts.into_iter().map(Value::String).collect();
@@ -133,7 +134,7 @@ impl Session {
         Ok(())
     }
 
-    /// An attribute with the value of a scalar variable.
+    /// Defines an attribute with the value of a scalar variable.
     fn define_attribute_from(&self, group: &str, name: &str, variable: &str) -> Outcome<()> {
         self.group(group)?.lock().builder.define_attribute_from(name, "", variable)?;
         Ok(())
@@ -158,7 +159,7 @@ impl Session {
         Ok(self.group(group)?.lock().all_methods().into_iter().map(|m: MethodChoice| m.method).collect())
     }
 
-    /// Collective: opens a step. `mode`: `w`, `a` or `u`; `a` behind step `after`, where that is given.
+    /// Collective: opens a step. `mode`: `w`, `a` or `u`; `after`, for mode `a`: the step behind which the new step is appended.
     #[pyo3(signature = (group, path, mode, ranks, after=None))]
     fn open(
         &self,
@@ -180,21 +181,21 @@ impl Session {
         Ok(Output(Mutex::new(Writing { output: Some(output), deferred: Vec::new() })))
     }
 
-    /// Closes this rank's files without the mark that no step will come; nobody is waited for.
+    /// Closes this rank's files with a full index, but without marking them as finished. Not collective.
     fn leave(&self, py: Python<'_>) -> Outcome<()> {
         Ok(py.detach(|| self.0.leave()).inspect_err(|_| record_loss())?)
     }
 
-    /// Collective: closes all files for good.
+    /// Collective: closes all files and marks them as finished.
     fn finalize(&self, py: Python<'_>) -> Outcome<()> {
         Ok(py.detach(|| self.0.finalize())?)
     }
 }
 
-/// The variables that an XML text describes, as [`Session::describe`] gives them, with their group.
+/// The variables that an XML document declares, each with the name of its group, in the form of [`Session::describe`].
 ///
 /// # Errors
-/// `Config` with everything that is wrong in the document.
+/// `Config` with all errors of the document.
 #[pyfunction]
 pub fn schema_names(xml: &str, name: &str) -> Outcome<Vec<(String, DeclaredFacts)>> {
     let schema = thalweg_schema::xml::parse(xml, name).map_err(|report| {
@@ -211,7 +212,7 @@ pub fn schema_names(xml: &str, name: &str) -> Outcome<Vec<(String, DeclaredFacts
 }
 
 struct Writing {
-    /// Dropped first: it may still look into what is deferred.
+    /// Declared before `deferred`, so that it is dropped first: until then it may read the deferred arrays.
     output: Option<thalweg_io::Output<'static>>,
     deferred: Vec<Py<PyArray1<u8>>>,
 }
@@ -226,7 +227,7 @@ impl Output {
         py: Python<'_>,
         f: impl FnOnce(&mut thalweg_io::Output<'static>) -> thalweg_types::Result<T> + Send,
     ) -> Outcome<T> {
-        // The lock is never waited for, nor kept, by a thread that keeps others from running.
+        // The GIL is released first: no thread that holds the GIL waits for this lock or holds it.
         Ok(py.detach(|| match &mut self.0.lock().output {
             Some(output) => f(output),
             None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
@@ -263,16 +264,16 @@ impl Output {
         self.with(py, |output| output.position(name))
     }
 
-    /// Says how many bytes will be written.
+    /// Announces how many bytes this rank will write, so that memory is allocated once.
     fn group_size(&self, py: Python<'_>, bytes: u64) -> Outcome<u64> {
         self.with(py, |output| Ok(output.group_size(bytes)))
     }
 
     /// Writes one block.
     ///
-    /// - `deferred`: nothing is copied; the array stays as it is until the step is closed.
-    /// - `memory`: `data` is an array of these extents, in which the block starts there.
-    /// - `place`: extents, shape and offset of the block, whatever its dimensions say.
+    /// - `deferred`: nothing is copied; the caller must not change the array until the step is closed.
+    /// - `memory`: extents of the array `data`, and the position in it of the block's first element.
+    /// - `place`: extents, shape and offset of the block, in place of the values of the variable's declared dimensions.
     #[pyo3(signature = (position, data, deferred=false, memory=None, place=None))]
     fn write(
         &self,
@@ -288,8 +289,8 @@ impl Output {
         let whole = |(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) };
         let place = place.map(whole);
         let kept = deferred.then(|| (*data).clone().unbind());
-        // SAFETY: used beyond this call only where it is deferred: the array is then kept until the output is closed or
-        // dropped, both before the array is. The caller promises not to change it, as with any memory that Python shares.
+        // SAFETY: the slice is used after this call only if the block is deferred: `Writing::deferred` then holds the array until the
+        // output is closed or dropped. The caller guarantees not to change it, as for any memory that Python shares.
         #[allow(unsafe_code)]
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         let values = if deferred { Values::Deferred(bytes) } else { Values::Copied(bytes) };
@@ -303,18 +304,18 @@ impl Output {
         })?)
     }
 
-    /// Collective, instead of close: this rank's part of the step is lost, the others keep theirs and get an error.
+    /// Collective, in place of `close`: this rank's process group is lost; the other ranks keep theirs and get an error.
     fn abandon(&self, py: Python<'_>, what: &str) -> Outcome<()> {
         let cause = Error::new(ErrorKind::InvalidArgument, what);
         self.end(py, |output| output.abandon(cause)).map(|_| ())
     }
 
-    /// Collective: commits the step; returns the bytes all ranks wrote.
+    /// Collective: commits the step; returns the number of bytes that all ranks wrote.
     fn close(&self, py: Python<'_>) -> Outcome<u64> {
         self.end(py, thalweg_io::Output::close)
     }
 
-    /// Gives the step up without telling other ranks: the file stays as it was before.
+    /// Drops the step without communication: the file stays as it was before.
     fn drop(&self, py: Python<'_>) -> Outcome<()> {
         self.end(py, |_| Ok(Closed::default())).map(|_| ())
     }

@@ -150,7 +150,7 @@ pub struct Through<'t> {
 /// The size of a process group while it is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Bytes from its start that are in storage.
+    /// Bytes from the start of the group that are in storage.
     pub stored: u64,
     /// Bytes of the whole group, if the block in question is the last and no attributes follow.
     pub length: u64,
@@ -437,7 +437,7 @@ impl<'a> Pack<'a> {
     /// Overwrites an earlier block in storage; if the earlier block is still in memory, flushes the pack first.
     ///
     /// # Errors
-    /// `Unsupported` where the lengths differ, and the earlier block then stays; those of the store.
+    /// `Unsupported` if the lengths differ, and the earlier block then stays; those of the store.
     pub fn overwrite_stored<'d>(
         &mut self,
         block: usize,
@@ -469,7 +469,7 @@ impl<'a> Pack<'a> {
     /// Checks that [`Pack::overwrite_stored`] can overwrite an earlier block with this one.
     ///
     /// # Errors
-    /// `Unsupported` where the lengths differ.
+    /// `Unsupported` if the lengths differ.
     pub fn check_overwrites<'d>(&self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<()> {
         let data = data.into();
         if self.takes_the_place(block, spec, &data) {
@@ -527,7 +527,7 @@ impl<'a> Pack<'a> {
     /// Copies a block into the buffer; returns `false`, without a change, if the buffer limit leaves no room.
     ///
     /// # Errors
-    /// `OutOfBounds` where the process group exceeds the range of offsets.
+    /// `OutOfBounds` if the process group exceeds the range of offsets.
     pub fn copy<'d>(&mut self, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<bool> {
         let data = data.into();
         let mut probe = Vec::new();

@@ -1,6 +1,6 @@
 """Exceptions: one class per kind of failure, all derived from `thalweg.Error`.
 
-Each is also derived from the corresponding Python exception (`NotFound` from `KeyError`, `OutOfBounds` from
+Each class is also derived from the corresponding Python exception (`NotFound` from `KeyError`, `OutOfBounds` from
 `IndexError`), so that generic code catches it too.
 """
 

@@ -24,9 +24,9 @@ class File(Mapping[str, Variable]):
     def __init__(
         self, path: str | os.PathLike[str], *, reads: str = "compared", _reader: _core.Reader | None = None
     ) -> None:
-        #: The path it was opened by.
+        #: The path with which it was opened.
         self.path: str = os.fspath(path)
-        #: What is compared before values are handed over.
+        #: Checks before values are returned; see `open`.
         self.reads: str = reads
         self._open: _core.Reader | None = _reader or _core.Reader(self.path, reads)
         self._said = False
@@ -78,7 +78,7 @@ class File(Mapping[str, Variable]):
 
     @property
     def attrs(self) -> Attributes:
-        """All attributes, by full name; `f["v"].attrs` has those of one variable."""
+        """All attributes, by full name; `f["v"].attrs` contains the attributes of one variable."""
         if self._attrs is None:
             self._attrs = Attributes(self)
         return self._attrs
@@ -98,7 +98,7 @@ class File(Mapping[str, Variable]):
 
     @property
     def finished(self) -> bool:
-        """Whether the file was closed for good: no step will come."""
+        """Whether the file was closed for good: no further steps will be written."""
         return self._reader.status().finished
 
     @property
@@ -163,19 +163,19 @@ class Status(dict[str, Any]):
 
     #: Steps that can be read.
     steps: int
-    #: Whether the file was closed for good: no step will come.
+    #: Whether the file was closed for good: no further steps will be written.
     finished: bool
-    #: Bytes behind the last whole step, of an output that did not come to its end.
+    #: Bytes behind the last complete step, from an output that was interrupted.
     torn_bytes: int
-    #: Step, rank and kind of each part of a step that is missing.
+    #: Step, rank and error kind of each missing process group.
     partial: list[tuple[int, int, str]]
     #: Names of the groups.
     groups: list[str]
-    #: How many ranks wrote, where the file tells.
+    #: Number of ranks that wrote; `None` if the file does not record it.
     writers: int | None
     #: `little` or `big`.
     byte_order: str
-    #: Whether blocks lie in files beside this one.
+    #: Whether the blocks are in subfiles.
     subfiles: bool
     #: Bytes of this file.
     length: int
@@ -231,7 +231,7 @@ class Step(Mapping[str, Any]):
     """One step: scalars and texts as values, arrays as `StepArray`, which reads values when it is sliced."""
 
     def __init__(self, file: File, number: int) -> None:
-        #: The file, as it was when this step was found.
+        #: The file in its state when this step was found.
         self.file = file
         #: The step's number in the file.
         self.number = number
@@ -272,7 +272,7 @@ class StepArray:
     def __init__(self, variable: Variable, position: int) -> None:
         #: The variable over all steps.
         self.variable = variable
-        #: Where the step is on the variable's first axis.
+        #: Position of the step on the variable's first axis.
         self.position = position
 
     @property

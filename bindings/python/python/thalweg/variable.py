@@ -47,19 +47,19 @@ class Block:
         self.number: int = facts.number
         #: Step, in the file's numbering.
         self.step: int = facts.step
-        #: Where it starts in the global array; zeros for local arrays.
+        #: Offset of the block in the global array; zeros for local arrays.
         self.offset: tuple[int, ...] = tuple(facts.offset)
-        #: Its extents.
+        #: Extents of the block.
         self.shape: tuple[int, ...] = tuple(facts.count)
         #: The value of a scalar or text.
         self.value: Any = facts.value
-        #: The rank that wrote it, where the file tells.
+        #: The rank that wrote the block; `None` if the file does not record it.
         self.rank: int | None = facts.rank
-        #: The subfile that holds it, and its bytes and position there.
+        #: The subfile that contains the block, the bytes of its stored values, and their byte offset in the subfile.
         self.subfile: int | None = facts.subfile
         self.bytes: int = facts.bytes
         self.position: int = facts.position
-        #: Characteristics; `None` where they are not recorded.
+        #: Characteristics; `None` if not recorded.
         self.min: Any = facts.min
         self.max: Any = facts.max
         self.mean: float | None = facts.mean
@@ -67,7 +67,7 @@ class Block:
 
     @property
     def dtype(self) -> np.dtype:
-        """Type of its elements."""
+        """Type of the elements."""
         return self._variable.dtype
 
     @property
@@ -76,7 +76,7 @@ class Block:
         return tuple(slice(o, o + n) for o, n in zip(self.offset, self.shape))
 
     def read(self) -> Any:
-        """All its values."""
+        """Reads all values of the block."""
         v = self._variable
         if v.is_text or not self.shape:
             return v._file._reader.value(v.name, self.step, self.number) if v.is_text else v.dtype.type(self.value)
@@ -111,25 +111,25 @@ class Variable:
     """A variable over all steps in which it was written, sliceable like a numpy array; values are read when it is
     sliced.
 
-    The first axis is always the steps in which the variable was written, even if there is only one; the others are
-    those of the array, slowest first, whatever language wrote it. A scalar or text has only the step axis.
+    The first axis is always the steps in which the variable was written, even if there is only one. The other axes are
+    the array's dimensions, slowest first, even if a Fortran program wrote it. A scalar or text has only the step axis.
     """
 
     def __init__(self, file: File, facts: _core.VariableFacts) -> None:
         self._file = file
-        #: Its full name.
+        #: Full name.
         self.name: str = facts.name
-        #: The group it was written in.
+        #: Name of its group.
         self.group: str = facts.group
-        #: Name of its element type in BP, as `double`.
+        #: Name of its element type in BP, such as `double`.
         self.type: str = facts.element
         #: `global array`, `local array`, `scalar` or `value per rank`.
         self.kind: str = facts.kind
-        #: The steps in which it was written, in the file's numbering: what the positions of the first axis stand for.
+        #: The steps in which it was written, in the file's numbering: the step at each position of the first axis.
         self.steps: tuple[int, ...] = tuple(facts.steps)
-        #: The transform that its stored bytes went through, undone when they are read.
+        #: The transform of its stored bytes, which is reversed when values are read.
         self.transform: str | None = facts.transform
-        #: Blocks over all steps.
+        #: Number of blocks over all steps.
         self.block_count: int = facts.blocks
         self._first: tuple[int, ...] = tuple(facts.shape)
         self._changes: bool = facts.shape_changes
@@ -144,7 +144,7 @@ class Variable:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts."""
+        """Whether the values are texts."""
         return self.type == "string"
 
     @property
@@ -361,7 +361,7 @@ class Variable:
         """Reads `self[key]` into an array of that shape and type. Without a copy if `key` is a box and `out` is
         contiguous or, for one step, a slice of a larger array, for example one with ghost cells.
 
-        Elements that no block covers keep their values if nothing is copied, else they are 0.
+        Elements that no block covers keep their values if nothing is copied; otherwise they are set to 0.
         """
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)

@@ -22,7 +22,7 @@ class Session:
 
     - `schema`: an XML file, XML text (it begins with `<`), or one or more `Schema`.
     - `comm`: a communicator of mpi4py, or `None` for this process alone.
-    - `buffer_limit`: bytes of output that this process may hold; the XML's by default.
+    - `buffer_limit`: bytes of output that this process may hold; by default the limit in the XML.
     """
 
     def __init__(
@@ -141,11 +141,11 @@ class Writer:
             raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
         if after is not None and mode != "a":
             raise InvalidArgument('after= goes with mode="a"')
-        #: Path of the file; a method's folder is put in front.
+        #: Path of the file as given; the method's folder, if any, is prepended to it.
         self.path: str = os.fspath(path)
         self._mode = mode
         self._after = after
-        #: Whether what is written describes itself.
+        #: Without a schema: variables are defined by their first write.
         self._open_schema = schema is None
         self._own = not isinstance(schema, Session)
         if isinstance(schema, Session):
@@ -159,14 +159,14 @@ class Writer:
         groups = self._session.groups()
         if group is None and len(groups) != 1:
             raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
-        #: The group it writes.
+        #: Name of the group that it writes.
         self.group: str = group or groups[0]
         self._declared: list[_core.DeclaredFacts] = self._session.describe(self.group)
         self._by_name = {v.name.strip("/"): v for v in reversed(self._declared)}
         self._made: dict[tuple[Any, ...], int] = {}
         self._step: StepWriter | None = None
         self._steps_written = 0
-        #: Attributes that wait for a step.
+        #: Attributes to be written in the next step that is closed.
         self._waiting: list[str] = []
         self._closed = False
 
@@ -241,10 +241,10 @@ class StepWriter:
         self._writer = writer
         self._output = output
         writer._owner._open.add(output)
-        # Integers that the program wrote, and those that follow from arrays.
+        # Integers that the program wrote, and integers derived from the extents of arrays.
         self._scalars: dict[str, int] = {}
         self._followed: dict[str, int] = {}
-        #: Whether it is committed, or given up.
+        #: Whether the step was committed or dropped.
         self.closed = False
         #: The step's number in the file.
         self.number: int = output.step

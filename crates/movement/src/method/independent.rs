@@ -1,24 +1,26 @@
-//! Independent writing: every rank writes its process group into one shared file, at a planned place.
+//! Independent writing: every rank writes its process group to its own extent of one shared file.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0 the index, while ranks still write that have much to write ([`crate::output_file::commit`]) |
-//! | when         | inside `close` |
-//! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all |
+//! | who writes   | every rank its own process group; rank 0 also the index, concurrently with the data of large outputs ([`crate::output_file::commit`]) |
+//! | when         | inside `close`; large blocks of a rank with a slot inside `write` |
+//! | where        | one file; rank r's group behind the groups of ranks 0 to r-1, the index behind all groups |
 //! | what moves   | a size (one scan), index fragments up a tree to rank 0, the outcome (one reduction); no data |
-//! | memory       | the process group, within the buffer limit; large blocks go to the file at once where the rank has a slot ([`crate::output_file::slot`]); else, beyond the limit, blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
+//! | memory       | the process group, within the buffer limit. A rank with a slot ([`crate::output_file::slot`]) writes large blocks to the file immediately. Otherwise blocks beyond the limit are written to a spill file beside the output, `<name>.spill.<rank>`, and copied at close: each such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill file |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | all ranks return the kind of the lowest failing rank's error; the groups of the other ranks are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
+//! Opens are serialised, one rank after the other, so that a metadata server handles one open at a time.
 //!
-//! Per rank and output: one open, one write (more where blocks spilled), one receive and at most `index_fan_in` of index fragments, one send of these, one scan, three
-//! reductions, no broadcast (one where a file keeps other statistics than asked for). From `index_ahead` bytes on a rank sends its
-//! fragment before it writes, and a short message when it has; rank 0 then writes the index in two writes. Large outputs of a size known from the
-//! last one: a scan at open, a fourth reduction instead of the one at close, one write per block written at once.
+//! Cost per rank and output: one open; one write, more if blocks were spilled; one receive for the open, at most `index_fan_in`
+//! receives of index fragments and one send; one scan; three reductions; no broadcast, or one if the file keeps another statistics
+//! level than requested. A rank with at least `index_ahead` bytes sends its fragment before it writes, and a short message
+//! afterwards; rank 0 then writes the index in two writes. Large outputs whose size is known from the last output need a scan at
+//! open, a fourth reduction in place of the scan at close, and one write per block that is written immediately.
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
-//! Differs: places come from a scan inside `close`, or at open from what the last output was like.
+//! Differs: the extents of process groups result from a scan inside `close`, or are assigned at open from the sizes of the last
+//! output.
 
 use super::{
     CloseRequest, Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
@@ -35,7 +37,7 @@ use thalweg_comm::guarded::caught;
 use thalweg_layout::WriteObject;
 use thalweg_types::Result;
 
-/// How the registry lists it.
+/// The method's entry in the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["MPI"],
     id: 0,
@@ -66,13 +68,13 @@ struct Independent {
 
 struct Open {
     file: SharedFile,
-    /// All ranks were asked for slots.
+    /// Slots were assigned in this output.
     slots: bool,
-    /// This rank's, until it turns out too small.
+    /// This rank's slot, as long as its blocks fit.
     slot: Option<Slot>,
 }
 
-/// Goes over to the spill file: what lies in the slot so far, `stored` bytes, is moved there.
+/// Gives up the slot: moves the `stored` bytes already written there to the spill file.
 fn leave_slot<'f>(file: &'f mut SharedFile, slot: &mut Option<Slot>, stored: u64) -> Result<&'f dyn WriteObject> {
     let slot = slot.take().filter(|_| stored > 0);
     file.spill(slot.map(|slot| (slot.start(), stored)))
@@ -89,7 +91,7 @@ impl Method for Independent {
         let slots = told.first().is_some_and(|large| *large > 0);
         let open = self.open.insert(Open { file, slots, slot: None });
         if slots {
-            // What lies in slots is behind the index.
+            // Bytes in slots are written behind the existing index.
             open.file.index.written_early = true;
             let wanted = request.cache.of::<Sizes>().lock().wanted(request.group, request.comm);
             open.slot = Slot::give(request.comm, open.file.index.base, wanted)?;
@@ -114,7 +116,7 @@ impl Method for Independent {
         let open = self.open.take().ok_or_else(not_open)?;
         let how = open.file.index.commit(self.indexing, open.slots);
         let (comm, expected) = (request.comm, request.pack.expected());
-        // A rank whose pack panics has failed, which `Closing::begin` finds, too.
+        // If the pack panics, the rank has failed; `Closing::begin` detects the same failure.
         let size = request.length().unwrap_or(0);
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
         let Open { mut file, slots, mut slot } = open;
@@ -149,7 +151,7 @@ impl Method for Independent {
                 closing.commit(&mut part, ahead)
             }
             Err(lost) => {
-                // What lies in a slot already stays there, where the others know of it.
+                // A group in a slot stays there, because the survivors are told its extent.
                 if let Some(extent) = slot::own_place(slot.as_ref(), part.size()) {
                     part.write(extent, &mut closing);
                 }

@@ -1,7 +1,7 @@
-//! The end of an output that goes into a BP file, as every method that writes one makes it: the process group gets its place, is
+//! The close of an output to a BP file, common to all methods that write BP files: the process group is assigned its extent and
 //! written, and the step is committed ([`crate::output_file::commit`]).
 //!
-//! A method says what it has open ([`OpenOutput`]) and where its process groups go; the order of the calls is [`Closing`]'s.
+//! A method provides its open files ([`OpenOutput`]) and the extents of process groups; [`Closing`] defines the order of the calls.
 
 use crate::method::{CloseRequest, Closed};
 use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
@@ -11,39 +11,39 @@ use thalweg_bp::index::Index;
 use thalweg_comm::guarded::caught;
 use thalweg_types::{Extent, Result};
 
-/// What a method has open for an output that goes into a BP file.
+/// The open files of a method for an output to a BP file.
 pub trait OpenOutput {
     /// The index of the file.
     fn index(&self) -> &OpenIndex;
 
-    /// Writes this rank's process group to `extent` and closes the file that holds it, so that a failure is reported before
-    /// the group counts. Called by [`Part::write`], also where ranks were lost: the group then goes where no lost rank can
-    /// write.
+    /// Writes this rank's process group to `extent` and closes the file that contains it, so that a failure is reported before
+    /// the group is counted as written. Called by [`Part::write`], also after ranks were lost; `extent` then is where no lost rank
+    /// can write.
     ///
     /// # Errors
     /// Those of the store, with the rank and the object.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written>;
 
-    /// Closes the file that this rank's group was to go to, after it has failed and before others hear of it: bytes of this rank that
-    /// reach a file which several ranks write come before what others write there afterwards.
+    /// Called when this rank has failed, before the other ranks are told: closes the file for this rank's group. In a file that
+    /// several ranks write, this rank's bytes thus arrive before any bytes that other ranks write afterwards.
     fn abandon(&mut self) {}
 
-    /// Whatever has the index open.
+    /// The holder of the open index.
     fn keeper(&mut self) -> &mut dyn IndexKeeper;
 }
 
-/// An output that closes.
+/// An output during its close.
 pub struct Closing<'c, 'a, O> {
-    /// What the method has open.
+    /// The method's open files.
     pub open: O,
     /// Communicator, header and process group.
     pub request: CloseRequest<'c, 'a>,
-    /// How the step is committed.
+    /// Parameters of the commit.
     pub how: Commit,
 }
 
 impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
-    /// Begins to close, with this rank's part in it: a rank that has failed has none to write.
+    /// Begins the close; also returns this rank's state in the commit. A rank that has failed writes no process group.
     pub fn begin(open: O, mut request: CloseRequest<'c, 'a>, how: Commit) -> (Closing<'c, 'a, O>, Part) {
         let (length, failed) = match (request.failed.take(), request.length()) {
             (Some(e), _) | (None, Err(e)) => (0, Some(e)),
@@ -53,20 +53,20 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
         (Closing { open, request, how }, part)
     }
 
-    /// Bytes of the process group that [`Closing::ahead`] compares with `index_ahead`: all of them where `all` is set, else those that
-    /// are not in storage yet.
+    /// Bytes of the process group that [`Closing::ahead`] compares with `index_ahead`: all bytes if `all` is set, otherwise those not
+    /// yet in storage.
     pub fn unwritten(&self, all: bool) -> u64 {
         let pack = &self.request.pack;
-        // A rank whose pack panics has failed.
+        // If the pack panics, the rank has failed.
         caught("measure the process group", || Ok(if all { pack.length() } else { pack.unwritten() })).unwrap_or(0)
     }
 
-    /// Who writes, for the trailer of a process group in file `number`.
+    /// The writer's identity, for the trailer of a process group in file `number`.
     pub fn writer(&self, number: u32) -> Writer {
         self.request.writer(self.open.index(), number)
     }
 
-    /// The index of the process group when it lies at `extent` of file `number`; nothing is written.
+    /// The index of the process group for the position `extent` in file `number`; nothing is written.
     ///
     /// # Errors
     /// As [`crate::Pack::fragment`].
@@ -75,9 +75,9 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
         self.request.pack.fragment(extent, self.request.header, writer)
     }
 
-    /// Sends the index fragment before the process group is written, where that is worth it: [`Part::ahead`].
+    /// Sends the index fragment before the process group is written, under the conditions of [`Part::ahead`].
     ///
-    /// - `unwritten`: bytes of the group that are still to be written.
+    /// - `unwritten`: bytes of the group that are not yet written.
     pub fn ahead(&mut self, part: &Part, extent: Extent, number: u32, unwritten: u64) -> Option<Ahead<'c>> {
         let (comm, how) = (self.request.comm, self.how);
         part.ahead(comm, how, extent, unwritten, || self.fragment(extent, number))
@@ -86,7 +86,7 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     /// Collective: the first attempt to commit the step, for [`Closing::end`].
     ///
     /// # Errors
-    /// As [`Part::commit`]: a lost rank.
+    /// As [`Part::commit`].
     pub fn commit(&mut self, part: &mut Part, ahead: Option<Ahead<'c>>) -> Result<Result<u64>> {
         let (comm, how) = (self.request.comm, self.how);
         if part.has_failed() {
@@ -95,8 +95,8 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
         part.commit(comm, self, how, ahead)
     }
 
-    /// Collective: ends the output whose first attempt to commit is `first`. What is open stays open for the method, which
-    /// keeps what it has learnt for the next output.
+    /// Collective: ends the output; `first` is the result of the first attempt to commit. [`Closing::open`] is not dropped: the
+    /// method takes from it what it records for the next output.
     ///
     /// # Errors
     /// As [`commit::finish`], with the group and the file.

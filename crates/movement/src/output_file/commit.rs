@@ -1,17 +1,18 @@
-//! The end of an output: fragments go up a tree to rank 0, which adds the step to the index; all ranks learn the outcome.
+//! The end of an output: index fragments are gathered up a tree to rank 0, which adds the step to the index; then all ranks agree
+//! on the outcome.
 //!
 //! | question | answer |
 //! |---|---|
-//! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree, which joins it to its own and passes them on: [`thalweg_comm::tree_gather`] |
-//! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; a second, short one from those that tell ahead and those between them and rank 0; one reduction |
-//! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write |
-//! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Ranks that join for others, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
-//! | when is the index written | where all have written before their fragments came: at once. Else rank 0 *stages* it while others still write, all but the last bytes ([`LiveIndex::stage`]), and *seals* it when it has heard that all have written: until then no reader sees the step, and a crash leaves the file as before |
-//! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
-//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. The index lies behind the place of the failed rank, too: its bytes may be there. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
-//! | inconsistent fragments | gathered a second time, unmerged, so that the consistent ones are indexed; merged ones cannot be told apart |
-//! | where a rank has no memory for what its children say | the step is not in the index: `NoMemory` on all ranks, steps before it stay |
-//! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
+//! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree; the parent joins the fragments of its children to its own and sends the result to its own parent: [`thalweg_comm::tree_gather`] |
+//! | calls | one message from each rank except rank 0, at most `fan_in` messages to one rank; a second, short message from each rank that sends its fragment ahead and from the ranks between it and rank 0; one reduction |
+//! | when | a rank sends when it and the ranks below it in the tree have written, so that joining overlaps with the writes of other ranks |
+//! | ahead | a rank that has no children in the tree and at least `index_ahead` bytes to write sends its fragment first ([`Part::ahead`]), flagged as ahead, then writes, then sends the outcome of its write. Ranks with children, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
+//! | when is the index written | if all ranks wrote before they sent their fragments: immediately. Otherwise rank 0 *stages* the index, without its last bytes, while other ranks still write ([`LiveIndex::stage`]), and *seals* it when all ranks have reported that they have written: until then no reader sees the step, and a crash leaves the file as it was |
+//! | order of joining | by rank: the index is byte-identical to one that a single rank joins from all fragments |
+//! | on failure | a rank without a fragment is named in the extension section, the step is partial, and the blocks of the other ranks are indexed. The index is placed behind the extents of failed ranks too, because these may contain written bytes. If a rank fails after it sent its fragment ahead, the staged index is dropped and the fragments are gathered again, unmerged |
+//! | inconsistent fragments | gathered a second time, unmerged, so that the consistent ones are indexed; merged fragments cannot be separated |
+//! | a rank has no memory for its children's fragments | the step is not indexed: `NoMemory` on all ranks; earlier steps stay |
+//! | a rank is lost | the surviving ranks gather, place the unwritten process groups behind the written ones, and commit among themselves; this is repeated if further ranks are lost. The lowest surviving rank keeps the index. Only the process groups of lost ranks are lost: every rank keeps its fragment until the outcome is known |
 
 use crate::method::Indexing;
 use crate::output_file::fragments::{
@@ -32,15 +33,15 @@ use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// What a rank wrote.
+/// The process group that a rank wrote.
 pub struct Written {
-    /// Its index.
+    /// Index of the process group.
     pub fragment: Index,
-    /// Where it lies.
+    /// Extent of the process group in the file.
     pub extent: Extent,
 }
 
-/// The index and the file that holds it, on the rank that keeps it.
+/// The index and the file that contains it, on the rank that keeps the index.
 pub struct IndexFile<'i> {
     /// The index.
     pub live: &'i mut LiveIndex,
@@ -48,38 +49,39 @@ pub struct IndexFile<'i> {
     pub object: &'i dyn WriteObject,
 }
 
-/// Whatever has the index of an output open.
+/// The part of a method that holds the open index of an output.
 pub trait IndexKeeper {
-    /// The index, read from the file again where the rank that had it is lost or failed. Called on one rank.
+    /// The index; read from the file again if the rank that kept it was lost or failed. Called on one rank.
     ///
     /// # Errors
-    /// Those of the store; `Corrupt` or `Torn` where the index cannot be read again.
+    /// Those of the store; `Corrupt` or `Torn` if the index cannot be read again.
     fn index(&mut self) -> Result<IndexFile<'_>>;
 
-    /// The index in memory is not what the file holds.
+    /// Discards the index in memory, because it no longer matches the file.
     fn forget_index(&mut self);
 
-    /// Closes the file of the index; it and its name are durable before where the output is to be. Opened again by
-    /// [`IndexKeeper::index`].
+    /// Closes the file of the index; if the output is to be durable, the file and its name are synced first.
+    /// [`IndexKeeper::index`] opens the file again.
     ///
     /// # Errors
-    /// Those of the store, also a close that fails: the step is then not safe.
+    /// Those of the store, including those of the close: after a failure the step is not safe.
     fn end_index(&mut self) -> Result<()>;
 }
 
-/// What closing an output needs of a method.
+/// The operations that [`Part::commit`] requires from a method.
 pub trait Files {
-    /// Writes this rank's process group there, and closes what it is written to: what fails is told before the group counts.
+    /// Writes this rank's process group to `extent` and closes the file that contains it, so that a failure is reported before
+    /// the group is counted as written.
     ///
     /// # Errors
     /// Those of the store, with the rank and the object.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
-    /// Who has the index.
+    /// The holder of the open index.
     fn keeper(&mut self) -> &mut dyn IndexKeeper;
 }
 
-/// How to commit.
+/// Parameters of a commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Commit {
     /// The time index of the step.
@@ -90,11 +92,11 @@ pub struct Commit {
     pub run: u64,
     /// First free byte of the shared file when the output was opened.
     pub base: u64,
-    /// How the index is built.
+    /// Parameters of the index.
     pub indexing: Indexing,
-    /// Data lies in the same file as the index.
+    /// The data is in the same file as the index.
     pub shared: bool,
-    /// Ranks had slots, and may have left bytes in them that no step holds.
+    /// Ranks had slots, and may have left bytes in them that belong to no step.
     pub slots: bool,
 }
 
@@ -104,34 +106,35 @@ impl Commit {
     }
 }
 
-/// One rank's part in the end of an output, over as many attempts as ranks are lost.
+/// The state of one rank in the commit of an output, across repeated attempts after ranks are lost.
 pub struct Part {
-    /// This rank among all that opened the output.
+    /// This rank in the communicator that opened the output.
     rank: u32,
-    /// How many these are.
+    /// Size of that communicator.
     ranks: u32,
-    /// Bytes of its process group.
+    /// Bytes of this rank's process group.
     size: u64,
-    /// Where its bytes may lie, also if it fails.
+    /// The extent that may contain bytes of this rank, even if the rank fails.
     place: Option<Extent>,
-    /// What it wrote, once it has tried.
+    /// Result of writing the process group; `None` before the attempt.
     written: Option<Result<Written>>,
-    /// On the rank that keeps the index: why the step is not in it; on one that writes for others: why theirs is not.
+    /// On the rank that keeps the index: why the step was not indexed. On a rank that writes for others: why their process
+    /// groups were not written.
     index_failed: Option<Error>,
-    /// On the rank that keeps the index, once the step is in it: process groups and bytes.
+    /// On the rank that keeps the index, once the step is indexed: number of process groups, and their bytes.
     indexed: Option<(u64, u64)>,
 }
 
-/// What is under way to the parent.
+/// The pending send to the parent.
 type Sent<'c> = Option<Box<dyn Request + 'c>>;
 
-/// A fragment that is on its way, or was taken, while its process group is still to be written.
+/// A fragment that was sent before its process group is written; the send may be pending.
 #[must_use = "the others wait to hear what became of the process group"]
 pub struct Ahead<'c> {
     sent: Result<Sent<'c>>,
 }
 
-/// A rank that is left, as it tells the others.
+/// The state of a surviving rank, as it reports it to the others.
 struct Left {
     rank: u32,
     size: u64,
@@ -139,22 +142,23 @@ struct Left {
     indexed: bool,
 }
 
-/// Of two failures that a rank knows the one whose cause it has: others may name this rank for it.
+/// Of two errors of a rank, the one whose cause is on this rank, rather than one reported by another rank: other ranks name this
+/// rank as the source.
 fn nearer<E: std::borrow::Borrow<Error>>(first: E, second: E) -> E {
     let (a, b): (&Error, &Error) = (first.borrow(), second.borrow());
     if a.reported_by().is_some() && b.reported_by().is_none() { second } else { first }
 }
 
 impl Part {
-    /// - `rank`, `ranks`: of the communicator that opened the output; `size`: bytes of the process group; `failed`: why
-    ///   there will be none.
+    /// - `rank`, `ranks`: this rank and the size of the communicator that opened the output; `size`: bytes of the process group;
+    ///   `failed`: the error because of which this rank writes no process group.
     pub fn new(rank: u32, ranks: u32, size: u64, failed: Option<Error>) -> Part {
         let size = if failed.is_some() { 0 } else { size };
         Part { rank, ranks, size, place: None, written: failed.map(Err), index_failed: None, indexed: None }
     }
 
-    /// Bytes of this rank may lie here, also if it fails: nothing else is put here in this output. A layout that orders bytes by when
-    /// writers have seen each other, not by time, would not know which of both is later.
+    /// Reserves `extent` for this rank's bytes, even if the rank fails: this output writes nothing else there. A layout that
+    /// orders writes by logical clocks, not by time, could not decide which of two writes to the same bytes is later.
     pub fn may_lie_at(&mut self, extent: Extent) {
         self.place = Some(extent);
     }
@@ -164,17 +168,17 @@ impl Part {
         self.size
     }
 
-    /// Whether this rank has no process group to write, as it has failed.
+    /// Whether this rank has failed and writes no process group.
     pub fn has_failed(&self) -> bool {
         matches!(self.written, Some(Err(_)))
     }
 
-    /// Whether the step is in the index; known on the rank that keeps it.
+    /// Whether the step is indexed; known on the rank that keeps the index.
     pub fn is_indexed(&self) -> bool {
         self.indexed.is_some()
     }
 
-    /// Where this rank's process group lies, if it was written.
+    /// Extent of this rank's process group, if it was written.
     pub fn extent(&self) -> Option<Extent> {
         self.written.as_ref().and_then(|w| w.as_ref().ok()).map(|w| w.extent)
     }
@@ -187,7 +191,7 @@ impl Part {
         }
     }
 
-    /// As [`Part::write`], of a process group that was written already or could not be.
+    /// Records the result of a write of the process group that was made without [`Part::write`].
     pub fn wrote(&mut self, written: Result<Written>) {
         self.written.get_or_insert(written);
     }
@@ -197,12 +201,12 @@ impl Part {
         self.index_failed = Some(e);
     }
 
-    /// Leaves this rank's process group out.
+    /// Excludes this rank's process group from the step.
     pub fn fail(&mut self, e: Error) {
         self.written = Some(Err(e));
     }
 
-    /// Why this rank's process group is not there.
+    /// Why this rank's process group was not written; `None` if it was.
     fn unwritten(&self) -> Option<ErrorKind> {
         match &self.written {
             Some(Ok(_)) => None,
@@ -236,10 +240,12 @@ impl Part {
         }
     }
 
-    /// Sends this rank's fragment before its process group is written, where that is worth it: it brings nobody along, and
-    /// has much to write. What is handed back goes to [`Part::commit`], which tells what became of the group.
+    /// Sends this rank's fragment before its process group is written, if the rank has no children in the tree and at least
+    /// `index_ahead` bytes to write; otherwise returns `None`. Pass the result to [`Part::commit`], which sends the outcome of the
+    /// write.
     ///
-    /// - `extent`: where it will lie; `unwritten`: bytes of it that are still to be written; `fragment`: makes its index.
+    /// - `extent`: extent of the process group; `unwritten`: bytes of the group that are not yet written; `fragment`: builds the
+    ///   group's index.
     pub fn ahead<'c>(
         &self,
         comm: &'c dyn Communicator,
@@ -256,7 +262,7 @@ impl Part {
             return None;
         }
         let _indexing = span(Phase::Index, 0);
-        // What goes wrong here goes wrong again when the group is written, and is told then.
+        // An error here occurs again when the group is written, and is reported then.
         let fragment = caught("index the process group", fragment).ok()?;
         let mut said = Said::nothing(false);
         said.gathered.add(comm.rank(), whole_message(extent, &fragment));
@@ -268,12 +274,12 @@ impl Part {
         Some(Ahead { sent })
     }
 
-    /// Collective: commits among all that opened the output. To be handed to [`finish`].
+    /// Collective: commits the step among all ranks that opened the output. Pass the result to [`finish`].
     ///
-    /// - `ahead`: what [`Part::ahead`] has sent.
+    /// - `ahead`: the result of [`Part::ahead`].
     ///
     /// # Errors
-    /// That of a collective call: a lost rank.
+    /// `PeerLost` or `Timeout` of a collective call. The inner result is the outcome of the output.
     pub fn commit(
         &mut self,
         comm: &dyn Communicator,
@@ -282,13 +288,14 @@ impl Part {
         ahead: Option<Ahead<'_>>,
     ) -> Result<Result<u64>> {
         if self.written.is_none() {
-            // To say so now could end in an index without this rank, where all others were heard before they noticed.
+            // This failure is not reported in the gathering: ranks that are not yet aware of the loss could index the step
+            // without this rank's group. After the loss this rank writes its group itself (`among_survivors`).
             return Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost"));
         }
         self.commit_among(comm, None, files, how, ahead)
     }
 
-    /// - `left`: by rank of `comm`, those that are left where ranks were lost.
+    /// - `left`: after a loss, the surviving ranks, by rank in `comm`.
     fn commit_among(
         &mut self,
         comm: &dyn Communicator,
@@ -302,7 +309,8 @@ impl Part {
         let mut apart = false;
         let (verdict, told) = loop {
             let mut again = false;
-            // On their way until the parent takes them, which then comes to the exchange too: one wait is enough.
+            // These sends are pending until the parent receives them; the parent then joins the same reduction, so that one
+            // wait is enough.
             let mut sent = (None, None);
             if !done {
                 let said;
@@ -343,7 +351,8 @@ impl Part {
         Ok(outcome.map(|()| told[1]).map_err(|e| e.at_step(step).safe(safe)))
     }
 
-    /// What all ranks say, on rank 0; those it brings along on the others, and what is under way to the parent.
+    /// Gathers fragments. Returns the joined fragments of all ranks on rank 0, of this rank and the ranks below it elsewhere, and
+    /// the pending send to the parent.
     fn gather<'c>(
         &mut self,
         comm: &'c dyn Communicator,
@@ -363,7 +372,7 @@ impl Part {
         });
         said.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
-        // Where joining panics the parent hears that the parts are lost.
+        // If joining panics, the parent is told that the fragments are lost.
         let join = |said: &mut Said, child: std::ops::Range<u32>, heard: Heard<'_>| {
             let joined = caught("join index entries", || {
                 said.join(child, heard);
@@ -383,8 +392,8 @@ impl Part {
         Ok((said, sent))
     }
 
-    /// Waits for what became of the process groups whose fragments came ahead of them, and passes it on. Returns those
-    /// that were not written, and what is under way to the parent.
+    /// Gathers the outcomes of process groups whose fragments were sent ahead. Returns the ranks whose groups were not written,
+    /// with their errors' kinds, and the pending send to the parent.
     fn outcomes<'c>(
         &self,
         comm: &'c dyn Communicator,
@@ -403,9 +412,10 @@ impl Part {
         Ok((failed, sent))
     }
 
-    /// On the rank that keeps the index: adds what was gathered.
+    /// On the rank that keeps the index: adds the gathered fragments.
     ///
-    /// - `apart`: fragments came each by itself, so that some may not fit; `follows`: some ranks are still to write.
+    /// - `apart`: the fragments were gathered unmerged, so that inconsistent ones can be left out; `follows`: some ranks have not
+    ///   written yet.
     fn index(
         &mut self,
         files: &mut dyn Files,
@@ -418,7 +428,8 @@ impl Part {
         match added {
             Ok(Some(made)) => made,
             Ok(None) => {
-                self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
+                self.index_failed =
+                    apart.then(|| Error::new(ErrorKind::Corrupt, "index fragments of ranks arrived damaged"));
                 if apart { Made::Ended } else { Made::Again }
             }
             Err(e) => self.cannot_index(files, e),
@@ -431,10 +442,10 @@ impl Part {
         Made::Ended
     }
 
-    /// Seals what was staged, now that it is known what became of all process groups, or drops it. Returns whether fragments
-    /// are wanted each by itself, which is no failure the first time.
+    /// Seals or drops the staged index once the outcomes of all process groups are known. Returns whether the fragments must be
+    /// gathered again, unmerged; the first time this is not an error.
     ///
-    /// - `failed`: ranks that did not write, or why they cannot be known.
+    /// - `failed`: ranks that did not write, or the error of gathering them.
     fn settle(
         &mut self,
         files: &mut dyn Files,
@@ -458,14 +469,14 @@ impl Part {
             files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
         });
         if let Err(e) = dropped {
-            tracing::warn!("an index that was begun stays behind the end of the file: {e}");
+            tracing::warn!("an incomplete index remains behind the end of the file: {e}");
             files.keeper().forget_index();
         }
         failed.map(|_| true)
     }
 
-    /// Adds the fragments as one step, or stages it where some ranks are still to write. `None`, and nothing done, where
-    /// fragments that were joined do not fit.
+    /// Adds the fragments as one step, or stages the step if some ranks have not written yet. Returns `None`, without any change,
+    /// if merged fragments are inconsistent.
     fn add_step(
         &mut self,
         files: &mut dyn Files,
@@ -477,9 +488,11 @@ impl Part {
         let IndexFile { live, object } = files.keeper().index()?;
         let mut merged = match gathered {
             Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
-            // Some rank's part does not fit: without it the others' do.
+            // At least one rank's fragment is inconsistent with the others; the consistent ones are gathered unmerged.
             Gathered::Joined(_) | Gathered::Clash => return Ok(None),
-            Gathered::Lost(kind) => return Err(Error::new(kind, "a rank could not take what others said of the step")),
+            Gathered::Lost(kind) => {
+                return Err(Error::new(kind, "a rank could not receive the index fragments of other ranks"));
+            }
             Gathered::Apart(messages) => merge_fitting(&messages, live)?,
         };
         let original = |rank: u32| left.and_then(|l| l.get(rank as usize)).map_or(rank, |l| l.rank);
@@ -528,46 +541,47 @@ impl Part {
     }
 }
 
-/// What rank 0 has made of what was gathered.
+/// The result of rank 0's attempt to add the gathered fragments to the index.
 enum Made {
-    /// The step is in the index, or why it is not is known.
+    /// The step is indexed, or has failed with a known error.
     Ended,
-    /// Nothing: fragments are wanted each by itself.
+    /// Nothing was added: the fragments must be gathered again, unmerged.
     Again,
-    /// The index of the step, which is not valid yet.
+    /// The index of the step is staged: not valid yet.
     Staged(Box<Staged>, Added),
 }
 
-/// A step that is added.
+/// A step that is added to the index.
 struct Added {
-    /// Ranks that wrote.
+    /// Number of ranks that wrote.
     whole: u64,
-    /// Bytes of these.
+    /// Bytes of their process groups.
     bytes: u64,
-    /// There are others.
+    /// Other ranks did not write.
     partial: bool,
 }
 
-/// Makes a step valid that was staged, if it was, and lasting; closes the file.
+/// Seals the step if it was staged, truncates the file behind the index if bytes may be there, and closes the file; if the output
+/// is to be durable, the file is synced first.
 fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: Commit) -> Result<()> {
     let IndexFile { live, object } = files.keeper().index()?;
     if let Some(staged) = staged {
         live.seal(object, staged)?;
     }
     if added.partial || (how.slots && object.length()? > live.end()) {
-        // What a failed rank left behind the index would hide it.
+        // Bytes of a failed rank behind the index would hide the index.
         object.truncate(live.end())?;
     }
     files.keeper().end_index()
 }
 
-/// Collective: ends an output whose first attempt to commit is `first`. Where ranks were lost, those left commit the
-/// step among themselves, as a partial one.
+/// Collective: ends an output; `first` is the result of the first attempt to commit. If ranks were lost, the surviving ranks
+/// commit the step among themselves, as a partial step.
 ///
 /// Returns the bytes that all ranks wrote.
 ///
 /// # Errors
-/// All ranks that are left get the same kind: that of the lowest failing rank, else `PeerLost`.
+/// All surviving ranks get the same kind: that of the lowest failing rank, else `PeerLost`.
 pub fn finish(
     comm: &dyn Communicator,
     first: Result<Result<u64>>,
@@ -586,7 +600,7 @@ pub fn finish(
             _ => None,
         };
         let Some(left) = left else {
-            // Nobody can be asked what became of the step.
+            // No communicator of survivors: the outcome of the step is unknown.
             return Err(part.failure().err().unwrap_or(lost));
         };
         part.index_failed = None;

@@ -1,12 +1,13 @@
-//! What ranks say of their process groups on the way up the tree, as bytes: where each lies and the index of it, joined with
-//! those of the ranks below; who is still to write; and afterwards what became of these.
+//! The messages that ranks send up the tree at the end of an output. The first message contains the extents and index fragments
+//! of a rank and of the ranks below it, joined, and the list of ranks that have not written yet; the second, the outcomes of those
+//! ranks' writes.
 //!
 //! | question | answer |
 //! |---|---|
-//! | what is joined | the entries of a run of ranks, in their order: to the same bytes as if one rank had joined all |
-//! | what if a rank has no memory for what a child says | the rank says that alone ([`Gathered::Lost`]): the step is not indexed, as nobody knows all parts. Who is still to write stands in the first bytes of a message, which always arrive |
-//! | what if two do not fit each other | nothing more is said but that ([`Gathered::Clash`]); asked once more, each rank speaks for itself ([`Gathered::Apart`]), and those that fit are taken |
-//! | what is trusted | nothing: what does not decode is a clash, or an outcome that arrived damaged |
+//! | order of joining | the entries of consecutive ranks are joined in the order of ranks: byte-identical to a join of all fragments on one rank |
+//! | a rank has no memory for a child's message | the rank sends [`Gathered::Lost`] instead of fragments: the step is not indexed, because no rank has all fragments. The list of ranks that have not written yet is in the first bytes of a message, which always arrive |
+//! | two fragments are inconsistent | the rank sends [`Gathered::Clash`] instead of fragments; in a second gathering the fragments are sent unmerged ([`Gathered::Apart`]), and the consistent ones are indexed |
+//! | validation | messages are not trusted: a message that cannot be decoded counts as inconsistent, or its outcome as `Corrupt` |
 
 use crate::output_file::live_index::{LiveIndex, fits};
 use std::ops::Range;
@@ -15,38 +16,38 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::tree_gather::Heard;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// The parts of a run of ranks as one.
+/// The merged fragments of consecutive ranks.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// Their entries.
+    /// The joined index entries.
     pub step: Index,
-    /// How many wrote.
+    /// Number of ranks that wrote.
     pub whole: u64,
     /// Bytes of their process groups.
     pub bytes: u64,
-    /// First byte behind all extents, those of ranks that failed included.
+    /// First byte behind all extents, including the extents of failed ranks.
     pub end: u64,
-    /// Ranks without a part, and the number of their error's kind.
+    /// Ranks without a fragment, and the code of their error kind.
     pub failed: Vec<(u32, u8)>,
-    /// The first rank whose part does not fit, and why.
+    /// The first rank whose fragment is inconsistent, and the error.
     pub refused: Option<(u32, Error)>,
 }
 
 impl Merged {
-    /// A rank that wrote: its extent; its fragment is joined already.
+    /// Counts a rank that wrote to `extent`, whose fragment is already joined.
     fn count(&mut self, extent: Extent) {
         self.whole += 1;
         self.bytes += extent.length;
         self.end = self.end.max(extent.end().unwrap_or(0));
     }
 
-    /// A rank without a part, and where its bytes may lie.
+    /// Adds a rank without a fragment, and the extent that may contain bytes of it.
     fn fail(&mut self, rank: u32, (kind, place): Failed) {
         self.failed.push((rank, kind));
         self.end = self.end.max(place.and_then(|place| place.end()).unwrap_or(0));
     }
 
-    /// Adds what one rank says, behind those before it.
+    /// Appends the message of one rank; lower ranks are already added.
     fn add(&mut self, rank: u32, message: &[u8]) -> Result<()> {
         let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
         match read_outcome(&mut c)? {
@@ -70,7 +71,7 @@ impl Merged {
         out
     }
 
-    /// Adds what another run of ranks says, behind those before it.
+    /// Appends the merged fragments of further consecutive ranks; lower ranks are already added.
     fn join(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let [whole, bytes, end, failed] =
             [c.u64("joined parts")?, c.u64("joined parts")?, c.u64("joined parts")?, c.u64("joined parts")?];
@@ -85,7 +86,7 @@ impl Merged {
     }
 }
 
-/// What a rank says that wrote, or will.
+/// The message of a rank that has written or will write its process group to `extent`.
 pub(super) fn whole_message(extent: Extent, fragment: &Index) -> Vec<u8> {
     let mut message = vec![0];
     message.put_u64(extent.offset);
@@ -94,7 +95,7 @@ pub(super) fn whole_message(extent: Extent, fragment: &Index) -> Vec<u8> {
     message
 }
 
-/// What a rank says that failed: the kind of its error, and where its bytes may lie.
+/// The message of a rank that failed: the kind of its error, and the extent that may contain bytes of it.
 pub(super) fn failed_message(kind: ErrorKind, place: Option<Extent>) -> Vec<u8> {
     let mut message = vec![kind.code()];
     if let Some(place) = place {
@@ -104,10 +105,10 @@ pub(super) fn failed_message(kind: ErrorKind, place: Option<Extent>) -> Vec<u8> 
     message
 }
 
-/// The number of an error's kind, and where bytes of the rank may lie.
+/// The code of an error kind, and the extent that may contain bytes of the rank.
 type Failed = (u8, Option<Extent>);
 
-/// What a rank says first: where its process group lies, or how it failed.
+/// Decodes the start of a rank's message: the extent of its process group, or its failure.
 fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, Failed>> {
     let kind = c.u8("outcome")?;
     if kind != 0 && c.left() == 0 {
@@ -117,31 +118,31 @@ fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, Failed
     Ok(if kind == 0 { Ok(extent) } else { Err((kind, Some(extent))) })
 }
 
-/// What a rank and those it brings along say, on the way up.
+/// The first message of a rank to its parent: for the rank itself and the ranks below it.
 #[derive(Debug)]
 pub(super) struct Said {
-    /// Their parts.
+    /// The ranks' fragments.
     pub gathered: Gathered,
-    /// Those of them that are still to write: what becomes of theirs follows.
+    /// The ranks that have not written yet: their outcomes follow in the second message.
     pub follows: Vec<u32>,
-    /// The children that bring such.
+    /// The children that will send outcomes.
     awaited: Vec<Range<u32>>,
 }
 
-/// Ranks whose outcomes follow, and the children that bring them.
+/// Ranks whose outcomes follow, and the children that will send them.
 pub(super) struct Follow {
     pub ranks: Vec<u32>,
     pub awaited: Vec<Range<u32>>,
 }
 
 impl Said {
-    /// - `apart`: each rank is to speak for itself.
+    /// An empty message. `apart`: fragments are to stay unmerged.
     pub fn nothing(apart: bool) -> Said {
         let gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
         Said { gathered, follows: Vec::new(), awaited: Vec::new() }
     }
 
-    /// Who is still to write, and the parts.
+    /// The ranks that have not written yet, if any, and the fragments.
     pub fn split(self) -> (Option<Follow>, Gathered) {
         let Said { gathered, follows: ranks, awaited } = self;
         ((!ranks.is_empty()).then_some(Follow { ranks, awaited }), gathered)
@@ -155,7 +156,7 @@ impl Said {
         out
     }
 
-    /// Adds what a child says.
+    /// Adds the message of a child.
     pub fn join(&mut self, child: Range<u32>, heard: Heard<'_>) {
         let Heard { bytes, short } = heard;
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
@@ -180,7 +181,7 @@ impl Said {
     }
 }
 
-/// Ranks that did not write, and the numbers of their errors' kinds, one behind the other.
+/// Encodes the second message: the ranks that did not write, each with the code of its error kind.
 pub(super) fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (rank, kind) in failed {
@@ -190,7 +191,7 @@ pub(super) fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
     out
 }
 
-/// Adds what became of the ranks that a child brings along.
+/// Adds the outcomes that a child sends.
 pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, heard: Heard<'_>) {
     let Heard { bytes, short } = heard;
     if let Some(e) = short {
@@ -208,16 +209,16 @@ pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, heard:
     }
 }
 
-/// The parts of a rank and of those it brings along.
+/// The fragments of a rank and of the ranks below it.
 #[derive(Debug)]
 pub(super) enum Gathered {
-    /// As one index.
+    /// Merged into one index.
     Joined(Box<Merged>),
-    /// Two do not fit each other: nothing more is said but this.
+    /// Two fragments are inconsistent; the fragments are dropped.
     Clash,
-    /// A rank on the way could not take all that was said, for this reason.
+    /// A rank on the path could not receive or join all fragments; the error kind is the cause.
     Lost(ErrorKind),
-    /// Each by itself, in the order of ranks.
+    /// Unmerged, in the order of ranks.
     Apart(Vec<Vec<u8>>),
 }
 
@@ -227,7 +228,7 @@ const APART: u8 = 2;
 const LOST: u8 = 3;
 
 impl Gathered {
-    /// Adds what a rank says of itself, behind those before it.
+    /// Appends the message of one rank; lower ranks are already added.
     pub fn add(&mut self, rank: u32, message: Vec<u8>) {
         match self {
             Gathered::Joined(merged) => {
@@ -256,7 +257,7 @@ impl Gathered {
         }
     }
 
-    /// Adds what a child says.
+    /// Adds the fragments from a child's message.
     fn join(&mut self, bytes: &[u8]) {
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         let joined = match (&mut *self, c.u8("parts")) {
@@ -283,7 +284,8 @@ fn split(c: &mut Cursor<'_>, messages: &mut Vec<Vec<u8>>) -> Result<()> {
     Ok(())
 }
 
-/// Joins the ranks' fragments one by one, leaving out what does not fit an index or those before.
+/// Merges the ranks' fragments one by one; leaves out a fragment that cannot be decoded, or is inconsistent with the file's index
+/// or with the fragments before it.
 pub(super) fn merge_fitting(messages: &[Vec<u8>], live: &LiveIndex) -> Result<Merged> {
     let mut merged = Merged::default();
     for (rank, message) in (0..).zip(messages) {
@@ -319,7 +321,7 @@ mod tests {
     use thalweg_comm::tree;
     use thalweg_types::{AttributeValue, ElementType, Value};
 
-    /// The fragment of a rank that writes variables of these numbers, in this order.
+    /// The fragment of a rank that writes variables with these numbers, in this order.
     fn fragment(rank: u32, variables: &[u32]) -> Index {
         let header =
             Header { group: "g".into(), fortran: false, time_name: "t".into(), time_index: 3, methods: Vec::new() };
@@ -356,7 +358,7 @@ mod tests {
         message
     }
 
-    /// What rank 0 has in the end, as `gather` makes it up the tree.
+    /// The fragments that `rank` has after it has gathered those of its children, as `gather` joins them.
     fn up(rank: u32, messages: &[Vec<u8>], fan_in: u32, apart: bool) -> Gathered {
         let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
         gathered.add(rank, messages[rank as usize].clone());

@@ -1,11 +1,12 @@
-//! All blocks of a variable in a file record the same statistics, as the index of BP version 3 is read that way. What lies beside
-//! that index is no part of this: a file that began with bounds alone gets later blocks with sums beside it.
+//! Statistics levels: all blocks of a variable in a file record the same statistics, because readers of the BP version 3 index
+//! expect it. The rule does not apply to statistics stored beside that index: a file whose first blocks recorded only minimum and
+//! maximum can store sums of later blocks beside the index.
 //!
-//! ADIOS 1.13 takes the bitmap of a variable's first block for all of them, and crashes where another has fewer. So a
-//! file keeps the level it began with: where a later run asks for another, the file's is used, and a warning says so.
-//! The level is found at open, on the rank that loads the index; ranks whose blocks differ nevertheless (declared
-//! otherwise on some) are refused at commit, one by one. The same holds for transforms, but that another one than the
-//! file's is refused at open.
+//! ADIOS 1.13 applies the bitmap of a variable's first block to all blocks of the variable, and crashes if a later block records
+//! fewer statistics. Therefore a file keeps the level of its first blocks: if a later run requests another level, the file's level
+//! is used, with a warning. The rank that loads the index determines the level at open. If the blocks of some ranks still differ,
+//! because the ranks' declarations differ, each such rank's fragment is rejected at commit. Transforms follow the same rule, except
+//! that a transform other than the file's is an error at open.
 
 use thalweg_bp::characteristic::{self, Record, bitmap, bitmap_in_index};
 use thalweg_bp::index::Index;
@@ -14,7 +15,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
-/// An array that may be written, and the level at which its statistics are wanted.
+/// An array that may be written, and the requested level of its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayLevel {
     /// Path, as files store it.
@@ -25,25 +26,25 @@ pub struct ArrayLevel {
     pub element: ElementType,
     /// Level.
     pub level: Level,
-    /// The transform its blocks go through, by its name in files; empty for none.
+    /// The transform of its blocks, by its name in files; empty for none.
     pub transform: String,
 }
 
-/// What the blocks of an array must have in common.
+/// The properties that all blocks of an array must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded<'s> {
-    /// Which statistics follow in the BP index.
+    /// Bitmap of the recorded statistics in the BP index.
     pub bitmap: u32,
     /// Name of the transform; empty for none.
     pub transform: &'s [u8],
 }
 
-/// Bitmaps of the array blocks among encoded sets, 0 for blocks without any.
+/// The statistics bitmaps of the array blocks in encoded sets of characteristics; 0 for a block without statistics.
 pub fn bitmaps(sets: &[u8]) -> impl Iterator<Item = u32> + '_ {
     recorded(sets).map(|r| r.bitmap)
 }
 
-/// What the array blocks among encoded sets have in common.
+/// The statistics bitmap and transform of each array block in encoded sets of characteristics.
 pub fn recorded(sets: &[u8]) -> impl Iterator<Item = Recorded<'_>> {
     let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
     std::iter::from_fn(move || {
@@ -73,11 +74,11 @@ fn recorded_in<'s>(records: u8, set: &mut Cursor<'s>) -> Option<Recorded<'s>> {
     array.then_some(Recorded { bitmap: 0, transform })
 }
 
-/// The arrays of which the file has blocks with another level than wanted, with the file's.
+/// The arrays whose blocks in the file have another level than requested, with the file's level.
 ///
 /// # Errors
-/// `Unsupported` for another transform than the file's, and for statistics that we don't write, as those of complex
-/// arrays by ADIOS 1.13.
+/// `Unsupported` for a transform other than the file's, and for statistics that Thalweg does not write, such as those that
+/// ADIOS 1.13 records of complex arrays.
 pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>> {
     let mut differing = Vec::new();
     for array in wanted {
@@ -96,14 +97,14 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
         if bits == bitmap(array.element, array.level) {
             continue;
         }
-        // Where all was asked for and the index has bounds, the rest lies beside it.
+        // If sums are requested and the index records only minimum and maximum, the sums are stored beside the index.
         let all = if array.level.has_sums() { Some(Level::Beside) } else { None };
         let known = all.into_iter().chain(Level::ALL).find(|l| bitmap(array.element, *l) == bits);
         let level = known.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "the file records statistics of it that are not written here (bitmap {bits:#x}); write a new file"
+                    "the file records statistics of it that Thalweg does not write (bitmap {bits:#x}); write a new file"
                 ),
             )
             .in_variable(full_name(&array.path, &array.name))
@@ -117,7 +118,7 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
     Ok(differing)
 }
 
-/// A level as the attribute `stats` asks for it.
+/// A level as a value of the XML attribute `stats`.
 fn name_of(level: Level) -> &'static str {
     match level {
         Level::Off => "stats=off",
@@ -131,10 +132,11 @@ fn full_name(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_string() } else { format!("{path}/{name}") }
 }
 
-/// Collective where `any` (agreed before) says that there are differing arrays: those of rank 0, on all ranks.
+/// Broadcasts rank 0's list of arrays with differing levels. Collective if `any`, on which the ranks agreed before, is set;
+/// otherwise returns an empty list.
 ///
 /// # Errors
-/// A lost rank; `Corrupt` where the message is damaged.
+/// `PeerLost` or `Timeout` of the broadcast; `Corrupt` if the message is damaged.
 pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<Vec<ArrayLevel>> {
     if !any {
         return Ok(Vec::new());
@@ -160,10 +162,10 @@ pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<
     Ok(told)
 }
 
-/// Whether the blocks of `step` record what those of `file` do, and the same among each other.
+/// Checks that all blocks of `step` have the statistics and transform of the file's blocks, and of each other.
 ///
 /// # Errors
-/// `InvalidArgument` naming the variable.
+/// `InvalidArgument` with the variable's name.
 pub fn check(file: &Index, step: &Index) -> Result<()> {
     for entry in step.variables.entries() {
         let mut of_step = recorded(&entry.sets);

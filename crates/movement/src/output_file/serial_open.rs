@@ -1,7 +1,8 @@
-//! Serialised opens: rank 0 opens first, then each rank when the one before it has, so that a metadata server sees one
-//! open at a time.
+//! Serialised opens: rank 0 opens first, then each rank after the rank before it, so that a metadata server handles one open at a
+//! time.
 //!
-//! One send and one receive per rank ([`in_turns`]: as many as wait for it). A rank that fails says so in the token: those behind it don't try.
+//! Each rank receives one token and sends one ([`in_turns`]: one to each rank that waits for it). A rank whose open fails passes
+//! the failure on in its token, and later ranks do not try to open.
 //!
 //! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009, section on opens.
 
@@ -12,23 +13,20 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Collective: calls `open` on one rank after the other.
 ///
-/// A rank behind one that failed gets its kind, and the cause stays where it happened.
-///
 /// # Errors
-/// That of `open`, its kind on all ranks behind; a lost rank.
+/// The error of `open` on the rank where it fails; an error of the same kind, which names that rank, on all later ranks;
+/// `PeerLost` or `Timeout` if a token does not arrive.
 pub fn one_after_the_other<T>(comm: &dyn Communicator, open: impl FnOnce() -> Result<T>) -> Result<T> {
     let (rank, size) = (comm.rank(), comm.size());
     let after = (rank + 1 < size).then_some(rank + 1);
     in_turns(comm, rank.checked_sub(1), after.as_slice(), open)
 }
 
-/// Collective: calls `open` once the rank `before` has opened, then tells those of `after`: each rank is in the list of the
-/// one it waits for.
-///
-/// A rank behind one that failed gets its kind, and the cause stays where it happened.
+/// Collective: calls `open` after rank `before` has opened, then sends the token to the ranks in `after`. The `after` lists must
+/// match: each rank is in the list of the rank that it waits for.
 ///
 /// # Errors
-/// That of `open`, its kind on all ranks behind; a lost rank.
+/// As [`one_after_the_other`]; later ranks are those that wait for the failed rank, directly or indirectly.
 pub fn in_turns<T>(
     comm: &dyn Communicator,
     before: Option<u32>,
@@ -50,7 +48,7 @@ pub fn in_turns<T>(
         Ok(_) => 0,
         Err(e) => (u64::from(e.reported_by().unwrap_or(rank)) << 8) | u64::from(e.kind().code()),
     };
-    // Whoever waits is told, though another is lost.
+    // All waiting ranks get the token, even if a send to one of them fails.
     let told = after.iter().map(|to| comm.send(*to, tags::SERIAL_OPEN, &token.to_le_bytes())).fold(Ok(()), Result::and);
     told.and(result)
 }

@@ -1,14 +1,14 @@
-//! Slots: places in a shared file that ranks are given at open, where their last output says how large this one will be.
+//! Slots: extents of a shared file that are assigned to ranks at open, when the last output predicts each rank's size.
 //!
-//! A rank that knows its place writes large blocks from the program's memory at once; without it they are copied and wait
-//! for close. A slot costs one scan at open, so none is asked for where outputs are small, and none where a rank's size
-//! changes: it is *steady* when the program tells it beforehand ([`crate::Pack::expect`]) or two outputs had nearly the
-//! same.
+//! A rank with a slot writes large blocks immediately from the program's memory; without a slot, blocks are copied and written at
+//! close. Slots cost one scan over the ranks at open, so they are not used for small outputs, and a rank whose size varies has
+//! none. A rank's size is *steady* if the program announces it ([`crate::Pack::expect`]) or if the last two outputs had nearly the
+//! same size.
 //!
-//! | at close | done |
+//! | at close | action |
 //! |---|---|
-//! | the group fits its slot | it lies there, filled up with zeros where it is a little shorter |
-//! | it does not, on some ranks | these write behind all slots, as without; theirs stay empty |
+//! | the group fits into its slot | it is written there; a group that is slightly shorter is padded with zeros |
+//! | on some ranks it does not fit | these ranks write behind all slots, as they do without slots; their slots stay empty |
 
 use super::memory::Memory;
 use crate::pack::Reach;
@@ -17,29 +17,29 @@ use std::collections::HashMap;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_types::{Extent, Result};
 
-/// Bytes of an output, as a mean over the ranks, from which it is worth a scan at open.
+/// Smallest output that justifies the scan at open: bytes per rank, averaged over the ranks.
 const WORTH: u64 = 4 << 20;
-/// Most zeros that are written behind a group to fill its slot; behind larger gaps a scan has to search.
+/// Most padding behind a group in its slot. A larger gap is left unwritten; a scan of the file must search it for the next group.
 const FILLED: u64 = 1 << 20;
 
-/// What a rank's last output of a group was like.
+/// A rank's last output of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Last {
     size: u64,
-    /// What the program said beforehand; 0: nothing.
+    /// Bytes that the program announced; 0: none.
     expected: u64,
     steady: bool,
-    /// All ranks' together was large.
+    /// The output of all ranks together was large.
     large: bool,
 }
 
-/// The last output of each group, as one rank of a communicator remembers it.
+/// The last output of each group, recorded per rank of a communicator.
 #[derive(Debug, Default)]
 pub struct Sizes(HashMap<(String, u32, u32), Last>);
 
 impl Memory for Sizes {}
 
-/// A rank's place.
+/// A rank's slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     extent: Extent,
@@ -51,42 +51,43 @@ fn key(group: &str, comm: &dyn Communicator) -> (String, u32, u32) {
 }
 
 impl Sizes {
-    /// Whether slots are worth their scan. Rank 0's answer counts.
+    /// Whether the last output was large enough for slots. Rank 0's answer applies to all ranks.
     pub fn are_large(&self, group: &str, comm: &dyn Communicator) -> bool {
         self.0.get(&key(group, comm)).is_some_and(|last| last.large)
     }
 
-    /// What this rank's slot is to be like: bytes (0: it needs none), and what the program said for that.
+    /// The slot that this rank requests: its size in bytes (0: no slot), and the announced bytes for which that size holds.
     pub fn wanted(&self, group: &str, comm: &dyn Communicator) -> (u64, u64) {
         self.0.get(&key(group, comm)).filter(|last| last.steady).map_or((0, 0), |last| (last.size, last.expected))
     }
 
-    /// Remembers an output that all ranks closed.
+    /// Records an output that all ranks closed.
     ///
-    /// - `size`: bytes of this rank's group; `expected`: what the program said; `fitted`: it fitted its slot, or there was
-    ///   none; `all`: bytes of all ranks.
+    /// - `size`: bytes of this rank's group; `expected`: bytes that the program announced; `fitted`: the group fitted into its slot,
+    ///   or the rank had no slot; `all`: bytes of all ranks.
     pub fn note(&mut self, group: &str, comm: &dyn Communicator, size: u64, expected: u64, fitted: bool, all: u64) {
         let key = key(group, comm);
-        // Attributes are written once, so that the second output is a little shorter than the first.
+        // The first output also contains the attributes, so that the second one is slightly shorter.
         let same = self.0.get(&key).and_then(|last| last.size.checked_sub(size)).is_some_and(|less| less <= FILLED);
         let large = all / u64::from(comm.size().max(1)) >= WORTH;
         self.0.insert(key, Last { size, expected, steady: fitted && (expected > 0 || same), large });
     }
 
-    /// Forgets a group's last output: it failed.
+    /// Discards the record of a group's last output, because the output failed.
     pub fn forget(&mut self, group: &str, comm: &dyn Communicator) {
         self.0.remove(&key(group, comm));
     }
 }
 
 impl Slot {
-    /// Collective: gives each rank its slot, one behind the other from `base` on. `wanted`: as [`Sizes::wanted`] says.
+    /// Collective: assigns each rank its slot; the slots are contiguous, in the order of ranks, from `base` on. `wanted`: the result
+    /// of [`Sizes::wanted`].
     ///
     /// # Errors
-    /// A lost rank.
+    /// `PeerLost` or `Timeout` of the collective call.
     pub fn give(comm: &dyn Communicator, base: u64, wanted: (u64, u64)) -> Result<Option<Slot>> {
         let before = comm.exclusive_scan(wanted.0)?;
-        // Sizes that leave the file: no slots, and close says so.
+        // Slots past the largest file size: no slot; close then reports the error.
         let place = plan::shared(comm.rank(), base, before, wanted.0).ok().filter(|p| p.extent.length > 0);
         Ok(place.map(|p| Slot { extent: p.extent, expected: wanted.1 }))
     }
@@ -101,33 +102,35 @@ impl Slot {
         self.extent.offset
     }
 
-    /// Whether what will be written is what was written last, so that blocks may go there before its size is known.
+    /// Whether the output repeats the last one, so that blocks may be written to the slot before the group's size is known: the
+    /// announced bytes are the same, and the bytes so far fit.
     pub fn expects(&self, reach: &Reach) -> bool {
         reach.expected == self.expected && self.holds(reach.length)
     }
 
-    /// Whether a group of so many bytes fits.
+    /// Whether a group of `length` bytes fits.
     pub fn holds(&self, length: u64) -> bool {
         length <= self.extent.length
     }
 
-    /// First byte behind it.
+    /// First byte behind the slot.
     fn end(&self) -> u64 {
         self.extent.offset + self.extent.length
     }
 
-    /// Where a group of so many bytes lies in it.
+    /// Extent of a group of `length` bytes in the slot, with its padding.
     fn place(&self, length: u64) -> Extent {
         let filled = self.extent.length - length <= FILLED;
         Extent::new(self.extent.offset, if filled { self.extent.length } else { length })
     }
 }
 
-/// Collective: where this rank's group lies, all slots considered. `slot`: this rank's; `size`: bytes of its group, 0 where
-/// it has none.
+/// Collective: the extent of this rank's group: in its slot if it fits, otherwise behind all slots. `slot`: this rank's slot;
+/// `size`: bytes of its group, 0 if it has none.
 ///
 /// # Errors
-/// Outside a lost rank, inside a place that leaves the file. After a loss what lies in a slot may be written there.
+/// Outer: `PeerLost` or `Timeout` of a collective call; groups that fit into their slots may still be written there. Inner:
+/// `OutOfBounds` if the extent passes the largest file size.
 pub fn place(comm: &dyn Communicator, base: u64, slot: Option<&Slot>, size: u64) -> Result<Result<Extent>> {
     let fits = slot.filter(|s| s.holds(size));
     let behind = if fits.is_some() { 0 } else { size };
@@ -139,7 +142,7 @@ pub fn place(comm: &dyn Communicator, base: u64, slot: Option<&Slot>, size: u64)
     })
 }
 
-/// Where this rank's group lies without asking anybody, where that is known.
+/// The extent of this rank's group if it is known without communication: if the group fits into its slot.
 pub fn own_place(slot: Option<&Slot>, size: u64) -> Option<Extent> {
     slot.filter(|s| s.holds(size)).map(|s| s.place(size))
 }
@@ -159,7 +162,7 @@ mod tests {
         sizes.note("g", &comm, 100 << 20, 0, true, 100 << 20);
         assert_eq!(sizes.wanted("g", &comm), (100 << 20, 0));
         assert!(sizes.are_large("g", &comm) && !sizes.are_large("h", &comm));
-        // It has grown: its slot was too small, so that another is not asked for at once.
+        // The group has outgrown its slot: the next output requests no slot.
         sizes.note("g", &comm, 101 << 20, 7, false, 101 << 20);
         assert_eq!(sizes.wanted("g", &comm), (0, 0));
         sizes.note("g", &comm, 90 << 20, 7, true, 90 << 20);

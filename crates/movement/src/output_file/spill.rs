@@ -1,9 +1,9 @@
-//! A spill file: where blocks go that find no room in the buffer while the place of the process group is not known.
+//! A spill file: temporary storage for blocks that exceed the buffer limit while the offset of the process group is not known.
 //!
-//! The file lies beside the output as `<name>.spill.<rank>`, made when it is first needed. On a plain filesystem its name is
-//! removed at once: the system frees the file with its last handle, however the process ends. Elsewhere the file is removed
-//! when [`Spill`] is dropped. A file that a killed process left is removed when the output is opened again (`remove_stale`),
-//! and by `thalweg recover`.
+//! The file `<name>.spill.<rank>` is created beside the output when it is first needed. On a plain filesystem it is unlinked
+//! immediately: the system frees it with its last handle, however the process ends. On other stores it is removed when [`Spill`] is
+//! dropped. The spill file of a killed process is removed when the output is opened again (`remove_stale`), and by
+//! `thalweg recover`.
 
 use crate::buffer::{BufferPool, LEAST_PIECE, Reservation};
 use crate::method::{OpenRequest, file_name};
@@ -15,26 +15,25 @@ use std::sync::Arc;
 use thalweg_layout::{Layout, Lease, OpenWrite, WriteObject, WriterId};
 use thalweg_types::Result;
 
-/// One rank's spill file, if it needs one.
+/// The spill file of one rank; created on first use.
 pub struct Spill {
     layout: Arc<dyn Layout>,
     path: String,
     rank: u32,
     object: Option<Handle>,
-    /// It still has a name.
+    /// The file is not unlinked.
     named: bool,
-    /// Of a file with a name: tells other processes that this one lives.
+    /// Lease of a file with a name: shows other processes that this process is alive.
     lease: Option<Lease>,
-    /// As many bytes are copied at a time.
+    /// Buffer space for the copy at close; its size is the bytes copied at a time.
     copied: Reservation,
 }
 
-/// Bytes that it takes of the buffer even where the limit is lower.
+/// Bytes that a spill file reserves of the buffer, even if the buffer limit is lower.
 pub const LEAST: u64 = LEAST_PIECE;
 
 impl Spill {
-    /// - `output`: path of the file that is written; `step`: bytes copied at a time at close, fewer where the buffer's limit
-    ///   is low.
+    /// - `output`: path of the output file; `step`: bytes copied at a time at close, reduced if the buffer limit is low.
     pub fn new(layout: &Arc<dyn Layout>, output: &str, rank: u32, step: usize, buffer: &Arc<BufferPool>) -> Spill {
         let copied = buffer.reserve(buffer.room(0).share(step as u64, LEAST));
         let path = format!("{output}.spill.{rank}");
@@ -46,16 +45,16 @@ impl Spill {
         self.copied.bytes() as usize
     }
 
-    /// The file, made if there is none yet.
+    /// The file; created on the first call.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Those of creating the file and of taking its lease.
     pub fn through(&mut self) -> Result<&dyn WriteObject> {
         let object = match self.object.take() {
             Some(object) => object,
             None => {
                 let object = self.layout.open_write(&self.path, OpenWrite::Replace, WriterId(self.rank))?;
-                // Where that fails it is tried again at the end.
+                // If the file cannot be unlinked here, it is removed on drop.
                 let plain = self.layout.plain_file(&self.path);
                 self.named = plain.is_none_or(|file| std::fs::remove_file(file).is_err());
                 if self.named {
@@ -67,41 +66,41 @@ impl Spill {
         Ok(self.object.insert(object))
     }
 
-    /// The file, if there is one.
+    /// The file, if it was created.
     pub fn object(&self) -> Option<&dyn WriteObject> {
         self.object.as_ref().map(|object| object as &dyn WriteObject)
     }
 
-    /// Closes the file, if there is one, once its bytes were copied to their place: an error says that the bytes that were read
-    /// back may not be those that were written.
+    /// Closes the file, if it was created. Call after its bytes were copied to the output: an error means that the copied bytes may
+    /// differ from the bytes written.
     ///
     /// # Errors
-    /// Those of closing it.
+    /// Those of the close.
     pub fn end(&self) -> Result<()> {
         self.object.as_ref().map_or(Ok(()), |object| object.end(false))
     }
 }
 
-/// Names in folders that hold spill files, listed once by each process.
+/// Names of spill files by folder; each process lists a folder once.
 #[derive(Default)]
 struct Listed(HashMap<String, Vec<String>>);
 
 impl Memory for Listed {}
 
-/// The output of a spill file by its name.
+/// The name of the output to which a spill file belongs.
 fn output_of(name: &str) -> Option<&str> {
     let (output, rank) = name.rsplit_once(".spill.")?;
     (!rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit())).then_some(output)
 }
 
-/// Called on rank 0 when an output opens: removes the output's spill files that killed processes left. The file of a living
-/// process stays, and so does one of which the store cannot tell whether its process lives.
+/// Called on rank 0 when an output opens: removes the output's spill files that killed processes left behind. The file of a live
+/// process is kept, and also a file for which the store cannot determine whether its process is alive.
 ///
-/// Best effort: the output is safe with these files beside it.
+/// Best effort: remaining spill files do not affect the output.
 ///
 /// # Cost
-/// Nothing where spill files have no names. Elsewhere the folder is listed once by each process, and each of the output's spill
-/// files is opened.
+/// None on filesystems where spill files are unlinked. On other stores each process lists the folder once and opens each of the
+/// output's spill files.
 pub(super) fn remove_stale(request: &OpenRequest<'_>) {
     let (layout, path) = (request.layout, request.path);
     if layout.plain_file(path).is_some() {
@@ -134,7 +133,7 @@ impl Drop for Spill {
     fn drop(&mut self) {
         self.lease = None;
         if self.object.take().is_some() && self.named {
-            // The output is safe without it.
+            // Best effort: a remaining spill file does not affect the output.
             let _ = self.layout.remove(&self.path);
         }
     }
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn no_spill_file_has_a_name_while_it_is_written_so_that_no_kill_leaves_it() {
         let folder = tempfile::tempdir().unwrap();
-        // What an earlier program left there.
+        // A file that an earlier program left behind.
         std::fs::write(folder.path().join("x.bp.spill.3"), b"old").unwrap();
         let (_, spill) = begin(Arc::new(thalweg_store::Posix::at(folder.path()).unwrap()));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -1,27 +1,27 @@
-//! Storage targets: how many there are, and files that lie on one of them.
+//! Storage targets: their number, and the creation of files on one of them.
 
 use crate::method::{OpenRequest, folder_of};
 use thalweg_comm::guarded::caught;
 use thalweg_layout::OpenWrite;
 use thalweg_types::Result;
 
-/// What a filesystem is told of stripes: with one per file it decides nothing about where bytes lie.
+/// Stripe size that is passed to the filesystem; without effect, because each file is on one target only.
 const STRIPE: u64 = 1 << 20;
 
-/// Storage targets where nobody says how many there are.
+/// Assumed number of storage targets if the filesystem does not report it.
 const USUAL: u32 = 4;
 
-/// The storage targets there are, as this rank sees them.
+/// The number of storage targets, as reported to this rank.
 pub fn seen(request: &OpenRequest<'_>) -> u32 {
-    // A filesystem that fails to say how many it has may well write.
+    // A filesystem that cannot report its storage targets may still accept writes.
     let targets = caught("count storage targets", || request.layout.targets(folder_of(request.path)));
     targets.ok().flatten().unwrap_or(USUAL).max(1)
 }
 
-/// Collective: the storage targets there are, as rank 0 sees them.
+/// Collective: the number of storage targets, as reported to rank 0.
 ///
 /// # Errors
-/// A lost rank.
+/// `PeerLost` or `Timeout` of the broadcast.
 pub fn count(request: &OpenRequest<'_>) -> Result<u32> {
     let mut bytes = Vec::new();
     if request.comm.rank() == 0 {
@@ -31,13 +31,13 @@ pub fn count(request: &OpenRequest<'_>) -> Result<u32> {
     Ok(bytes.try_into().map_or(USUAL, u32::from_le_bytes))
 }
 
-/// Makes a new file on a storage target, where the filesystem has such. Returns how it is then opened.
+/// Creates a file on a storage target, if the filesystem supports it. Returns the mode in which the file must then be opened.
 pub fn place(request: &OpenRequest<'_>, target: u32, path: &str) -> OpenWrite {
     match request.layout.make_on_target(path, target, STRIPE) {
         Ok(true) => OpenWrite::Existing,
         Ok(false) => OpenWrite::Replace,
         Err(e) => {
-            tracing::warn!("the file lies where the filesystem puts it: {e}");
+            tracing::warn!("cannot place the file on a storage target, the filesystem chooses one: {e}");
             OpenWrite::Replace
         }
     }

@@ -104,8 +104,8 @@ impl<'p> WrittenBlock<'p> {
     /// The values in this machine's byte order, in the order of the block.
     ///
     /// # Errors
-    /// `NoMemory`; `Torn` where the spill file no longer contains the bytes; those of the store; `Corrupt` where a transform
-    /// cannot be undone.
+    /// `NoMemory`; `Torn` if the spill file no longer contains the bytes; those of the store; `Corrupt` if a transform cannot
+    /// be reversed.
     /// # Cost
     /// No copy for a contiguous block in memory without a transform; else memory for the block, twice for a spilled block with a
     /// transform.
@@ -150,7 +150,7 @@ impl Pack<'_> {
     ///   [`Method::through`](crate::Method::through) returned them; `fortran`: shapes list the fastest dimension first.
     ///
     /// # Errors
-    /// `InvalidArgument` where bytes were written through and `spilled` is `None`.
+    /// `InvalidArgument` if bytes were written through and `spilled` is `None`.
     /// # Cost
     /// Computes statistics of deferred blocks, unless this was done before. No values are copied.
     pub fn blocks<'p>(

@@ -31,7 +31,7 @@ impl Pack<'_> {
     /// The group's index fragment for the extent `place`, as the writing methods return it; nothing is written.
     ///
     /// # Errors
-    /// `InvalidArgument` where the group does not fit in `place`, or the pack has no encoded records ([`Pack::of_blocks`]).
+    /// `InvalidArgument` if the group does not fit in `place`, or the pack has no encoded records ([`Pack::of_blocks`]).
     pub fn fragment(&mut self, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
         self.settle_deferred();
         self.finish(place, header, writer).map(|(_, _, fragment)| fragment)
@@ -72,7 +72,7 @@ impl Pack<'_> {
     /// - `spill`: `None` if the rank has no spill file.
     ///
     /// # Errors
-    /// As [`Pack::write`]; `Torn` where the spill file no longer contains the spilled bytes; `NoMemory`.
+    /// As [`Pack::write`]; `Torn` if the spill file no longer contains the spilled bytes; `NoMemory`.
     pub fn write_spilled(
         &mut self,
         spill: Option<&dyn WriteObject>,
@@ -167,7 +167,7 @@ impl Pack<'_> {
     /// Front, back and index fragment of the group for the extent `place`. All blocks must be settled.
     fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
         if self.encoding == Encoding::Blocks {
-            let what = "no method of the group said that it takes process groups: there are only blocks";
+            let what = "no method of the group takes process groups: the pack contains only blocks";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let _taking = span(Phase::Characteristics, 0);

@@ -38,10 +38,10 @@ impl Pack<'_> {
     /// Converts to a pack without a lifetime. Nothing is copied.
     ///
     /// # Errors
-    /// `InvalidArgument` where blocks are deferred: see [`Pack::copy_deferred`] and [`Pack::spill`].
+    /// `InvalidArgument` if blocks are deferred: see [`Pack::copy_deferred`] and [`Pack::spill`].
     pub fn into_owned(mut self) -> Result<Pack<'static>> {
         if self.pieces.iter().any(|piece| matches!(piece, Piece::Deferred { .. })) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a block lies in the program's memory"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "a deferred block is still in the program's memory"));
         }
         let chunk = |piece| match piece {
             Piece::Chunk(chunk) => Some(Piece::Chunk(chunk)),

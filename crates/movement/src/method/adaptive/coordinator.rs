@@ -5,7 +5,7 @@
 //! | order | a rank | write the group to a target and offset; the group is written; the group is lost, with the kind of error; stop, with the kind of error |
 //! | report | rank 0 | of a target: written; abandoned; failed, with the kind of error; or the group cannot be written at all, with the kind of error |
 //!
-//! Every rank receives orders until one says that its process group is written or lost, so that no order is left in the queue for
+//! Every rank receives orders until a final order reports its process group as written or lost, so that no order is left in the queue for
 //! the next output. Rank 0 decides with [`next`], a pure function of the state and the event.
 
 use crate::plan::adaptive::{Decision, Event, State, next};
@@ -60,10 +60,10 @@ pub enum Report {
 
 /// A rank's connection to the coordinator.
 pub trait Coordinator {
-    /// The next order; `None` where there is none yet and `wait` is `false`.
+    /// The next order; `None` if `wait` is `false` and no order has arrived.
     ///
     /// # Errors
-    /// `PeerLost`; `Timeout` where no message came within the communicator's timeout.
+    /// `PeerLost`; `Timeout` if no message arrives within the communicator's timeout.
     fn next(&mut self, wait: bool) -> Result<Option<Order>>;
 
     /// Reports the outcome of a write to `target`.
@@ -323,7 +323,7 @@ impl<'c> Decides<'c> {
         }
         if self.heard.elapsed() > self.comm.timeout() {
             let what = format!(
-                "{} ranks have not said for {:?} what became of their writes",
+                "{} ranks have not reported the outcome of their writes for {:?}",
                 self.waiting,
                 self.heard.elapsed()
             );

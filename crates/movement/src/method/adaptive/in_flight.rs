@@ -1,10 +1,10 @@
-//! A write that may get stuck: it runs in a thread of its own, a piece at a time, and can be left to itself.
+//! A write that may get stuck: a separate thread writes it piece by piece, so that a rank can abandon it.
 //!
 //! | question | answer |
 //! |---|---|
-//! | who owns the bytes of a piece | the flight, from [`InFlight::give`] until its thread has written them |
-//! | an abandoned flight | finishes the piece being written and drops the pieces queued behind it. If no piece was written, the hole marker is written |
-//! | who waits for an abandoned flight | an output that truncates or replaces the file, and the end of the session; for at most half the communicator's timeout |
+//! | who owns the bytes of a piece | the write, from [`InFlight::give`] until its thread has written them |
+//! | an abandoned write | its thread finishes the piece being written and drops the pieces queued behind it. If no piece was written, the hole marker is written |
+//! | who waits for an abandoned write | an output that truncates or replaces the file, and the end of the session; for at most half the communicator's timeout |
 
 use crate::buffer::Reservation;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use thalweg_layout::{WriteObject, write_all_at};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What is asked of the thread.
+/// A task of the thread.
 pub enum Task {
-    /// Bytes, and where.
+    /// Writes bytes at an offset.
     Write(u64, Vec<u8>),
-    /// Space for so many bytes from there.
+    /// Reserves space: offset and bytes.
     Reserve(u64, u64),
-    /// Durable.
+    /// Makes the written bytes durable.
     Sync,
 }
 
@@ -37,27 +37,27 @@ impl Task {
 
 type Done = (Result<()>, Vec<u8>);
 
-/// A write under way.
+/// A write in flight.
 pub struct InFlight {
     tasks: Sender<Task>,
     done: Receiver<Done>,
     left: Arc<AtomicBool>,
     ended: Arc<OnceLock<Instant>>,
     thread: JoinHandle<()>,
-    /// Tasks that are not done, the oldest first: bytes of each.
+    /// Bytes of each unfinished task, the oldest first.
     waiting: std::collections::VecDeque<u64>,
-    /// When the oldest began.
+    /// Start of the oldest unfinished task.
     since: Instant,
 }
 
 impl InFlight {
-    /// Starts a thread that writes to this object.
+    /// Starts a thread that writes to `object`.
     ///
-    /// - `mark`: what is written, and where, if it is left before it has written a piece; `held`: what its pieces count in the
-    ///   buffer, until its thread is through with them.
+    /// - `mark`: hole marker and its offset, written if the write is abandoned before its first piece; `held`: the buffer
+    ///   reservation of the pieces, released when the thread ends.
     ///
     /// # Errors
-    /// `NoMemory` where no thread can be had.
+    /// `NoMemory` if the system cannot start a thread.
     pub fn begin(
         object: Arc<dyn WriteObject>,
         mark: Option<(u64, Vec<u8>)>,
@@ -89,45 +89,46 @@ impl InFlight {
                 }
             }
             if let Some((offset, bytes)) = mark.filter(|_| is_left.load(Ordering::SeqCst)) {
-                // Best effort: without it a scan searches the place.
+                // Best effort: without the marker, a scan searches the extent.
                 let _ = write_all_at(&*object, offset, &bytes);
             }
             let _ = end.set(Instant::now());
             drop((given, held));
         };
         let thread = std::thread::Builder::new().name("flight".into()).stack_size(256 << 10).spawn(work);
-        let thread = thread.map_err(|e| Error::new(ErrorKind::NoMemory, "no thread to write in").caused_by(e))?;
+        let thread =
+            thread.map_err(|e| Error::new(ErrorKind::NoMemory, "cannot start a thread for the write").caused_by(e))?;
         let waiting = std::collections::VecDeque::new();
         Ok(InFlight { tasks, done, left, ended, thread, waiting, since: Instant::now() })
     }
 
-    /// Asks for more, behind what was asked before.
+    /// Queues a task behind the earlier ones.
     pub fn give(&mut self, task: Task) {
         if self.waiting.is_empty() {
             self.since = Instant::now();
         }
         self.waiting.push_back(task.bytes());
-        // A thread that has gone said why, and that comes first.
+        // If the thread has ended, its error is still in the queue of `wait`.
         let _ = self.tasks.send(task);
     }
 
-    /// How much that was asked for is not done.
+    /// Number of unfinished tasks.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How long the oldest of it has been under way.
+    /// Time since the oldest unfinished task began.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Waits for the next task to be done: its outcome, and the memory of its bytes. `None` where it takes longer.
+    /// Waits for the oldest task. Returns its outcome, with the memory of its bytes; `None` if it takes longer than `longest`.
     pub fn wait(&mut self, longest: Duration) -> Option<Result<Vec<u8>>> {
         let (outcome, buffer) = match self.done.recv_timeout(longest) {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => return None,
             Err(RecvTimeoutError::Disconnected) => {
-                return Some(Err(Error::new(ErrorKind::Io, "the thread that writes has gone")));
+                return Some(Err(Error::new(ErrorKind::Io, "the thread of the write ended unexpectedly")));
             }
         };
         self.waiting.pop_front();
@@ -135,15 +136,15 @@ impl InFlight {
         Some(outcome.map(|()| buffer))
     }
 
-    /// Leaves it to itself, to do what it was asked for last; nobody asks how long that took.
+    /// Returns without waiting for the queued tasks, which the thread still executes. Their duration is not measured.
     pub fn end_alone(self, target: u32, patience: Duration) -> Late {
         let (since, thread) = (self.since, Some(self.thread));
         Late { target, bytes: 0, since, ended: self.ended, thread, patience }
     }
 
-    /// Leaves it to itself.
+    /// Abandons the write.
     ///
-    /// - `target`: where it goes to; `patience`: how long [`Late::wait`] waits for it at most.
+    /// - `target`: its storage target; `patience`: longest time that [`Late::wait`] waits for its end.
     pub fn leave(self, target: u32, patience: Duration) -> Late {
         self.left.store(true, Ordering::SeqCst);
         let bytes = self.waiting.front().copied().unwrap_or(0);
@@ -151,9 +152,9 @@ impl InFlight {
     }
 }
 
-/// A write that was left to itself.
+/// An abandoned write.
 pub struct Late {
-    /// Where it goes to.
+    /// Its storage target.
     pub target: u32,
     /// Bytes of the piece that was being written.
     pub bytes: u64,
@@ -164,33 +165,33 @@ pub struct Late {
 }
 
 impl Late {
-    /// Whether it has ended.
+    /// Whether the write has ended.
     pub fn has_landed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// What the piece took, or has taken so far.
+    /// Duration of the write of the piece; until now, if it has not ended.
     pub fn took(&self) -> Duration {
         self.ended.get().copied().unwrap_or_else(Instant::now).saturating_duration_since(self.since)
     }
 
-    /// Waits until it has ended.
+    /// Waits until the write has ended.
     ///
     /// # Errors
-    /// `Timeout`.
+    /// `Timeout` after `patience`.
     pub fn wait(&mut self) -> Result<()> {
         let until = Instant::now() + self.patience;
         let mut nap = Duration::from_micros(50);
         while !self.has_landed() {
             if Instant::now() >= until {
-                let what = format!("a write to storage target {} is stuck since {:?}", self.target, self.took());
+                let what = format!("a write to storage target {} has been stuck for {:?}", self.target, self.took());
                 return Err(Error::new(ErrorKind::Timeout, what));
             }
             std::thread::sleep(nap);
             nap = (2 * nap).min(Duration::from_millis(20));
         }
         if let Some(thread) = self.thread.take() {
-            // It leaves a hole, whatever became of it.
+            // The outcome is ignored: the extent counts as a hole in any case.
             let _ = thread.join();
         }
         Ok(())

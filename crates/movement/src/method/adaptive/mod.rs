@@ -3,11 +3,11 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0, the coordinator, decides where and when, and writes the index after all groups, whose offsets are only then known |
+//! | who writes   | every rank its own process group; rank 0, the coordinator, decides on the target and time of each write; it writes the index after all groups, because their offsets are only then known |
 //! | when         | inside `close`, on the coordinator's order: at most `writers_per_target` ranks at a time at each target |
 //! | where        | subfile `<name>.dir/<name>.K` of storage target K: initially K = rank modulo `num_files`; an idle target takes groups that wait for a slower one; the index in `<name>` records the location of each group |
 //! | what moves   | sizes to rank 0 (one gather); an order and a report per write, and a final order per rank; index fragments up a tree, outcomes (reductions); no data |
-//! | memory       | the blocks buffered until close, beyond the buffer limit the rank's own spill file; `chunk` bytes while a rank writes, less if the limit is low. An abandoned write keeps its memory until it ends, and the next write takes what the limit then leaves |
+//! | memory       | the blocks buffered until close; blocks beyond the buffer limit are written to the rank's own spill file; `chunk` bytes while a rank writes, less if the limit is low. An abandoned write keeps its memory until it ends, and the next write uses the memory that the limit then leaves |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | a target that fails receives no further groups in this output, other targets take its groups. If all targets fail, or a rank does, all ranks return the kind of the lowest failing rank's error, the other groups are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, ranks without a written group write subfiles of their own (`<name>.<num_files + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
 //!
@@ -55,7 +55,7 @@ use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_params::Unit;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// How the registry lists it.
+/// The method's entry in the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["ADAPTIVE"],
     id: 13,
@@ -164,7 +164,7 @@ struct Open {
 #[derive(Default)]
 struct Made {
     objects: HashMap<u32, Arc<Handle>>,
-    /// Those that were created.
+    /// The created subfiles.
     new: HashSet<u32>,
 }
 
@@ -475,7 +475,7 @@ fn hold(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
 }
 
 fn stopped(kind: ErrorKind) -> Error {
-    Error::reported(kind, 0, "nobody says any more where to write")
+    Error::reported(kind, 0, "the coordinator assigns no further writes")
 }
 
 impl Closing<'_, '_, Open> {
@@ -506,7 +506,10 @@ impl Closing<'_, '_, Open> {
                             order = Some(other);
                         }
                         Copied::Failed(e) => {
-                            tracing::warn!(target, "a storage target failed, its groups go elsewhere: {e}");
+                            tracing::warn!(
+                                target,
+                                "a storage target failed, its process groups are written to other targets: {e}"
+                            );
                             coordinator.tell(target, Report::Failed(e.kind()))?;
                             failed = Some(e);
                         }
@@ -517,7 +520,7 @@ impl Closing<'_, '_, Open> {
                     }
                 }
                 Some(Order::Lost { kind, by }) => {
-                    let what = "no storage target takes the process group of this rank";
+                    let what = "no storage target could store the process group of this rank";
                     part.fail(failed.unwrap_or_else(|| Error::reported(kind, by, what)));
                     return Ok(());
                 }
@@ -530,7 +533,7 @@ impl Closing<'_, '_, Open> {
     /// Writes one copy of the group.
     ///
     /// # Errors
-    /// `PeerLost`; `Timeout`, also where the write does not end.
+    /// `PeerLost`; `Timeout`, also if the write does not end.
     fn copy(&mut self, coordinator: &mut dyn Coordinator, target: u32, place: Extent, piece: u64) -> Result<Copied> {
         let comm = self.request.comm;
         let writer = self.writer(target);

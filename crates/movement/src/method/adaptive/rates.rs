@@ -22,7 +22,7 @@ struct LeftThere {
     late: Late,
 }
 
-/// See the room's page.
+/// The state of adaptive writing between outputs, of one process.
 #[derive(Default)]
 pub struct TargetRates {
     learnt: HashMap<String, State>,
@@ -109,6 +109,6 @@ fn wait(memory: &Remembered<TargetRates>, file: Option<&str>) -> Result<()> {
     let outcome = taken.iter_mut().map(|l| l.late.wait()).fold(Ok(()), Result::and);
     memory.lock().left.append(&mut taken);
     outcome.map_err(|e: Error| {
-        e.safe("what is indexed; nobody should add to the file or replace it while this write may end")
+        e.safe("all indexed steps; do not append to the file or replace it while this write may still end")
     })
 }

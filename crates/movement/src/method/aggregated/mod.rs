@@ -8,7 +8,7 @@
 //! | what moves   | process groups to the aggregator, in pieces, directly (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
 //! | memory       | a rank's own group and at most one chunk (`chunk`), two if both ranks of its node and ranks of other nodes pass to it, independent of the set's size; within the buffer limit, with a smaller chunk if it is low (`Shares`). A passing rank without buffer space spills to `<name>.spill.<rank>` until close |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
-//! | on failure   | an aggregator whose store fails reports the error in answer to the next piece: the set's unwritten groups fail with the same kind, written groups stay. A rank that fails loses only its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. After the loss of a rank, if the communicator can continue without it, ranks whose groups it should have written or passed on write subfiles of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | an aggregator whose store fails reports the error in answer to the next piece: the set's unwritten groups fail with the same kind, written groups stay. A rank that fails loses only its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. After the loss of a rank, if the communicator can continue without it, the ranks whose groups the lost rank should have written or passed on write subfiles of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
 //!
 //! Cost per set and output: one open and one write per piece; a message and an answer per piece, and three small messages per
 //! rank. The node of each rank is determined once per session: [`crate::nodes`]. On the same node, a rank copies its pieces into
@@ -40,7 +40,7 @@ use thalweg_comm::guarded::caught;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, Extent, Result};
 
-/// How the registry lists it.
+/// The method's entry in the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["MPI_AGGREGATE", "MPI_AMR", "MPI_BGQ"],
     id: 16,
@@ -429,11 +429,12 @@ impl OpenOutput for Open {
         &self.output.metadata.index
     }
 
-    /// Called if this rank's group did not reach its aggregator, or this is not known. The survivors have synchronised since,
-    /// so that no rank writes to the first extent.
+    /// Called if this rank's group did not reach its aggregator, or if it is not known whether it did. The survivors have
+    /// synchronised since, so that no rank writes to the first extent.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
         if let Some(place) = self.place.take() {
-            // Without an index, two copies would be recovered as two blocks. Errors are ignored: without the file there is one copy.
+            // Recovery without an index would read two copies as two blocks. Errors are ignored: if the file does not exist, there
+            // is only one copy.
             let _ = caught("erase a process group", || self.erase(place));
         }
         let number = self.role.sets.saturating_add(self.output.rank());

@@ -1,28 +1,29 @@
-//! Process groups passed to the rank that writes for a set, a piece at a time.
+//! The transfer of process groups to the writing rank of a set, in pieces.
 //!
 //! | question | answer |
 //! |---|---|
-//! | where a group lies | behind the writer's own and those of the set's ranks before it; the writer is told all sizes first and says each its place |
-//! | simple | the ranks pass one after the other, each straight to the writer |
-//! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
-//! | memory | pieces of half a chunk, or as short as a rank of the set needs. Each rank needs two pieces: the one in use and the one being received |
-//! | on one node | the two pieces are places in the taker's part of memory that both see ([`crate::nodes::memory`]): a rank fills one while the other is written or passed on from there, and what is sent says only that it is full. In a chain they are of 512 KiB at most, as all ranks but its last have such a part |
-//! | small messages | a size, a place, an outcome per rank; an answer per piece |
-//! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
+//! | offset of a group | behind the writer's own group and the groups of the set's earlier ranks; the writer first receives all sizes, then sends each rank its offset |
+//! | simple | the ranks send their groups one after the other, directly to the writer |
+//! | brigade | the set is a chain: each rank sends its own group to the rank before it, then forwards the groups that it receives from the rank behind it |
+//! | memory | a piece is half a chunk, or shorter if a rank of the set has less memory. Each rank needs memory for two pieces: the one in use and the one being received |
+//! | on one node | the two pieces are slots in the receiver's part of the node's shared memory ([`crate::nodes::memory`]): the sender fills one slot while the receiver writes or forwards the other, and messages only announce a full slot. In a chain a slot has at most 512 KiB, because every rank except the last receives pieces |
+//! | small messages | per rank: a size, a place, an outcome; per piece: an answer |
+//! | a store that fails | the error is in the answer to the next piece, which is propagated along the chain; groups that are not yet written are given up |
 //! | a rank without memory | a rank that cannot allocate a receive buffer frees its reserve, receives the piece, discards it and reports `NoMemory` like a failed write |
-//! | a rank that fails | says so in place of its last piece; its place stays a hole |
-//! | a rank that is lost | whoever waits for it is told by the communicator; in a chain, those behind it have to write elsewhere |
+//! | a rank that fails | sends a failure flag in place of its last piece; its extent stays a hole |
+//! | a rank that is lost | the communicator reports the loss to the ranks that wait for it; in a chain, the ranks behind it must write elsewhere |
 //!
-//! | message | to | says |
+//! | message | to | content |
 //! |---|---|---|
-//! | size | the writer | bytes of a group; `u64::MAX`: no process group. Bytes of a piece that this rank has memory for |
-//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be in memory (0: pieces are messages), in a chain for each two ranks that share memory; how long in messages |
-//! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group, or how many were put |
-//! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
-//! | outcome | a rank | 0: its group is written; else why not |
+//! | size | the writer | bytes of the group (`u64::MAX`: no process group); bytes of the longest piece for which the rank has memory |
+//! | place | a rank | error kind (0: none), offset of its group, the rank to send to, the rank to receive from, and the number of groups to forward; slot of its first piece (0 or 1); bytes of a slot (0: pieces are messages), which in a chain apply to each pair of neighbours that share memory; bytes of a piece sent as a message |
+//! | piece | the rank to send to | a flag, 7 unused bytes, then bytes of the group, or the number of bytes in the slot |
+//! | answer | the sender of a piece | 0: send the next piece; otherwise stop, with the error kind |
+//! | outcome | a rank | 0: its group is written; otherwise the error kind |
 //!
-//! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009: aggregation, simple and as a brigade.
-//! Differs: a piece is sent when it is asked for, so that no memory grows with the number of ranks.
+//! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009: simple and brigade aggregation.
+//! Differs: a piece is sent only after the receiver has answered the previous one, so that no rank's memory grows with the number
+//! of ranks.
 
 use crate::buffer::grow;
 use crate::nodes::memory::NodeMemory;
@@ -37,40 +38,41 @@ use thalweg_comm::tags;
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// Bytes of a piece in front of those of the group.
+/// Bytes of a piece before the bytes of the group: flag and padding.
 const HEAD: usize = 8;
-/// More of the same group follows.
+/// Flag: further pieces of the same group follow.
 const MORE: u8 = 0;
-/// The group ends here.
+/// Flag: the last piece of a complete group.
 const LAST: u8 = 1;
-/// The group ends here, and is not whole.
+/// Flag: the last piece of an incomplete group.
 const FAILED: u8 = 2;
-/// Nothing more comes: a rank was lost.
+/// Flag: no further pieces follow, because a rank was lost or has failed.
 const BROKEN: u8 = 3;
 
-/// Groups of so many bytes have their space found before they travel.
+/// Groups of at least this many bytes reserve their space in the file before they are transferred.
 const WORTH_RESERVING: u64 = 1 << 20;
-/// Longest piece that is put into memory of a rank of a chain, which every rank but the last has.
+/// Longest slot in shared memory of a rank of a chain: every rank except the last has two slots.
 const LONGEST_IN_CHAIN: u64 = 512 << 10;
-/// What memory is for that cannot be had.
+/// Purpose of an allocation, for its error.
 const PASSED: &str = "for a piece of a process group that is passed on";
-/// There is no group, or no rank.
+/// No process group.
 const NONE: u64 = u64::MAX;
+/// No rank.
 const NOBODY: u32 = u32::MAX;
 
-/// In which way the ranks of a set pass their groups.
+/// The route of process groups to the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// Each to the writer.
+    /// From each rank directly to the writer.
     Simple,
-    /// Along a chain.
+    /// Along a chain of ranks.
     Brigade,
 }
 
 impl Pattern {
-    /// Bytes of a piece that is put into memory.
+    /// Bytes of a slot in shared memory.
     ///
-    /// - `piece`: bytes passed at a time.
+    /// - `piece`: bytes of a piece.
     pub fn room(self, piece: u64) -> u64 {
         match self {
             Pattern::Simple => piece,
@@ -83,7 +85,7 @@ fn number(kind: ErrorKind) -> u8 {
     kind.code()
 }
 
-/// What a message of one byte says.
+/// Decodes an answer or outcome: the error kind, `None` for success.
 fn said(bytes: &[u8]) -> Option<ErrorKind> {
     match bytes.first() {
         Some(0) => None,
@@ -93,20 +95,20 @@ fn said(bytes: &[u8]) -> Option<ErrorKind> {
 }
 
 fn too_much(from: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("rank {from} put more than there is room for"))
+    Error::new(ErrorKind::Corrupt, format!("rank {from} announced a piece larger than its slot in shared memory"))
 }
 
-/// Sends something to a rank that may be gone: then it has no use for it.
+/// Sends a message; ignores errors, because a lost rank does not need it.
 fn tell(comm: &dyn Communicator, to: u32, tag: u32, bytes: &[u8]) {
     let _ = comm.send(to, tag, bytes);
 }
 
-/// Memory for one piece, within the share of pieces that come in messages. It is held so that a piece can be received where the system
-/// has no more: its sender waits, and hears why no more is taken.
+/// A reserve of memory for one piece, part of the share for pieces in messages. It is freed to receive a piece when the system has
+/// no other memory, because the sender waits for an answer with the error.
 struct Spare(Vec<u8>);
 
 impl Spare {
-    /// For a piece of so many bytes of a group; nothing where the system has not as much.
+    /// A reserve for a piece with `piece` bytes of a group; empty if the system does not have the memory.
     fn of(piece: u64) -> Spare {
         let mut held = Vec::new();
         if let Ok(piece) = usize::try_from(piece) {
@@ -115,15 +117,16 @@ impl Spare {
         Spare(held)
     }
 
-    /// Pieces are put into memory: messages are short.
+    /// An empty reserve: pieces arrive in shared memory, and messages are short.
     fn none() -> Spare {
         Spare(Vec::new())
     }
 
-    /// Receives a piece, and says why no more can be received where it took the spare. The piece is empty then.
+    /// Receives a piece. If this required the reserve, the piece is discarded: returns an empty piece and the error that prevents
+    /// further pieces.
     ///
     /// # Errors
-    /// A lost rank; `NoMemory` without a spare: nobody is told.
+    /// `PeerLost` or `Timeout`; `NoMemory` if the reserve is empty: the sender then gets no answer.
     fn receive(&mut self, comm: &dyn Communicator, from: u32) -> Result<(Vec<u8>, Option<Error>)> {
         match comm.receive(Some(from), tags::TRANSFER_PIECE) {
             Err(e) if e.kind() == ErrorKind::NoMemory && self.0.capacity() > 0 => {
@@ -135,20 +138,20 @@ impl Spare {
     }
 }
 
-/// The bytes of a group in order, for whom it is given and where the group lies.
+/// Produces the bytes of a process group at a given extent, in order, passes them to a function, and returns the group's index.
 pub type Pour<'p> = dyn FnMut(Extent, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Index> + 'p;
 
-/// On a rank that does not write: passes its group on, and what comes from ranks behind it.
+/// On a rank that does not write: sends its group, and forwards the groups of the ranks behind it in the chain.
 ///
-/// - `length`: bytes of the group; `None`: this rank has failed, and only says so.
-/// - `piece`: bytes passed at a time; `memory`: shared with the ranks of this node.
-/// - `place`: set to where the group was to lie in the writer's file, once the writer has said so.
+/// - `length`: bytes of the group; `None`: this rank has failed, and only reports that it has no group.
+/// - `piece`: bytes of a piece; `memory`: shared with the ranks of this node.
+/// - `place`: set to the group's extent in the writer's file, once the writer has assigned it.
 ///
-/// Returns what was written of this rank. `None` where a rank was lost on the way, so that the group has to be written
-/// elsewhere (and some of it, or all, may lie at its place too), or where there was none.
+/// Returns the written process group. `None` if there was no group, or if a rank on the path was lost: the group must then be
+/// written elsewhere, and its extent in the writer's file may also contain part or all of it.
 ///
 /// # Errors
-/// Of the kind that the writer's store failed with, if it did; else this rank's own.
+/// The kind of the writer's error if its store failed; otherwise this rank's own error.
 pub fn pass(
     comm: &dyn Communicator,
     writer: u32,
@@ -210,7 +213,7 @@ fn pass_on(
     match (poured, out.stop) {
         (Err(e), Some(Stop::Lost(_))) => Err(e),
         (Err(e), None) => {
-            // It is told all the same.
+            // The writer sends an outcome to failed ranks too.
             let _ = comm.receive(Some(writer), tags::TRANSFER_OUTCOME);
             Err(e)
         }
@@ -221,18 +224,18 @@ fn pass_on(
     }
 }
 
-/// Where a rank's group lies and how it gets there.
+/// The message `place`: the offset of a rank's group in the file and its route to the writer.
 struct Place {
     refused: Option<ErrorKind>,
     offset: u64,
     to: u32,
     from: u32,
     groups: u32,
-    /// Which of the two places in memory the first piece is put to.
+    /// Slot of the first piece: 0 or 1.
     first: u32,
-    /// Bytes of each; 0: pieces are messages.
+    /// Bytes of a slot; 0: pieces are messages.
     room: u64,
-    /// Bytes of a piece that is a message.
+    /// Bytes of a piece sent as a message.
     piece: u64,
 }
 
@@ -258,12 +261,12 @@ impl Place {
     }
 }
 
-/// Why nothing more can be passed.
+/// Why a rank stopped sending pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// The other side wants no more.
+    /// An error was reported: the receiver accepts no further pieces, or this rank cannot forward them.
     Told(ErrorKind),
-    /// The other side cannot be reached.
+    /// The receiver cannot be reached.
     Lost(ErrorKind),
 }
 
@@ -275,7 +278,7 @@ impl Stop {
     }
 }
 
-/// The way out of a rank that does not write.
+/// The sending side of a rank that does not write.
 struct Out<'c> {
     comm: &'c dyn Communicator,
     to: u32,
@@ -283,28 +286,29 @@ struct Out<'c> {
     /// Bytes of this rank's group that are not in a piece yet.
     left: u64,
     piece: Vec<u8>,
-    /// Where pieces go that are no messages.
+    /// The receiver's slots, if pieces are sent through shared memory.
     in_memory: Option<InMemory<'c>>,
     unanswered: bool,
     stop: Option<Stop>,
 }
 
-/// Where a rank puts its pieces, by turns in two places of the writer's memory.
+/// The two slots in the receiver's memory, which this rank fills alternately.
 struct InMemory<'c> {
     memory: &'c NodeMemory,
-    /// Bytes of a place.
+    /// Bytes of a slot.
     room: u64,
-    /// The one that is filled now, and how far.
+    /// The slot being filled.
     place: u32,
+    /// Bytes already in it.
     filled: u64,
 }
 
-/// Where the rank behind this one puts its pieces.
+/// The two slots in this rank's memory, which the rank behind it in the chain fills alternately.
 struct Comes<'c> {
     memory: &'c NodeMemory,
-    /// Bytes of a place.
+    /// Bytes of a slot.
     room: u64,
-    /// The one that it fills next.
+    /// The slot that is filled next.
     place: u32,
 }
 
@@ -318,7 +322,7 @@ impl Out<'_> {
             if self.in_memory.as_ref().is_some_and(|put| put.filled == put.room) {
                 self.end(MORE)?;
             }
-            // The piece before is taken only when the one before that is written, which was in this place.
+            // The previous piece is answered only after the piece before it, which used this slot, was written.
             self.answered()?;
             let Some(put) = &mut self.in_memory else { break };
             let n = bytes.len().min(usize::try_from(put.room - put.filled).unwrap_or(usize::MAX));
@@ -369,7 +373,7 @@ impl Out<'_> {
         sent.map(drop).inspect_err(|e| self.stop = Some(Stop::Lost(e.kind())))
     }
 
-    /// Waits until the last piece was asked for.
+    /// Waits for the answer to the last piece.
     fn answered(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.unanswered) {
             return match self.stop {
@@ -388,10 +392,10 @@ impl Out<'_> {
     }
 
     fn stopped(&self, stop: Stop) -> Error {
-        Error::reported(stop.kind(), self.to, "no more of the process group is taken")
+        Error::reported(stop.kind(), self.to, "the receiver accepts no further pieces of the process group")
     }
 
-    /// Passes on what comes from the rank behind this one: so many groups.
+    /// Forwards `groups` process groups that arrive from the rank behind this one.
     fn relay(&mut self, from: u32, mut groups: u32, mut comes: Option<Comes<'_>>) {
         let mut spare = match groups > 0 && comes.is_none() {
             true => Spare::of(self.size as u64),
@@ -408,7 +412,7 @@ impl Out<'_> {
                 Err(e) => return self.say_broken(e.kind()),
             };
             if let Some(stop) = self.stop {
-                // Whoever is behind a lost rank has to write elsewhere.
+                // Passes the error to the rank behind; after a loss, that rank must write elsewhere.
                 tell(self.comm, from, tags::TRANSFER_ANSWER, &[number(stop.kind())]);
                 return;
             }
@@ -441,7 +445,7 @@ impl Out<'_> {
         }
     }
 
-    /// Nothing more can come from the ranks behind this one.
+    /// Reports that no further pieces follow from this rank and the ranks behind it.
     fn say_broken(&mut self, why: ErrorKind) {
         if self.stop.is_none() {
             let mut broken = vec![number(why); HEAD];
@@ -450,7 +454,7 @@ impl Out<'_> {
         }
     }
 
-    /// Passes on one piece of another rank's group.
+    /// Forwards one piece of another rank's group.
     fn forward(&mut self, flag: u8, bytes: &[u8]) -> Result<()> {
         if self.in_memory.is_some() {
             self.put(bytes)?;
@@ -463,69 +467,69 @@ impl Out<'_> {
     }
 }
 
-/// What came to the rank that writes.
+/// The result of collecting a set's groups on the writing rank.
 pub struct Collected {
-    /// First byte behind the last group that is whole, or `start` if none is.
+    /// First byte behind the last complete group, or `start` if there is none.
     pub end: u64,
-    /// All groups that were to come are whole.
+    /// All expected groups are complete.
     pub all: bool,
-    /// Why the store failed, if it did.
+    /// The error that stopped the writing, if any.
     pub failed: Option<Error>,
-    /// It failed to keep what it had taken, as it said when the file was made durable and closed.
+    /// The error occurred when the file was synced and closed: bytes that the store had accepted may be lost.
     pub unclosed: bool,
 }
 
-/// A rank that passes its group.
+/// A rank that sends its group to the writer.
 struct Passer {
     rank: u32,
     place: Extent,
     written: u64,
-    /// It was told its place, or that it has none.
+    /// The message `place` was sent to it.
     told: bool,
-    /// It has a place, and waits for an outcome.
+    /// It was assigned an extent, and waits for the outcome.
     waits: bool,
-    /// It puts its pieces into this rank's memory: in which of the two places the next one is, and how long they are.
+    /// If it sends pieces through this rank's shared memory: the slot of its next piece, and the bytes of a slot.
     puts: Option<(u32, u64)>,
     whole: bool,
-    /// Why it is not whole, where that is not the store's fault.
+    /// Why its group is incomplete, unless the store failed.
     why: ErrorKind,
 }
 
-/// The two places in this rank's memory that others put pieces to.
+/// The two slots in this rank's shared memory to which other ranks write pieces.
 struct Slots {
-    /// Bytes of a piece: all ranks of the set have memory for it.
+    /// Bytes of a piece for which all ranks of the set have memory.
     piece: u64,
-    /// Where the next one goes that is not told of yet.
+    /// The next free slot.
     next: u32,
-    /// Nobody puts there who has not been told to.
+    /// No other rank than the current sender can write to the slots.
     trusted: bool,
-    /// For a piece that comes in a message.
+    /// Reserve for a piece that arrives as a message.
     spare: Spare,
 }
 
-/// Collects the groups of a set: on the rank that writes it.
+/// Collects the groups of a set, on the rank that writes them.
 pub struct Collect<'c> {
-    /// The ranks.
+    /// The communicator.
     pub comm: &'c dyn Communicator,
-    /// Those that pass, in the order in which their groups lie.
+    /// The sending ranks, in the order of their groups in the file.
     pub passers: &'c [u32],
-    /// How.
+    /// The route of the groups.
     pub pattern: Pattern,
-    /// What is written to.
+    /// The file.
     pub object: &'c dyn WriteObject,
     /// First byte behind the writer's own group.
     pub start: u64,
-    /// Bytes of a piece that this rank has memory for.
+    /// Bytes of the longest piece for which this rank has memory.
     pub piece: u64,
-    /// Shared with the ranks of this node: has room for two pieces.
+    /// Memory shared with the ranks of this node, with room for two pieces.
     pub memory: Option<&'c NodeMemory>,
 }
 
 impl Collect<'_> {
-    /// Writes what comes. Every rank of the set is told what became of its group, once `end` has closed the file.
+    /// Receives and writes all groups. After `end` has closed the file, each rank of the set is sent the outcome of its group.
     ///
-    /// - `failed`: nothing can be written, for this reason. `end`: called where nothing has failed with the first byte behind the
-    ///   last group that is whole, and whether all are.
+    /// - `failed`: an earlier error because of which nothing can be written. `end`: called if no error occurred, with the first
+    ///   byte behind the last complete group, and whether all groups are complete.
     pub fn run(&self, failed: Option<Error>, end: &dyn Fn(u64, bool) -> Result<()>) -> Collected {
         let mut collected = Collected { end: self.start, all: true, failed, unclosed: false };
         let mut slots = Slots { piece: self.piece, next: 0, trusted: true, spare: Spare::none() };
@@ -556,9 +560,9 @@ impl Collect<'_> {
         collected
     }
 
-    /// Where the groups lie. Ranks that have none, and those that are lost, are left out.
+    /// Receives the sizes and assigns the extents of the groups. Ranks without a group and lost ranks are left out.
     ///
-    /// - `piece`: becomes the shortest that a rank says.
+    /// - `piece`: reduced to the shortest piece that a rank reports.
     fn places(&self, collected: &mut Collected, piece: &mut u64) -> Vec<Passer> {
         let size = |rank: &u32| {
             let message = self.comm.receive(Some(*rank), tags::TRANSFER_SIZE).ok()?;
@@ -615,7 +619,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Takes the next piece, of the `i`th group. Returns which group comes then.
+    /// Receives the next piece, of group `i`. Returns the group of the piece after it.
     fn next(&self, passers: &mut [Passer], i: usize, slots: &mut Slots, collected: &mut Collected) -> usize {
         let (simple, all) = (self.pattern == Pattern::Simple, passers.len());
         if !passers[i].told {
@@ -625,7 +629,7 @@ impl Collect<'_> {
             return i + 1;
         }
         let from = if simple { passers[i].rank } else { passers[0].rank };
-        // The last of its pieces, if none is wanted any more.
+        // The next group to receive if this sender sends no further pieces.
         let end = if simple { i + 1 } else { all };
         let bytes = match slots.spare.receive(self.comm, from) {
             Ok((bytes, lacking)) => {
@@ -634,7 +638,7 @@ impl Collect<'_> {
             }
             Err(e) => {
                 passers[i..end].iter_mut().for_each(|p| p.why = e.kind());
-                // It may still come, and put bytes where another's would be.
+                // The sender may be alive and still write to a slot that another rank would use.
                 slots.trusted = false;
                 return end;
             }
@@ -660,7 +664,7 @@ impl Collect<'_> {
             return end;
         }
         if flag == LAST && simple && i + 1 < all {
-            // It fills its first piece while this one is written.
+            // The next rank fills its first piece while this piece is written.
             self.tell_place(passers, i + 1, slots, collected);
         }
         let bytes = bytes.get(HEAD..).unwrap_or_default();
@@ -696,12 +700,12 @@ impl Collect<'_> {
         let n = bytes.len() as u64;
         let left = passer.place.length - passer.written;
         if n > left || (last && n < left) {
-            let what = format!("rank {} passed another number of bytes than it said", passer.rank);
+            let what = format!("rank {} sent a process group of another size than it announced", passer.rank);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         let at = passer.place.offset + passer.written;
         if passer.written == 0 && passer.place.length > n && passer.place.length >= WORTH_RESERVING {
-            // A full store is known before its bytes travel.
+            // Detects a full store before the rest of the group is transferred.
             self.object.reserve(passer.place.offset, passer.place.length)?;
         }
         self.object.write_at(at, &[IoSlice::new(bytes)])?;
