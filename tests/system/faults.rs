@@ -51,17 +51,23 @@ use std::path::Path;
 use thalweg_io::mounts;
 use thalweg_types::ErrorKind;
 
+#[path = "faults/calls.rs"]
+mod calls;
+#[path = "faults/files.rs"]
+mod files;
 #[path = "faults/judge.rs"]
 mod judge;
 #[path = "faults/launch.rs"]
 mod launch;
+#[path = "faults/outputs.rs"]
+mod outputs;
 #[path = "faults/worker.rs"]
 mod worker;
 
-use judge::{
-    Place, check_bp, judge, sweeps_bp, sweeps_bp_through, sweeps_file, sweeps_over, sweeps_read, sweeps_upkeep,
-};
+use files::{sweeps_file, sweeps_upkeep};
+use judge::judge;
 use launch::{End, Launch, lost_close};
+use outputs::{Place, check_bp, methods, sweeps_bp, sweeps_bp_through, sweeps_over, sweeps_read};
 use worker::{leave, operate, wait_for_a_line, write_bp};
 
 type Outcome<T> = std::result::Result<T, Box<dyn AnyError>>;
@@ -91,7 +97,7 @@ fn main() {
             wait_for_a_line();
             leave(vec![layout.and_then(|layout| operate(&*layout, path, operation))]);
         }
-        ["methods"] => judge::methods().for_each(|method| println!("{method}")),
+        ["methods"] => methods().for_each(|method| println!("{method}")),
         ["check", folder, method, parameters, ranks, first, end] => {
             let end = if *end == "success" { End::Success } else { End::Failed(ErrorKind::Io) };
             let kept = check_bp(

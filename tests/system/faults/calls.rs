@@ -1,0 +1,101 @@
+//! The system calls that fail, and with which errors.
+
+/// The system calls that fail, one kind after the other, and with what.
+pub const CALLS: &[(&str, &str)] = &[
+    ("openat", "EIO"),
+    ("openat", "ENOSPC"),
+    ("read", "EIO"),
+    ("pread64", "EIO"),
+    ("preadv", "EIO"),
+    ("preadv2", "EIO"),
+    ("write", "ENOSPC"),
+    ("pwrite64", "EIO"),
+    ("pwrite64", "ENOSPC"),
+    ("pwritev", "ENOSPC"),
+    ("pwritev2", "ENOSPC"),
+    ("fsync", "EIO"),
+    ("fdatasync", "EIO"),
+    ("close", "EIO"),
+    ("rename", "EIO"),
+    ("renameat", "EIO"),
+    ("renameat2", "EIO"),
+    ("unlink", "EIO"),
+    ("unlinkat", "EIO"),
+    ("mkdir", "ENOSPC"),
+    ("mkdirat", "ENOSPC"),
+    ("ftruncate", "EIO"),
+    ("fallocate", "ENOSPC"),
+    ("fallocate", "EIO"),
+    ("getdents64", "EIO"),
+    ("fstat", "EIO"),
+    ("newfstatat", "EIO"),
+    ("statx", "EIO"),
+    ("lseek", "EIO"),
+    ("linkat", "EIO"),
+    ("utimensat", "EIO"),
+    ("fchmod", "EIO"),
+    ("fchmodat", "EIO"),
+    ("flock", "EIO"),
+    ("fcntl", "EIO"),
+    ("fstatfs", "EIO"),
+    ("statfs", "EIO"),
+];
+/// More of them, of which one in eight is tried where `LONG` does not ask for all: the same calls with errors that take the same ways as
+/// the first, and calls that are rare.
+pub const MORE: &[(&str, &str)] = &[
+    ("openat", "ESTALE"),
+    ("pread64", "ESTALE"),
+    ("preadv2", "ESTALE"),
+    ("fsync", "ENOSPC"),
+    ("fsync", "EDQUOT"),
+    ("fdatasync", "ENOSPC"),
+    ("fdatasync", "EDQUOT"),
+    ("syncfs", "EIO"),
+    ("close", "ENOSPC"),
+    ("close", "EDQUOT"),
+    ("rmdir", "EIO"),
+    ("symlink", "ENOSPC"),
+    ("symlinkat", "ENOSPC"),
+    ("readlink", "EIO"),
+    ("readlinkat", "EIO"),
+    ("link", "EIO"),
+    ("getdents64", "ESTALE"),
+    ("fstat", "ESTALE"),
+    ("newfstatat", "ESTALE"),
+    ("statx", "ESTALE"),
+    ("fchmodat2", "EIO"),
+    ("fchown", "EIO"),
+    ("fchownat", "EIO"),
+    ("getxattr", "EIO"),
+    ("setxattr", "ENOSPC"),
+    ("lgetxattr", "EIO"),
+    ("lsetxattr", "ENOSPC"),
+    ("llistxattr", "EIO"),
+    ("lremovexattr", "EIO"),
+    ("fgetxattr", "EIO"),
+    ("fsetxattr", "ENOSPC"),
+];
+/// Those of a program that reads.
+pub const READS: &[(&str, &str)] = &[
+    ("openat", "EIO"),
+    ("openat", "ESTALE"),
+    ("read", "EIO"),
+    ("pread64", "EIO"),
+    ("pread64", "ESTALE"),
+    ("preadv", "EIO"),
+    ("preadv2", "EIO"),
+    ("getdents64", "EIO"),
+    ("getdents64", "ESTALE"),
+    ("fstat", "ESTALE"),
+    ("newfstatat", "EIO"),
+    ("statx", "EIO"),
+    ("statx", "ESTALE"),
+    ("lseek", "EIO"),
+];
+pub fn all_calls() -> Vec<(&'static str, &'static str)> {
+    CALLS.iter().chain(MORE).copied().collect()
+}
+
+/// Operations that do little beside others.
+pub const RARE: &[&str] =
+    &["utimes", "rmdir", "rename_folder", "link", "symlink", "read_link", "xattr", "xattr_remove", "list", "read"];
