@@ -19,7 +19,7 @@ use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
-use thalweg_movement::guarded::caught;
+use thalweg_comm::guarded::caught;
 use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_movement::{BlockSpec, Mode};
 use thalweg_schema::MethodChoice;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
-use thalweg_movement::guarded::caught;
+use thalweg_comm::guarded::caught;
 use thalweg_movement::method::pending::{Ended, OwnedOutput, Pending};
 use thalweg_movement::method::{CloseRequest, Finished};
 use thalweg_movement::pack::{AttributeSpec, Through};

@@ -13,9 +13,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_movement::Closed;
-use thalweg_movement::guarded::caught;
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
 

@@ -10,7 +10,7 @@ use crate::session::{DeclaredGroup, Shared};
 use std::sync::Arc;
 use thalweg_bp::shape::JOINED;
 use thalweg_comm::Communicator;
-use thalweg_movement::guarded::caught;
+use thalweg_comm::guarded::caught;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};

@@ -10,7 +10,7 @@ use thalweg_layout::{
 };
 use thalweg_types::Result;
 
-pub use thalweg_comm::guarded::caught;
+use thalweg_comm::guarded::caught;
 
 /// A layout whose panics are errors of kind `Io`.
 pub struct Guarded(Arc<dyn Layout>);

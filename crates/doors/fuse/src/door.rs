@@ -45,7 +45,7 @@ const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
 const O_SYNC: i32 = rustix::fs::OFlags::DSYNC.bits() as i32;
 /// The user of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker {
+pub struct Caller {
     pub uid: u32,
     pub gid: u32,
 }

@@ -1,6 +1,6 @@
 //! Passes the kernel's requests to the door and encodes the replies.
 
-use crate::door::{Asker, Door, LockRequest, now};
+use crate::door::{Caller, Door, LockRequest, now};
 use crate::readers::Readers;
 use crate::settings::Cache;
 use fuser::{
@@ -35,8 +35,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-fn asker(request: &Request) -> Asker {
-    Asker { uid: request.uid(), gid: request.gid() }
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid() }
 }
 
 fn time(time: TimeOrNow) -> SystemTime {
@@ -153,7 +153,7 @@ impl Filesystem for Kernel {
         let _turn = self.1.begin();
         let mode = mode.map(|mode| mode & 0o7777);
         let change = Change { mode, uid, gid, atime: atime.map(time), mtime: mtime.map(time) };
-        match self.0.change(ino.0, change, size, fh.map(|fh| fh.0), asker(request)) {
+        match self.0.change(ino.0, change, size, fh.map(|fh| fh.0), caller(request)) {
             Ok(attributes) => reply.attr(&self.0.timeout(), &attributes),
             Err(e) => reply.error(e),
         }
@@ -178,12 +178,12 @@ impl Filesystem for Kernel {
         reply: ReplyEntry,
     ) {
         let _turn = self.1.begin();
-        self.entry(reply, self.0.make_node(folder.0, name, mode, asker(request)));
+        self.entry(reply, self.0.make_node(folder.0, name, mode, caller(request)));
     }
 
     fn mkdir(&self, request: &Request, folder: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
         let _turn = self.1.begin();
-        self.entry(reply, self.0.make_folder(folder.0, name, mode, asker(request)));
+        self.entry(reply, self.0.make_folder(folder.0, name, mode, caller(request)));
     }
 
     fn unlink(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -198,7 +198,7 @@ impl Filesystem for Kernel {
 
     fn symlink(&self, request: &Request, folder: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let _turn = self.1.begin();
-        self.entry(reply, self.0.make_link(folder.0, name, target.as_os_str(), asker(request)));
+        self.entry(reply, self.0.make_link(folder.0, name, target.as_os_str(), caller(request)));
     }
 
     fn rename(
@@ -251,7 +251,7 @@ impl Filesystem for Kernel {
         reply: ReplyCreate,
     ) {
         let _turn = self.1.begin();
-        match self.0.create(folder.0, name, mode, how, asker(request)) {
+        match self.0.create(folder.0, name, mode, how, caller(request)) {
             Err(e) => reply.error(e),
             Ok((entry, fh)) => {
                 let (timeout, generation, fh) = (self.0.timeout(), Generation(entry.generation), FileHandle(fh));

@@ -11,7 +11,7 @@ use crate::transform;
 use std::sync::Arc;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::wire::check_str16;
-use thalweg_movement::guarded::caught;
+use thalweg_comm::guarded::caught;
 use thalweg_movement::pack::{Earlier, Through};
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;

@@ -1,6 +1,6 @@
 //! Attributes: read from the layout or the cache, changed, and kept for files without a name.
 
-use super::{Asker, Door, Errno, Result, number};
+use super::{Caller, Door, Errno, Result, number};
 use fuser::{FileAttr, FileType, INodeNo};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -125,13 +125,13 @@ impl Door {
         change: Change,
         length: Option<u64>,
         fh: Option<u64>,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<FileAttr> {
         let _names = self.use_names();
         let path = self.nodes().path(ino);
         if let Some(length) = length {
             self.cut(ino, path.as_deref(), length, fh)?;
-            if asker.uid != 0 {
+            if caller.uid != 0 {
                 self.drop_privilege(ino)?;
             }
         }

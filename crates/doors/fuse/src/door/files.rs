@@ -3,7 +3,7 @@
 //! With passthrough the kernel reads and writes a file of this machine itself; all handles of a file have the same mode, as the kernel
 //! requires.
 
-use super::{Asker, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
+use super::{Caller, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
 use crate::open::Open;
 use fuser::{BackingId, Errno};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -142,7 +142,7 @@ impl Door {
         Ok(self.keep_open(Open::new(ino, file), &path, None))
     }
 
-    pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, asker: Asker) -> Result<(Entry, u64)> {
+    pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, caller: Caller) -> Result<(Entry, u64)> {
         let name = text(name)?;
         let _names = self.use_names();
         let path = self.below(folder, name)?;
@@ -156,7 +156,7 @@ impl Door {
             Err(e) => return Err(number(e)),
         };
         let about = match made {
-            true => self.dress(folder, &path, Some(&file), Some(mode), asker)?,
+            true => self.dress(folder, &path, Some(&file), Some(mode), caller)?,
             false => self.about(&path).map_err(number)?,
         };
         if !made && flags & O_TRUNC != 0 {

@@ -1,6 +1,6 @@
 //! Creation of names, with their owner and mode.
 
-use super::{Asker, Door, Entry, PosixCall, Result, SGID, number, number_of, text};
+use super::{Caller, Door, Entry, PosixCall, Result, SGID, number, number_of, text};
 use fuser::Errno;
 use std::ffi::OsStr;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite};
@@ -20,9 +20,9 @@ impl Door {
         path: &str,
         open: Option<&OpenFile>,
         mode: Option<u32>,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<Attributes> {
-        let dressed = self.try_dress(folder, path, open, mode, asker);
+        let dressed = self.try_dress(folder, path, open, mode, caller);
         match &dressed {
             Ok(about) if about.kind == Kind::File => self.held.lock().touched(folder, about.ctime),
             Ok(_) => self.changed(folder),
@@ -40,11 +40,11 @@ impl Door {
         path: &str,
         open: Option<&OpenFile>,
         mode: Option<u32>,
-        asker: Asker,
+        caller: Caller,
     ) -> thalweg_types::Result<Attributes> {
         // A file of this machine that the mount's own user creates has the right owner and no more permissions than its
         // mode: one request for its attributes suffices, after the mode is set.
-        let own = self.plain && asker.uid == self.uid && asker.gid == self.gid;
+        let own = self.plain && caller.uid == self.uid && caller.gid == self.gid;
         if let (Some(open), Some(mode), true) = (open, mode, own) {
             let change = Change { mode: Some(mode & 0o7777), ..Change::default() };
             match open.set_object_attributes(&change) {
@@ -55,14 +55,14 @@ impl Door {
         let about = self.about_made(path, open)?;
         // On this machine the system itself lets files inherit the folder's group if required: a file with the user's group
         // needs no change.
-        let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
+        let has_group = self.plain && about.kind != Kind::Folder && about.gid == caller.gid;
         let (inherits, gid) = match has_group {
             true => (false, about.gid),
             false => {
                 let path_above = self.nodes().path(folder).unwrap_or_default();
                 let (above, _) = self.about_known(folder, &path_above)?;
                 let inherits = above.mode & SGID != 0;
-                (inherits, if inherits { above.gid } else { asker.gid })
+                (inherits, if inherits { above.gid } else { caller.gid })
             }
         };
         let mode = mode.map(|mode| match about.kind {
@@ -72,7 +72,7 @@ impl Door {
         let other = |now: u32, wanted: u32| (now != wanted).then_some(wanted);
         let change = Change {
             mode: mode.and_then(|mode| other(about.mode, mode)),
-            uid: other(about.uid, asker.uid),
+            uid: other(about.uid, caller.uid),
             gid: other(about.gid, gid),
             ..Change::default()
         };
@@ -100,7 +100,7 @@ impl Door {
         }
     }
 
-    pub fn make_node(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+    pub fn make_node(&self, folder: u64, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         if ![0, S_IFREG].contains(&(mode & S_IFMT)) {
             // Pipes, sockets and devices.
             return Err(Errno::EPERM);
@@ -110,25 +110,25 @@ impl Door {
         let path = self.below(folder, name)?;
         let made = self.layout.open_write(&path, OpenWrite::New, self.writer).map_err(number)?;
         made.close().map_err(number)?;
-        let about = self.dress(folder, &path, None, Some(mode), asker)?;
+        let about = self.dress(folder, &path, None, Some(mode), caller)?;
         Ok(self.entry(folder, name, &about))
     }
 
-    pub fn make_folder(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+    pub fn make_folder(&self, folder: u64, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         let name = text(name)?;
         let _names = self.use_names();
         let path = self.below(folder, name)?;
         self.layout.make_one_folder(&path, mode & 0o7777).map_err(number)?;
-        let about = self.dress(folder, &path, None, Some(mode), asker)?;
+        let about = self.dress(folder, &path, None, Some(mode), caller)?;
         Ok(self.entry(folder, name, &about))
     }
 
-    pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, asker: Asker) -> Result<Entry> {
+    pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, caller: Caller) -> Result<Entry> {
         let (name, target) = (text(name)?, target.to_str().ok_or(Errno::EILSEQ)?);
         let _names = self.use_names();
         let path = self.below(folder, name)?;
         self.layout.make_link(target, &path).map_err(number_of(PosixCall::Make))?;
-        let about = self.dress(folder, &path, None, None, asker)?;
+        let about = self.dress(folder, &path, None, None, caller)?;
         Ok(self.entry(folder, name, &about))
     }
 

@@ -7,7 +7,7 @@ use thalweg_layout::{Flat, flat::pick};
 use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Posix, Store};
 
-const ASKER: Asker = Asker { uid: 0, gid: 0 };
+const CALLER: Caller = Caller { uid: 0, gid: 0 };
 const LENGTH: usize = 6 << 20;
 /// Timeout, reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -35,7 +35,7 @@ impl Watch for Gate {
 }
 
 fn make(door: &Door, name: &str, bytes: &[u8]) {
-    let (_, fh) = door.create(ROOT, name.as_ref(), 0o644, 0, ASKER).unwrap();
+    let (_, fh) = door.create(ROOT, name.as_ref(), 0o644, 0, CALLER).unwrap();
     door.write(fh, 0, bytes, 0, false).unwrap();
     door.flush(fh, 0).unwrap();
     door.release(fh).unwrap();

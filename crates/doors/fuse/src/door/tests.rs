@@ -10,14 +10,14 @@ use thalweg_store::wrap::Counting;
 use thalweg_store::wrap::counting::Counts;
 use thalweg_store::{Memory, Posix, Store};
 
-const ASKER: Asker = Asker { uid: 0, gid: 0 };
+const CALLER: Caller = Caller { uid: 0, gid: 0 };
 
 /// What the kernel asks for one `open(O_CREAT)`, write and `close`; after each, it asks for the folder again.
 fn make(door: &Door, folder: u64, name: &str) -> Entry {
     let name = OsString::from(name);
     door.attributes(folder).unwrap();
     assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
-    let (entry, fh) = door.create(folder, &name, 0o644, 0, ASKER).unwrap();
+    let (entry, fh) = door.create(folder, &name, 0o644, 0, CALLER).unwrap();
     door.write(fh, 0, &[7; 1000], 0, false).unwrap();
     door.flush(fh, 0).unwrap();
     door.release(fh).unwrap();
@@ -27,7 +27,7 @@ fn make(door: &Door, folder: u64, name: &str) -> Entry {
 fn door(store: Arc<dyn Store>, timeout: Duration) -> (Door, u64) {
     let layout: Arc<dyn Layout> = Arc::new(SmallFile::new(store, Default::default()).unwrap());
     let door = Door::new(layout.clone(), Settings { timeout, ..Settings::of(&*layout, true) });
-    let folder = door.make_folder(ROOT, "d".as_ref(), 0o755, ASKER).unwrap().attributes.ino.0;
+    let folder = door.make_folder(ROOT, "d".as_ref(), 0o755, CALLER).unwrap().attributes.ino.0;
     (door, folder)
 }
 
@@ -117,11 +117,11 @@ fn attributes_of_a_folder_follow_what_is_done_to_it_here_at_once_and_what_others
     let after = now(&door);
     assert!(after.mtime > before.mtime && after.ctime > before.ctime, "a file was made");
     let mode = |mode| Change { mode: Some(mode), ..Change::default() };
-    assert_eq!(door.change(folder, mode(0o700), None, None, ASKER).unwrap().perm, 0o700);
+    assert_eq!(door.change(folder, mode(0o700), None, None, CALLER).unwrap().perm, 0o700);
     assert_eq!(now(&door).perm, 0o700);
-    door.make_folder(folder, "deep".as_ref(), 0o755, ASKER).unwrap();
+    door.make_folder(folder, "deep".as_ref(), 0o755, CALLER).unwrap();
     assert_eq!(now(&door).nlink, store.attributes("d").unwrap().links as u32);
-    let group = door.change(folder, Change { gid: Some(7), ..mode(0o2770) }, None, None, ASKER).unwrap();
+    let group = door.change(folder, Change { gid: Some(7), ..mode(0o2770) }, None, None, CALLER).unwrap();
     assert_eq!((group.gid, group.perm), (7, 0o2770));
     assert_eq!(make(&door, folder, "inherits").attributes.gid, 7);
     // Another process.

@@ -60,13 +60,13 @@ hooks! {
     fn link(from: *const c_char, to: *const c_char) -> c_int = |real| {
         match both(CWD, from, CWD, to) {
             None => real(from, to),
-            Some((world, from, to)) => two(world, from, to, second_name, |a, b| Ok(rustix::fs::link(a, b)?)),
+            Some((world, from, to)) => two(world, from, to, hard_link, |a, b| Ok(rustix::fs::link(a, b)?)),
         }
     }
     fn linkat(folder: c_int, from: *const c_char, other: c_int, to: *const c_char, flags: c_int) -> c_int = |real| {
         match both(folder, from, other, to) {
             None => real(folder, from, other, to, flags),
-            Some((world, from, to)) => two(world, from, to, second_name, |a, b| Ok(rustix::fs::link(a, b)?)),
+            Some((world, from, to)) => two(world, from, to, hard_link, |a, b| Ok(rustix::fs::link(a, b)?)),
         }
     }
     fn symlink(target: *const c_char, path: *const c_char) -> c_int = |real| {
@@ -306,7 +306,7 @@ fn moved(world: &World, from: &Place, to: &Place, flags: c_uint) -> Outcome<()> 
     Ok(())
 }
 
-fn second_name(world: &World, from: &Place, to: &Place) -> Outcome<()> {
+fn hard_link(world: &World, from: &Place, to: &Place) -> Outcome<()> {
     let layout = from.layout(world)?;
     if kind(world, from)? == Kind::Folder {
         return Err(Errno::PERM.into());
