@@ -1,7 +1,8 @@
 //! The live end of a file: the last valid index or step record.
 //!
 //! A closed file ends with a minifooter or a step record. After an interrupted output the file may end with any bytes; the last
-//! valid end is then searched backwards, which costs one pass over the torn output. Earlier bytes are intact, because appending
+//! valid end is then searched backwards, which costs one pass over the torn output; holes of sparse files are skipped where the
+//! store knows them ([`Source::stored_before`]). Earlier bytes are intact, because appending
 //! never overwrites an index.
 
 use crate::characteristic::{self, Characteristics};
@@ -544,7 +545,8 @@ impl<'a, S: Source> Ends<'a, S> {
             if self.start == 0 {
                 return Ok(None);
             }
-            let stop = self.start;
+            // In a sparse file most of the length may be a hole. A tag has no zero byte, so it starts before the hole.
+            let stop = source::stored_before(self.source, self.start)?;
             let start = stop.saturating_sub(STRETCH);
             let reach = stop.saturating_add(OVERLAP).min(length);
             self.buffer.resize((reach - start) as usize, 0);

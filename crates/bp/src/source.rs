@@ -1,6 +1,6 @@
 //! Byte sources of decoders: a length, and bytes at an offset.
 //!
-//! Decoders read through [`fill`], [`bytes`] and [`array()`], which distinguish two kinds of failure. *Damage*: the bytes were
+//! Decoders read through [`fill`], [`bytes`] and [`array()`], and searches skip holes through [`stored_before`]. These distinguish two kinds of failure. *Damage*: the bytes were
 //! read and are invalid, or refer to an offset behind the end; a search for an older end continues ([`unless_damaged`]). *A
 //! failed read*: the bytes are not known, and nothing may be concluded from them; every search ends with the error.
 
@@ -16,6 +16,14 @@ pub trait Source {
     /// # Errors
     /// `Torn` where the bytes end before; others are failures of the device or store, after which `out` has no defined content.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: bytes between the returned offset and
+    /// `offset` are a hole and read as zeros. `offset` itself where holes are not known. Searches call [`stored_before`] instead.
+    ///
+    /// # Errors
+    /// Failures of the device or store: where the bytes are stored is not known.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(offset)
+    }
 }
 
 /// Whether an error means damaged bytes, rather than a failed read.
@@ -46,19 +54,34 @@ pub fn fill(source: &(impl Source + ?Sized), offset: u64, out: &mut [u8]) -> Res
         return Err(Error::new(ErrorKind::Torn, format!("{} bytes are not there", out.len())).at_byte(offset));
     }
     source.read(offset, out).map_err(|e| {
-        if !is_damage(&e) && e.kind() != ErrorKind::Unsupported {
-            return e;
-        }
         let what = match e.kind() {
             ErrorKind::Torn => "the file is shorter than when it was opened: it was cut meanwhile",
             _ => "the bytes cannot be read",
         };
-        let mut error = Error::new(ErrorKind::Io, what).at_byte(e.place().byte.unwrap_or(offset));
-        if let Some(object) = &e.place().object {
-            error = error.in_object(object.clone());
-        }
-        error.caused_by(e)
+        no_damage(e, what, offset)
     })
+}
+
+/// As [`Source::stored_before`], never more than `offset`.
+///
+/// # Errors
+/// Those of the source; they are never damage, as in [`fill`].
+pub fn stored_before(source: &(impl Source + ?Sized), offset: u64) -> Result<u64> {
+    let end =
+        source.stored_before(offset).map_err(|e| no_damage(e, "the holes of the file cannot be looked up", offset))?;
+    Ok(end.min(offset))
+}
+
+/// An error of a source: kinds that decoders use for damage, and `Unsupported`, become `Io`.
+fn no_damage(e: Error, what: &str, offset: u64) -> Error {
+    if !is_damage(&e) && e.kind() != ErrorKind::Unsupported {
+        return e;
+    }
+    let mut error = Error::new(ErrorKind::Io, what).at_byte(e.place().byte.unwrap_or(offset));
+    if let Some(object) = &e.place().object {
+        error = error.in_object(object.clone());
+    }
+    error.caused_by(e)
 }
 
 impl Source for [u8] {
@@ -154,5 +177,11 @@ impl<S: Source + ?Sized> Source for Metered<'_, S> {
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.charge((out.len() as u64).max(128));
         self.source.read(offset, out)
+    }
+
+    /// Counts as a short read.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.charge(128);
+        self.source.stored_before(offset)
     }
 }

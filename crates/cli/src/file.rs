@@ -271,6 +271,10 @@ impl ReadObject for WatchedObject {
         Ok(got)
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.below.stored_before(offset)
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
         let got = self.below.read_vectored_at(offset, pieces)?;
         self.moved(got);

@@ -176,6 +176,14 @@ impl ReadObject for CollectiveFile {
             Index::Part(part) => part.read_at(offset, out),
         }
     }
+
+    /// Not collective.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        match &self.file {
+            Index::Whole(object) => object.stored_before(offset),
+            Index::Part(part) => part.stored_before(offset),
+        }
+    }
 }
 
 fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -> Result<Index> {

@@ -184,6 +184,24 @@ fn what_another_rank_owns_is_read_alone_once_it_was_looked_up() {
 }
 
 #[test]
+fn each_rank_knows_the_holes_of_the_ranges_that_it_owns() {
+    let store = far_apart(Module::Distributed, 4, 10);
+    threads::run(3, |comm| {
+        let rank = u64::from(comm.rank());
+        let file = open(&store, Box::new(comm)).unwrap();
+        let (alone, length) = (alone(&store), file.length().unwrap());
+        assert_eq!(file.stored_before(length + 1).unwrap(), length + 1);
+        for offset in (1..length).step_by(RANGE as usize / 9) {
+            let end = file.stored_before(offset).unwrap();
+            let range = (offset - 1) / RANGE;
+            // The last bytes may lie in a range of another rank.
+            let expected = alone.stored_before(offset).unwrap().max(range * RANGE);
+            assert_eq!(end, if range % 3 == rank { expected } else { offset }, "rank {rank}, byte {offset}");
+        }
+    });
+}
+
+#[test]
 fn a_file_that_is_being_written_is_opened_by_each_rank_alone() {
     let store = far_apart(Module::Distributed, 3, 4);
     let layout = over(&store, Module::Pattern);

@@ -98,6 +98,7 @@ const PROMISES: &[Promise] = &[
     Promise { words: "pieces are written behind each other", asked_of: writes_at, check: bytes::pieces },
     Promise { words: "later writes win where they overlap", asked_of: writes_at, check: bytes::overlaps },
     Promise { words: "holes read as zeros", asked_of: writes_at, check: bytes::holes },
+    Promise { words: "what may be skipped as a hole reads as zeros", asked_of: writes_at, check: bytes::skipped },
     Promise { words: "offsets beyond 32 bits", asked_of: writes_at, check: bytes::far_offsets },
     Promise { words: "offsets beyond the largest are refused", asked_of: writes_at, check: bytes::too_far },
     Promise { words: "a write of no bytes does nothing", asked_of: writes_at, check: bytes::no_bytes },

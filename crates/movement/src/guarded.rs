@@ -97,6 +97,7 @@ impl WriteObject for GuardedWrite {
         reserve(offset: u64, length: u64) -> ();
         length() -> u64;
         read_at(offset: u64, out: &mut [u8]) -> usize;
+        stored_before(offset: u64) -> u64;
         truncate(length: u64) -> ();
         punch(offset: u64, length: u64) -> ();
         sync() -> ();
@@ -122,6 +123,7 @@ impl ReadObject for GuardedRead {
     passed_on! {
         length() -> u64;
         read_at(offset: u64, out: &mut [u8]) -> usize;
+        stored_before(offset: u64) -> u64;
         read_exact_at(offset: u64, out: &mut [u8]) -> ();
         life() -> Life;
     }

@@ -8,11 +8,13 @@ use thalweg_bp::live::Live;
 use thalweg_bp::process_group::{Block, Header};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
-use thalweg_layout::{OpenWrite, WriteObject};
+use thalweg_layout::{Direct, Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_movement::guarded::Guarded;
+use thalweg_movement::output_file::handle::Handle;
 use thalweg_movement::output_file::live_index::LiveIndex;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::Forgetful;
+use thalweg_store::wrap::{Counting, Forgetful};
 use thalweg_types::{ElementType, ErrorKind};
 
 /// The index of one process group with one array.
@@ -68,6 +70,29 @@ fn the_end_mark_never_lies_in_two_sectors() {
         assert!(Live::find(&bytes(&store)).unwrap().finished());
     }
     assert_eq!(moved, 7, "as many places as begin in one sector and end in the next");
+}
+
+#[test]
+fn an_appending_open_skips_the_hole_behind_the_last_step() {
+    let store = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let first = object(&*store);
+    let mut live = LiveIndex::new(false);
+    live.commit(&*first, step("g", "v", 1, ElementType::F64, Level::Full), 500, 500, 1, false).unwrap();
+    first.truncate(1 << 60).unwrap();
+    first.close().unwrap();
+    store.take();
+    // As a method opens the file.
+    let layout = Guarded::new(Arc::new(Direct::new(store.clone()).unwrap()));
+    let again = Handle::from(layout.open_write("x", OpenWrite::Existing, WriterId(0)).unwrap());
+    let loaded = LiveIndex::load(&again, false).unwrap();
+    let counted = store.take().total();
+    assert!(counted.reads < 100 && counted.bytes_read < 4 << 20, "{counted:?}");
+    assert_eq!((loaded.end(), loaded.steps()), (live.end(), 1));
+    assert_eq!(again.length().unwrap(), live.end(), "the hole was cut off");
+    // Readers of a layout that a method was given, too.
+    again.truncate(1 << 60).unwrap();
+    let reader = layout.open_read("x").unwrap();
+    assert!(reader.stored_before(1 << 60).unwrap() < 1 << 20);
 }
 
 #[test]

@@ -169,6 +169,10 @@ impl WriteObject for RecordedObject {
         self.inner.read_at(offset, out)
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.inner.stored_before(offset)
+    }
+
     fn truncate(&self, length: u64) -> Result<()> {
         self.inner.truncate(length)
     }

@@ -142,6 +142,10 @@ impl Source for Object {
         }
         self.read.read_exact_at(offset, out).map_err(|e| e.in_object(&*self.path))
     }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.read.stored_before(offset).map_err(|e| e.in_object(&*self.path))
+    }
 }
 
 /// The first bytes of a source, as if it ended there.
@@ -162,6 +166,10 @@ impl<S: Source + ?Sized> Source for Before<'_, S> {
             return Err(Error::new(ErrorKind::Torn, format!("{} bytes lie beyond the end", out.len())).at_byte(offset));
         }
         self.source.read(offset, out)
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.source.stored_before(offset)
     }
 }
 

@@ -180,6 +180,10 @@ impl Source for Ahead<'_> {
         }
         Ok(())
     }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.object.stored_before(offset)
+    }
 }
 
 #[cfg(test)]

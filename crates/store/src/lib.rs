@@ -410,6 +410,17 @@ pub trait ReadObject: Send + Sync {
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         pieces::read_joined(pieces, |done, out| self.read_at(offset.saturating_add(done), out))
     }
+    /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: bytes between the returned offset and
+    /// `offset` are a hole and read as zeros. Searches skip the hole. `offset` itself where the store does not know holes, and for an
+    /// `offset` behind the end of the object.
+    ///
+    /// # Errors
+    /// Those of the trait: where the bytes are stored is not known.
+    /// # Cost
+    /// None where the store does not know holes. A system call if the byte before `offset` is stored; else up to 64.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(offset)
+    }
     /// Whether a process still extends the object, as far as the store can tell: see [`WriteObject::lease`].
     ///
     /// # Errors
@@ -477,6 +488,13 @@ pub trait WriteObject: Send + Sync {
     /// # Errors
     /// As [`ReadObject::read_at`]; `Unsupported` where the store lacks [`Capability::write_at`].
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
+    /// As [`ReadObject::stored_before`], of the bytes that [`WriteObject::read_at`] reads.
+    ///
+    /// # Errors
+    /// As [`ReadObject::stored_before`].
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(offset)
+    }
     /// Truncates or extends (with zeros) the object to `length` bytes.
     ///
     /// # Errors

@@ -427,6 +427,17 @@ impl Object {
         count
     }
 
+    /// The end of the last page before `offset`.
+    pub(crate) fn stored_before(&self, offset: u64) -> u64 {
+        let content = self.read();
+        if offset == 0 || offset > content.length {
+            return offset;
+        }
+        let page = PAGE as u64;
+        let last = content.pages.range(..=(offset - 1) / page).next_back();
+        last.map_or(0, |(number, _)| (number * page).saturating_add(page).min(offset))
+    }
+
     pub(crate) fn truncate(&self, length: u64) {
         let mut content = self.write();
         if length < content.length {
@@ -500,6 +511,10 @@ impl ReadObject for Open {
         Ok(self.object.read_at(offset, out))
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(self.object.stored_before(offset))
+    }
+
     fn life(&self) -> Result<Life> {
         Ok(Life { held: Some(Arc::strong_count(&self.object.leases) > 1), modified: None })
     }
@@ -516,6 +531,10 @@ impl WriteObject for Open {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         Ok(self.object.read_at(offset, out))
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(self.object.stored_before(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

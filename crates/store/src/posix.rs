@@ -9,6 +9,7 @@
 //! | `sync`   | `fdatasync`: bytes and length survive a power cut; the name only after `sync_folder` (`fsync` of the folder) |
 //! | `reserve` | `fallocate`, on Linux: writing new files of hundreds of MiB became 20 to 40 % faster (ext4, page cache) |
 //! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
+//! | `stored_before` | `lseek` with `SEEK_DATA`, on Linux; reserved space that was never written is a hole. A filesystem that does not know its holes has none. OpenZFS before 2.1.14 and 2.2.2 may call bytes a hole that were written a moment ago |
 //! | attributes | the filesystem's own; functions on attributes do not follow symbolic links |
 //! | identity | device, inode and birth time in one number; comparable within one process |
 //! | `lease`, `lock` | locks of the open file far behind its end, on Linux (`lock`). A lease ends with its process, even if children of the process live on. On filesystems of one machine a file without such a lock has no lease; on others the store cannot tell |
@@ -439,6 +440,34 @@ impl Open {
         }
         Ok(done)
     }
+
+    /// The system moves the descriptor's position, which nothing uses: all reads and writes name their offset.
+    #[cfg(target_os = "linux")]
+    fn stored(&self, offset: u64) -> Result<u64> {
+        use rustix::fs::SeekFrom;
+        use rustix::io::Errno;
+        let outcome = stored_end(offset, |from| {
+            loop {
+                match rustix::fs::seek(&self.file, SeekFrom::Data(from)) {
+                    Err(Errno::INTR) => {}
+                    Err(Errno::NXIO) => return Ok(None),
+                    outcome => return outcome.map(Some),
+                }
+            }
+        });
+        match outcome {
+            Ok(end) if end == offset || offset > self.bytes()? => Ok(offset),
+            Ok(end) => Ok(end),
+            // The filesystem does not know its holes, or the file has no positions.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::SPIPE) => Ok(offset),
+            Err(e) => Err(failed("find the holes", &self.path, e.into()).at_byte(offset)),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn stored(&self, offset: u64) -> Result<u64> {
+        Ok(offset)
+    }
 }
 
 impl ReadObject for Open {
@@ -448,6 +477,10 @@ impl ReadObject for Open {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.read(offset, out)
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.stored(offset)
     }
 
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
@@ -502,6 +535,10 @@ impl WriteObject for Open {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.read(offset, out)
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.stored(offset)
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
@@ -657,6 +694,29 @@ fn write_out(
     Ok(())
 }
 
+/// The end of the last stored bytes before `offset`, 0 for none: a bisection, as the system finds only the next stored bytes. Takes a
+/// call if the byte before `offset` is stored, else up to 64. `offset` for a device that has no positions: it answers with any number.
+///
+/// - `next`: the first stored byte at or behind an offset, if there is any.
+#[cfg(target_os = "linux")]
+fn stored_end(offset: u64, mut next: impl FnMut(u64) -> rustix::io::Result<Option<u64>>) -> rustix::io::Result<u64> {
+    let Some(last) = offset.checked_sub(1) else { return Ok(0) };
+    if next(last)? == Some(last) {
+        return Ok(offset);
+    }
+    // The end lies in `low..=high`.
+    let (mut low, mut high) = (0, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match next(middle)? {
+            Some(at) if at < middle => return Ok(offset),
+            Some(at) if at < high => low = at + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(high)
+}
+
 /// Filesystems reuse the inode number of a removed file; the birth time tells the files apart.
 fn identity(about: &fs::Metadata) -> u64 {
     let mut identity = DefaultHasher::new();
@@ -762,5 +822,41 @@ mod tests {
         });
         assert!(taken.is_ok());
         assert_eq!(calls, [0, MOST_BYTES, 2 * MOST_BYTES]);
+    }
+
+    /// The stored bytes `from..to` of a file, as the system tells them, and the number of calls.
+    #[cfg(target_os = "linux")]
+    fn found(stored: &[(u64, u64)], offset: u64) -> (u64, u32) {
+        let mut calls = 0;
+        let end = stored_end(offset, |from| {
+            calls += 1;
+            Ok(stored.iter().find(|(_, to)| *to > from).map(|(start, _)| from.max(*start)))
+        });
+        (end.unwrap(), calls)
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_last_stored_byte_is_found_by_a_bisection() {
+        let runs: Vec<(u64, u64)> = (0..50).map(|k| (k * k * 1000, k * k * 1000 + 1 + k * 17)).collect();
+        for offset in 0..60_000 {
+            let ends = runs.iter().filter(|(from, _)| *from < offset).map(|(_, to)| (*to).min(offset));
+            assert_eq!(found(&runs, offset).0, ends.max().unwrap_or(0), "before byte {offset}");
+        }
+        assert_eq!(found(&[], 1 << 62).0, 0);
+        assert_eq!(found(&[(3, 1 << 50)], 1 << 40), (1 << 40, 1), "one call where the byte before is stored");
+        let (end, calls) = found(&[(0, 5_000_000), (1 << 62, 1 << 63)], 1 << 62);
+        assert!(end == 5_000_000 && calls <= 64, "{end} after {calls} calls");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_failing_device_is_no_hole() {
+        let mut calls = 0;
+        let end = stored_end(1 << 30, |_| {
+            calls += 1;
+            if calls < 5 { Ok(None) } else { Err(Errno::IO) }
+        });
+        assert_eq!(end, Err(Errno::IO));
     }
 }

@@ -134,3 +134,58 @@ fn a_pipe_is_refused_at_once() {
     let error = Posix::at(scratch.path()).unwrap().open_read("pipe").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_holes_of_a_file_of_a_tebibyte_are_skipped() {
+    const TEBIBYTE: u64 = 1 << 40;
+    let scratch = Scratch::new();
+    let store = Posix::at(scratch.path()).unwrap();
+    let object = store.open_write("object", OpenWrite::New).unwrap();
+    let far = TEBIBYTE / 3;
+    object.write_at(0, &[IoSlice::new(&[1; 100_000])]).unwrap();
+    object.write_at(far, &[IoSlice::new(&[2; 5000])]).unwrap();
+    object.truncate(TEBIBYTE).unwrap();
+    let reader = store.open_read("object").unwrap();
+    // Filesystems keep whole blocks.
+    let near = |found: u64, end: u64| assert!(found >= end && found < end + (1 << 20), "{found} instead of {end}");
+    for offset in [TEBIBYTE, TEBIBYTE / 2, far + (2 << 20)] {
+        near(reader.stored_before(offset).unwrap(), far + 5000);
+        near(object.stored_before(offset).unwrap(), far + 5000);
+    }
+    assert_eq!(reader.stored_before(far + 1234).unwrap(), far + 1234, "within stored bytes");
+    for offset in [far - (1 << 20), far / 2, 8 << 20] {
+        near(reader.stored_before(offset).unwrap(), 100_000);
+    }
+    assert_eq!(reader.stored_before(99_000).unwrap(), 99_000);
+    assert_eq!(reader.stored_before(TEBIBYTE + 1).unwrap(), TEBIBYTE + 1, "behind the end nothing is a hole");
+    // Reads and writes do not depend on the position that the look moved.
+    let mut out = [0; 4];
+    assert_eq!(object.append(&[IoSlice::new(b"tail")]).unwrap(), TEBIBYTE + 4);
+    reader.read_exact_at(TEBIBYTE, &mut out).unwrap();
+    assert_eq!(&out, b"tail");
+    assert_eq!(reader.stored_before(TEBIBYTE + 4).unwrap(), TEBIBYTE + 4);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn reserved_space_that_was_never_written_is_a_hole() {
+    let scratch = Scratch::new();
+    let store = Posix::at(scratch.path()).unwrap();
+    let object = store.open_write("object", OpenWrite::New).unwrap();
+    object.write_at(0, &[IoSlice::new(b"bytes")]).unwrap();
+    object.reserve(0, 64 << 20).unwrap();
+    object.truncate(64 << 20).unwrap();
+    object.sync().unwrap();
+    let end = object.stored_before(64 << 20).unwrap();
+    assert!((5..1 << 20).contains(&end), "{end}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_has_no_positions_has_no_holes() {
+    let null = Posix::plain().open_write("/dev/null", OpenWrite::Existing).unwrap();
+    for offset in [0, 1, 1 << 20] {
+        assert_eq!(null.stored_before(offset).unwrap(), offset);
+    }
+}

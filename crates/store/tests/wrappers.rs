@@ -3,7 +3,9 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::wrap::{Counting, Failing, Fault, Limited, Patience, Retry, Sequential, Slow, StoreCall};
+use thalweg_store::wrap::{
+    Counting, Failing, Fault, Forgetful, Limited, Patience, Retry, Sequential, Slow, StoreCall, Tiered,
+};
 use thalweg_store::{Memory, OpenWrite, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -204,4 +206,36 @@ fn a_limit_holds_bytes_and_operations_back_together_with_all_callers() {
     let start = Instant::now();
     (0..130).for_each(|_| assert_eq!(store.stat("a").unwrap().length, 1));
     assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+}
+
+#[test]
+fn every_wrapper_passes_holes_on() {
+    const LONG: u64 = 1 << 40;
+    let wrapped: Vec<Arc<dyn Store>> = vec![
+        memory(),
+        Arc::new(Counting::new(memory())),
+        Arc::new(patient(1, 1).1),
+        Arc::new(Forgetful::new()),
+        Arc::new(Tiered::new(memory(), memory()).unwrap()),
+    ];
+    for store in wrapped {
+        let object = store.open_write("object", OpenWrite::New).unwrap();
+        object.write_at(0, &[IoSlice::new(b"bytes")]).unwrap();
+        object.truncate(LONG).unwrap();
+        let reader = store.open_read("object").unwrap();
+        for end in [object.stored_before(LONG).unwrap(), reader.stored_before(LONG).unwrap()] {
+            assert!((5..1 << 20).contains(&end), "{}: {end}", store.describe());
+        }
+    }
+}
+
+#[test]
+fn a_look_at_the_holes_is_an_operation_that_may_fail() {
+    let store = Failing::new(memory());
+    let object = store.open_write("object", OpenWrite::New).unwrap();
+    object.write_at(0, &[IoSlice::new(b"bytes")]).unwrap();
+    let reader = store.open_read("object").unwrap();
+    store.fail(Fault::of(StoreCall::Length));
+    assert_eq!(object.stored_before(5).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(reader.stored_before(5).unwrap_err().kind(), ErrorKind::Io);
 }

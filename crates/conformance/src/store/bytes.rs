@@ -88,6 +88,44 @@ pub(super) fn holes(room: &Room<'_>) {
     assert!(bytes[5..100_000].iter().all(|byte| *byte == 0));
 }
 
+pub(super) fn skipped(room: &Room<'_>) {
+    let can = room.store.capability();
+    let object = room.open("object", OpenWrite::New);
+    assert_eq!(object.stored_before(0).unwrap(), 0);
+    write(&*object, 900_000, b"end");
+    write(&*object, 0, b"start");
+    write(&*object, 300_001, &[7; 70_000]);
+    write(&*object, 600_000, b"in between");
+    let look = || {
+        let bytes = room.bytes("object");
+        let reader = room.store.open_read(&room.name("object")).unwrap();
+        let near = [0, 5, 300_001, 350_000, 370_001, 600_000, 600_010, 900_000, 900_003, bytes.len()];
+        let all = near.iter().flat_map(|at| at.saturating_sub(2)..at + 3).chain((0..bytes.len()).step_by(9973));
+        for offset in all.filter(|at| *at <= bytes.len()) {
+            for end in [object.stored_before(offset as u64).unwrap(), reader.stored_before(offset as u64).unwrap()] {
+                assert!(end <= offset as u64, "before byte {offset} up to byte {end}");
+                let hole = &bytes[end as usize..offset];
+                assert!(hole.iter().all(|byte| *byte == 0), "bytes {end} to {offset} are said to be a hole");
+            }
+        }
+        for past in [bytes.len() as u64 + 1, 1 << 40, i64::MAX as u64, u64::MAX] {
+            assert_eq!(reader.stored_before(past).unwrap(), past, "behind the end nothing is a hole");
+            assert_eq!(object.stored_before(past).unwrap(), past, "behind the end nothing is a hole");
+        }
+    };
+    look();
+    object.punch(500_000, 200_000).unwrap();
+    object.reserve(370_001, 100_000).unwrap();
+    look();
+    if can.truncate {
+        object.truncate(340_000).unwrap();
+        object.truncate(1_200_000).unwrap();
+        look();
+        write(&*object, 1_100_000, b"again");
+        look();
+    }
+}
+
 pub(super) fn far_offsets(room: &Room<'_>) {
     let far = (5u64 << 32) + 3;
     if room.store.capability().largest_object < far + 4 {

@@ -34,6 +34,10 @@ impl ReadObject for Reader {
         self.named(self.file.read(offset, out))
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.named(self.file.stored_before(offset))
+    }
+
     fn life(&self) -> Result<Life> {
         let name = self.file.place.lease_object();
         if let Some(inline) = &self.file.place.inline {
@@ -122,6 +126,10 @@ impl WriteObject for Writer {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.named(self.file.read(offset, out))
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.named(self.file.stored_before(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

@@ -291,4 +291,15 @@ impl ReadObject for PartFile {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.read(offset, out).map_err(|e| if e.place().object.is_some() { e } else { e.in_object(self.path.clone()) })
     }
+
+    /// Within the range of the file that holds the byte before `offset`, if this part owns the range.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        let of = self.part.of.max(1);
+        let Some(last) = offset.checked_sub(1) else { return Ok(0) };
+        if Part::owner(last, of) != self.part.number {
+            return Ok(offset);
+        }
+        let start = if of == 1 { 0 } else { last / RANGE * RANGE };
+        Ok(self.own.stored_before(offset).map_err(|e| e.in_object(self.path.clone()))?.max(start))
+    }
 }

@@ -283,6 +283,17 @@ impl Node {
         }
     }
 
+    /// As [`ReadObject::stored_before`]: files that are kept in memory have no holes.
+    pub fn stored_before(&self, offset: u64) -> Result<u64> {
+        let mut state = self.state();
+        self.load(&mut state, false)?;
+        match &state.bytes {
+            Bytes::Own(_, object) => object.stored_before(offset),
+            Bytes::OwnRead(_, object) => object.stored_before(offset),
+            Bytes::Memory(_) | Bytes::Recorded(_) => Ok(offset),
+        }
+    }
+
     pub fn write_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<()> {
         self.put(Some(offset), slices).map(|_| ())
     }

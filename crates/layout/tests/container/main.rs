@@ -6,6 +6,7 @@ mod conformance;
 mod costs;
 mod each_call;
 mod failures;
+mod holes;
 mod index;
 mod kill;
 mod model;

@@ -78,6 +78,10 @@ impl WriteObject for Handle {
         self.ask(|object| object.read_at(offset, out))
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.ask(|object| object.stored_before(offset))
+    }
+
     fn truncate(&self, length: u64) -> Result<()> {
         self.ask(|object| object.truncate(length))
     }

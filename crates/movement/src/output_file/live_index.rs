@@ -76,6 +76,10 @@ impl Source for AsSource<'_> {
         }
         Err(Error::new(ErrorKind::Torn, "the file ends").at_byte(offset + got as u64))
     }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.object.stored_before(offset)
+    }
 }
 
 /// The index of one file, kept on the rank that writes it.

@@ -104,6 +104,10 @@ impl Source for Tail<'_> {
             None => AsSource::up_to(self.object, self.end).read(offset, out),
         }
     }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.object.stored_before(offset)
+    }
 }
 
 /// The error for a subfile with data of another file or subfile.

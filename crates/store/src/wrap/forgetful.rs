@@ -477,6 +477,10 @@ impl WriteObject for Open {
         Ok(self.object.read_at(offset, out))
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        Ok(self.object.stored_before(offset))
+    }
+
     fn truncate(&self, length: u64) -> Result<()> {
         let mut log = self.log.lock();
         self.object.truncate(length);

@@ -349,6 +349,12 @@ impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
     }
 
+    /// Watched as a look at the length: no bytes are read.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        let operation = self.operation(StoreCall::Length, offset, 0);
+        through(&*self.watch, &operation, |_| self.inner.stored_before(offset), |_| 0)
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         let bytes = pieces.iter().map(|p| p.len() as u64).sum();
         let operation = Operation { pieces: pieces.len(), ..self.operation(StoreCall::Read, offset, bytes) };
@@ -405,6 +411,12 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let operation = self.operation(StoreCall::Read, offset, out.len() as u64);
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
+    }
+
+    /// Watched as a look at the length: no bytes are read.
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        let operation = self.operation(StoreCall::Length, offset, 0);
+        through(&*self.watch, &operation, |_| self.inner.stored_before(offset), |_| 0)
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

@@ -270,6 +270,10 @@ impl ReadObject for Reading {
         self.again.run(|| self.inner.read_at(offset, out))
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.again.run(|| self.inner.stored_before(offset))
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         self.again.run(|| {
             // The store below may move the pieces it is given on as it fills them.
@@ -317,6 +321,10 @@ impl WriteObject for Writing {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.again.run(|| self.inner.read_at(offset, out))
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.again.run(|| self.inner.stored_before(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

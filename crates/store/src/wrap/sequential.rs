@@ -132,6 +132,10 @@ impl ReadObject for Seen {
         let there = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         self.object.read_at(offset, &mut out[..there])
     }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        if offset > self.length { Ok(offset) } else { self.object.stored_before(offset) }
+    }
 }
 
 struct Open {

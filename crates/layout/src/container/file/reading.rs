@@ -158,6 +158,23 @@ impl File {
         unreachable!("two tries at most")
     }
 
+    /// As [`ReadObject::stored_before`], from the index. `offset` itself if the index cannot be loaded, or if bytes may be missing:
+    /// gaps are no holes then, and a read reports the reason.
+    pub fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.known()?;
+        loop {
+            let state = self.state();
+            match &state.index {
+                Some(_) if !state.unclean.is_empty() => return Ok(offset),
+                Some(index) => return index.stored_before(offset),
+                None => drop(state),
+            }
+            if self.load().is_err() {
+                return Ok(offset);
+            }
+        }
+    }
+
     /// Reads although the index cannot be loaded, without the logs that do not affect these bytes; `None` if every log may
     /// affect them.
     fn read_behind(&self, offset: u64, out: &mut [u8]) -> Result<Option<usize>> {

@@ -26,6 +26,9 @@ const GROUP: usize = 256;
 /// Number of groups in a transaction.
 const BATCH: usize = 4096;
 
+/// Largest number of rows that a search for the last record reads.
+const MOST_ROWS: usize = 10_000;
+
 /// Table: first byte and a number, to the group's records.
 const GROUPS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("groups");
 const RUNS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("runs");
@@ -236,6 +239,35 @@ impl Ranges {
     }
 }
 
+impl Ranges {
+    /// The largest end that `end_of` returns for a row that begins before `offset`; `offset` if too many rows would have to be read.
+    ///
+    /// - `reach`: length of the longest row.
+    fn last_end(
+        &self,
+        table: TableDefinition<'_, (u64, u64), &[u8]>,
+        offset: u64,
+        reach: u64,
+        end_of: impl Fn(&[u8]) -> u64,
+    ) -> Result<u64> {
+        let database = self.database.lock();
+        let transaction = database.begin_read().map_err(|e| failed("read", e))?;
+        let table = transaction.open_table(table).map_err(|e| failed("read", e))?;
+        let mut best = 0;
+        for (read, row) in table.range(..(offset, 0)).map_err(|e| failed("read", e))?.rev().enumerate() {
+            let (key, bytes) = row.map_err(|e| failed("read", e))?;
+            if key.value().0.saturating_add(reach) <= best {
+                break;
+            }
+            if read == MOST_ROWS {
+                return Ok(offset);
+            }
+            best = best.max(end_of(bytes.value()));
+        }
+        Ok(best)
+    }
+}
+
 impl Body for Ranges {
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()> {
         self.rows(GROUPS, from.saturating_sub(self.reach.0), to, |bytes| {
@@ -254,23 +286,21 @@ impl Body for Ranges {
             Ok(())
         })?;
         self.rows(RUNS, from.saturating_sub(self.reach.1), to, |bytes| {
-            let level = |at: usize| super::run::Level {
-                stride: word(bytes, at) as i64,
-                log_stride: word(bytes, at + 1) as i64,
-                count: word(bytes, at + 2),
-            };
-            let run = Run {
-                inner: level(5),
-                outer: level(8),
-                clock: word(bytes, 0),
-                ..Run::one(0, word(bytes, 1), word(bytes, 2), word(bytes, 3))
-            };
-            let strand = word(bytes, 4) as u32;
+            let (strand, run) = run_of(bytes);
             run.meeting(from, to, |start, log| {
                 out.push(Piece { start, end: start + run.length, log, strand, hole: false });
             });
             Ok(())
         })
+    }
+
+    fn end_before(&self, offset: u64) -> Result<u64> {
+        let groups = self.last_end(GROUPS, offset, self.reach.0, |bytes| {
+            let rows = bytes.chunks_exact(28).filter(|row| word(row, 0) < offset && word(row, 2) >> 63 == 0);
+            rows.map(|row| word(row, 1).min(offset)).max().unwrap_or(0)
+        })?;
+        let runs = self.last_end(RUNS, offset, self.reach.1, |bytes| run_of(bytes).1.end_before(offset))?;
+        Ok(groups.max(runs))
     }
 
     fn memory(&self) -> usize {
@@ -280,6 +310,17 @@ impl Body for Ranges {
     fn entries(&self) -> u64 {
         self.entries
     }
+}
+
+/// A row of the table of runs: its strand and the run.
+fn run_of(bytes: &[u8]) -> (u32, Run) {
+    let level = |at: usize| super::run::Level {
+        stride: word(bytes, at) as i64,
+        log_stride: word(bytes, at + 1) as i64,
+        count: word(bytes, at + 2),
+    };
+    let one = Run::one(word(bytes, 0), word(bytes, 1), word(bytes, 2), word(bytes, 3));
+    (word(bytes, 4) as u32, Run { inner: level(5), outer: level(8), ..one })
 }
 
 /// The `k`th number of a row; the last may have half the length.

@@ -161,6 +161,12 @@ pub trait Body: Send + Sync {
     /// # Errors
     /// `Io` where the index on disk cannot be read.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
+    /// The end, `offset` at most, of the last record before `offset` that is no hole, or a later offset, `offset` at most; 0 if there
+    /// is none. Records count even if later ones replaced them.
+    ///
+    /// # Errors
+    /// As [`Body::pieces`].
+    fn end_before(&self, offset: u64) -> Result<u64>;
     /// Bytes of memory held.
     fn memory(&self) -> usize;
     /// Entries held: records, runs.
@@ -253,6 +259,11 @@ impl Cuts {
         self.0.range(clock.saturating_add(1)..).next().map_or(u64::MAX, |(_, length)| *length)
     }
 }
+
+/// Number of bytes that a search for stored bytes looks up at a time.
+const STEP: u64 = 1 << 20;
+/// Largest number of lookups of a search for stored bytes.
+const MOST_STEPS: usize = 4096;
 
 /// The index of an open file: all records, all cuts, in one order.
 pub struct Merged {
@@ -405,6 +416,31 @@ impl Merged {
             paint(&mut map, piece, |a, b| self.order(a) > self.order(b));
         }
         Ok(map.into_values().collect())
+    }
+
+    /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: no byte between the returned offset and
+    /// `offset` is stored. `offset` itself behind the end of the file.
+    ///
+    /// # Errors
+    /// As [`Merged::resolve`].
+    /// # Cost
+    /// A few lookups; more where much was written and then punched or truncated away, [`MOST_STEPS`] at most.
+    pub fn stored_before(&self, offset: u64) -> Result<u64> {
+        let mut at = offset;
+        for _ in 0..MOST_STEPS {
+            if at == 0 || offset > self.length {
+                break;
+            }
+            let new = self.overlay.range(..at).rev().map(|(_, p)| p).find(|p| !p.hole);
+            at = self.body.end_before(at)?.max(new.map_or(0, |p| p.end.min(at)));
+            // Later holes and truncations may have removed the record, or a part of it.
+            let from = at.saturating_sub(STEP);
+            if let Some(last) = self.resolve(from, at)?.iter().rev().find(|p| !p.hole) {
+                return Ok(last.end);
+            }
+            at = from;
+        }
+        Ok(at)
     }
 
     /// Every record that overlaps bytes `from..to` and was not truncated away; records may overlap each other.

@@ -119,6 +119,32 @@ impl Run {
         self
     }
 
+    /// The end, `offset` at most, of the bytes before `offset` that the records cover; 0 if they cover none. `offset` itself where
+    /// too many repetitions overlap each other. The run must be [`normal`](Run::normal).
+    pub fn end_before(&self, offset: u64) -> u64 {
+        /// Number of overlapping repetitions that are looked at.
+        const MOST_LOOKED_AT: usize = 64;
+        // The last of the repetitions from `start` that begins before `offset`.
+        let last = |start: u64, level: &Level| {
+            let before = offset.checked_sub(start)?.checked_sub(1)?;
+            Some(before.checked_div(level.stride as u64).map_or(0, |k| k.min(level.count - 1)))
+        };
+        let Some(outer) = last(self.start, &self.outer) else { return 0 };
+        let (span, mut best) = (self.inner.span() as u64 + self.length, 0);
+        for (looked_at, i) in (0..=outer).rev().enumerate() {
+            let start = self.start + i * self.outer.stride as u64;
+            if start + span <= best {
+                return best;
+            }
+            if looked_at == MOST_LOOKED_AT {
+                return offset;
+            }
+            let inner = last(start, &self.inner).unwrap_or(0);
+            best = best.max((start + inner * self.inner.stride as u64 + self.length).min(offset));
+        }
+        best
+    }
+
     /// Passes each record that overlaps bytes `from..to` to `tell`: its offset, and the offset of its payload. The run must
     /// be [`normal`](Run::normal).
     pub fn meeting(&self, from: u64, to: u64, mut tell: impl FnMut(u64, u64)) {
@@ -195,6 +221,9 @@ mod tests {
                 });
                 prop_assert_eq!(last(&told), last(&expected));
             }
+            let all = (0..outer.count as i64).flat_map(|i| (0..inner.count as i64).map(move |j| (1000 + i * outer.stride + j * inner.stride) as u64));
+            let exact = all.filter(|start| *start < to).map(|start| (start + length).min(to)).max().unwrap_or(0);
+            prop_assert_eq!(run.normal().end_before(to), exact);
             let (low, high) = run.bounds();
             run.normal().meeting(0, u64::MAX, |start, _| assert!(start >= low && start + length <= high));
         }

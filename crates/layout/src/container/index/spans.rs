@@ -4,6 +4,11 @@
 pub trait Span {
     /// First byte and end.
     fn bounds(&self) -> (u64, u64);
+    /// The end, `offset` at most, of the stored bytes before `offset`; 0 for none.
+    fn end_before(&self, offset: u64) -> u64 {
+        let (start, end) = self.bounds();
+        if start < offset { end.min(offset) } else { 0 }
+    }
 }
 
 /// Number of items per entry of the next level.
@@ -55,6 +60,29 @@ impl<T: Span> Spans<T> {
         }
     }
 
+    /// The largest [`Span::end_before`] of all spans; 0 for none.
+    pub fn end_before(&self, offset: u64) -> u64 {
+        let stop = self.items.partition_point(|item| item.bounds().0 < offset);
+        let mut best = 0;
+        self.climb(self.ends.len() - 1, 0, stop, offset, &mut best);
+        best
+    }
+
+    fn climb(&self, level: usize, node: usize, stop: usize, offset: u64, best: &mut u64) {
+        let reach = FAN.pow(level as u32 + 1);
+        if node * reach >= stop || self.ends[level].get(node).is_none_or(|end| (*end).min(offset) <= *best) {
+            return;
+        }
+        if level == 0 {
+            let run = &self.items[node * FAN..stop.min((node + 1) * FAN)];
+            *best = run.iter().map(|item| item.end_before(offset)).fold(*best, u64::max);
+            return;
+        }
+        for child in (node * FAN..(node + 1) * FAN).rev() {
+            self.climb(level - 1, child, stop, offset, best);
+        }
+    }
+
     /// Number of spans.
     pub fn count(&self) -> usize {
         self.items.len()
@@ -89,6 +117,13 @@ mod tests {
             told.sort_unstable();
             expected.sort_unstable();
             prop_assert_eq!(told, expected);
+        }
+
+        #[test]
+        fn the_last_end_before_an_offset_is_found(items in prop::collection::vec((0..1000u64, 1..80u64), 0..700), offset in 0..1100u64) {
+            let items: Vec<(u64, u64)> = items.into_iter().map(|(at, length)| (at, at + length)).collect();
+            let expected = items.iter().filter(|(s, _)| *s < offset).map(|(_, e)| (*e).min(offset)).max().unwrap_or(0);
+            prop_assert_eq!(Spans::new(items).end_before(offset), expected);
         }
     }
 }

@@ -26,6 +26,12 @@ impl Span for One {
     fn bounds(&self) -> (u64, u64) {
         (self.start, self.start + u64::from(self.length))
     }
+
+    /// Nothing is stored in a hole.
+    fn end_before(&self, offset: u64) -> u64 {
+        let (start, end) = self.bounds();
+        if start < offset && self.log & HOLE == 0 { end.min(offset) } else { 0 }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +45,10 @@ impl Span for Placed {
     /// The first record of a normal run is at its start.
     fn bounds(&self) -> (u64, u64) {
         (self.run.start, self.end)
+    }
+
+    fn end_before(&self, offset: u64) -> u64 {
+        self.run.end_before(offset)
     }
 }
 
@@ -135,6 +145,10 @@ impl Body for Tables {
             });
         });
         Ok(())
+    }
+
+    fn end_before(&self, offset: u64) -> Result<u64> {
+        Ok(self.ones.end_before(offset).max(self.runs.end_before(offset)))
     }
 
     fn memory(&self) -> usize {

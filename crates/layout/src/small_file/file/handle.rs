@@ -29,6 +29,10 @@ impl WriteObject for OpenToWrite {
         self.0.read_at(offset, out)
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.0.stored_before(offset)
+    }
+
     fn truncate(&self, length: u64) -> Result<()> {
         self.0.truncate(length)
     }
@@ -79,5 +83,9 @@ impl ReadObject for OpenToRead {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.0.read_at(offset, out)
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.0.stored_before(offset)
     }
 }

@@ -665,6 +665,10 @@ impl ReadObject for Reading {
         self.inner.read_at(offset, out)
     }
 
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.inner.stored_before(offset)
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
         self.inner.read_vectored_at(offset, pieces)
     }
@@ -708,6 +712,10 @@ impl WriteObject for Writing {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.inner.read_at(offset, out)
+    }
+
+    fn stored_before(&self, offset: u64) -> Result<u64> {
+        self.inner.stored_before(offset)
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
