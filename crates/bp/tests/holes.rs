@@ -88,12 +88,18 @@ fn a_file_that_is_a_hole_has_no_live_end() {
 
 #[test]
 fn the_same_end_is_found_wherever_a_hole_begins() {
-    let file = small_file(false).bytes;
-    let rest = &file[..file.len() / 3];
+    let mut record = small_file(false);
+    record.add(&small_group(9, 0));
+    record.step_record();
     // Distances at which the end of the file meets the ends of the parts that the search reads.
     const PART: u64 = 1 << 20;
     let near = [0, 1, 7, 8, 27, 28, 29, 55, 56, 57, 63, 64, 65, 100];
-    for distance in near.iter().flat_map(|by| [*by, PART - by, PART + by, 2 * PART + by]) {
+    for (file, distance) in [small_file(false).bytes, record.bytes]
+        .iter()
+        .flat_map(|file| near.map(|by| (file, by)))
+        .flat_map(|(file, by)| [by, PART - by, PART + by, 2 * PART + by].map(|distance| (file, distance)))
+    {
+        let rest = &file[..file.len() / 3];
         let at = file.len() as u64 + distance;
         for torn in [vec![], vec![(at, rest)]] {
             let length = at + rest.len() as u64;

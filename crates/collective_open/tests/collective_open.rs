@@ -191,7 +191,8 @@ fn each_rank_knows_the_holes_of_the_ranges_that_it_owns() {
         let file = open(&store, Box::new(comm)).unwrap();
         let (alone, length) = (alone(&store), file.length().unwrap());
         assert_eq!(file.stored_before(length + 1).unwrap(), length + 1);
-        for offset in (1..length).step_by(RANGE as usize / 9) {
+        let starts = (1..length).step_by(RANGE as usize).flat_map(|start| [start, start + 5, start + 20]);
+        for offset in starts.chain((1..length).step_by(RANGE as usize / 9)).filter(|offset| *offset <= length) {
             let end = file.stored_before(offset).unwrap();
             let range = (offset - 1) / RANGE;
             // The last bytes may lie in a range of another rank.

@@ -852,11 +852,13 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_failing_device_is_no_hole() {
-        let mut calls = 0;
-        let end = stored_end(1 << 30, |_| {
-            calls += 1;
-            if calls < 5 { Ok(None) } else { Err(Errno::IO) }
-        });
-        assert_eq!(end, Err(Errno::IO));
+        for good in 0..30 {
+            let mut calls = 0;
+            let end = stored_end(1 << 30, |_| {
+                calls += 1;
+                if calls == good + 1 { Err(Errno::IO) } else { Ok(None) }
+            });
+            assert_eq!(end, Err(Errno::IO), "after {good} calls");
+        }
     }
 }
