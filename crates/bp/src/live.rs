@@ -533,6 +533,8 @@ impl<'a, S: Source> Ends<'a, S> {
         const STRETCH: u64 = 1 << 20;
         // A tag that starts in this part may reach into the next one.
         const OVERLAP: u64 = 64;
+        // Shortest hole that is skipped; a shorter one is read in a moment.
+        const BELIEVED: u64 = 256 << 20;
         let length = self.source.length();
         if !self.begun {
             self.begun = true;
@@ -545,8 +547,10 @@ impl<'a, S: Source> Ends<'a, S> {
             if self.start == 0 {
                 return Ok(None);
             }
-            // In a sparse file most of the length may be a hole. A tag has no zero byte, so it starts before the hole.
-            let stop = source::stored_before(self.source, self.start)?;
+            // In a sparse file most of the length may be a hole. A tag has no zero byte, so it starts before the hole. Only a large hole
+            // is believed: a filesystem that takes fresh bytes for a hole must not hide an end.
+            let stored = source::stored_before(self.source, self.start)?;
+            let stop = if self.start - stored >= BELIEVED { stored } else { self.start };
             let start = stop.saturating_sub(STRETCH);
             let reach = stop.saturating_add(OVERLAP).min(length);
             self.buffer.resize((reach - start) as usize, 0);
