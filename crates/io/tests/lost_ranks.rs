@@ -11,6 +11,8 @@ use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
 use thalweg_io::Mode;
+use thalweg_layout::container::{Options, tools::Accept};
+use thalweg_layout::{Container, Layout};
 use thalweg_reader::{FindingKind, Partial, Reader, verify};
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Failing, Fault, StoreCall};
@@ -32,11 +34,22 @@ fn lose_with(
     buffer: Option<u64>,
     moments: impl Fn(u32) -> Option<Moment> + Sync,
 ) -> (Place, Vec<Result<()>>) {
+    lose_in(Place::over, method, parameters, buffer, moments)
+}
+
+/// - `place`: the layout over a store.
+fn lose_in(
+    place_over: fn(Arc<dyn thalweg_store::Store>) -> Place,
+    method: &str,
+    parameters: &str,
+    buffer: Option<u64>,
+    moments: impl Fn(u32) -> Option<Moment> + Sync,
+) -> (Place, Vec<Result<()>>) {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
     let machine = Machine::new(RANKS).timeout(Duration::from_secs(20));
     let outcomes = machine.run(|own| {
         let life = Life::of(own);
-        let place = Place::over(Arc::new(life.store(memory.clone())));
+        let place = place_over(Arc::new(life.store(memory.clone())));
         let comm = life.communicator();
         let session = place.session(&heat(method, parameters), &comm);
         session.set_buffer_limit(buffer);
@@ -66,7 +79,7 @@ fn lose_with(
         left.barrier().unwrap();
         outcome
     });
-    (Place::over(memory), outcomes)
+    (place_over(memory), outcomes)
 }
 
 /// - `lost`: who died; `missing`: whose part of step 2 is lost with them.
@@ -122,6 +135,38 @@ fn whoever_dies_before_its_part_is_told_the_others_close_the_step() {
                 let what = format!("{method}, rank {lost} dies before call {call}");
                 let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::MessageCall(call)));
                 check(&place, &outcomes, &[lost], &[lost], &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_of_a_lost_rank_hide_nothing_of_the_others_on_a_container() {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED", "MPI_COLLECTIVE"] {
+        for lost in 0..RANKS {
+            // Before its place is known, and when it has written and closed.
+            for call in 0..4 {
+                let moments = |rank: u32| (rank == lost).then_some(Moment::MessageCall(call));
+                let (place, outcomes) = lose_in(Place::container, method, "", None, moments);
+                let what = format!("{method}, rank {lost} dies before call {call}: {}", words(&outcomes));
+                // What the lost rank left in its logs is published: it has the clock of its time.
+                let container = Container::new(vec![place.store.clone()], Options::default()).unwrap();
+                for path in
+                    std::iter::once("x.bp".to_string()).chain((0..RANKS).map(|rank| format!("x.bp.dir/x.bp.{rank}")))
+                {
+                    if container.stat(&path).is_ok() {
+                        container.repair(&path, Accept { open: true, lost: false }).unwrap();
+                    }
+                }
+                let reader = Reader::open(place.layout.clone(), "x.bp").unwrap_or_else(|e| panic!("{what}: {e}"));
+                assert_eq!((reader.status().steps, reader.status().torn_bytes), (4, 0), "{what}");
+                for step in 0..4 {
+                    for block in reader.blocks("t", step).unwrap_or_else(|e| panic!("{what}: step {step}: {e}")) {
+                        let read = reader.read_as::<f64>("t", step, &Selection::Block(block.number));
+                        let read = read.unwrap_or_else(|e| panic!("{what}: step {step}: {e}"));
+                        assert_eq!(read, t(block.offset[0] as u32, step, 4), "{what}: step {step}");
+                    }
+                }
             }
         }
     }

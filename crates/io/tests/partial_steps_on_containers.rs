@@ -7,8 +7,7 @@ use common::*;
 use std::sync::Arc;
 use thalweg_comm::{Communicator, threads};
 use thalweg_io::Mode;
-use thalweg_layout::container::Options;
-use thalweg_layout::{Container, Layout};
+use thalweg_layout::Layout;
 use thalweg_reader::{Reader, verify};
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
@@ -16,12 +15,6 @@ use thalweg_store::wrap::{Failing, Fault};
 use thalweg_types::{Result, Selection};
 
 const RANKS: u32 = 3;
-
-fn container(store: Arc<dyn Store>) -> Place {
-    // Each file a folder of logs, also a small one.
-    let options = Options { inline: Some(0), ..Options::default() };
-    Place { layout: Arc::new(Container::new(vec![store.clone()], options).unwrap()), store }
-}
 
 /// All that the file shows is what was written.
 fn check(layout: &Arc<dyn Layout>, steps: u64, about: &str) {
@@ -52,7 +45,7 @@ fn a_call_that_fails_on_the_last_rank_leaves_every_closed_step_readable() {
             let memory: Arc<dyn Store> = Arc::new(Memory::new());
             let outcomes: Vec<(Result<()>, u64)> = threads::run(RANKS, |comm| {
                 let store = Arc::new(Failing::new(memory.clone()));
-                let session = container(store.clone()).session(&heat(method, parameters), &comm);
+                let session = Place::container(store.clone()).session(&heat(method, parameters), &comm);
                 write_heat(&session, "x.bp", Mode::Write, &comm, 0);
                 if comm.rank() == RANKS - 1 {
                     store.fail(Fault::any().skipping(call).times(1));
@@ -70,7 +63,7 @@ fn a_call_that_fails_on_the_last_rank_leaves_every_closed_step_readable() {
             let about = format!("{method} {parameters}, call {call}: {:?}", outcomes[RANKS as usize - 1].0);
             let failed = outcomes.iter().any(|(outcome, _)| outcome.is_err());
             assert!(outcomes.iter().all(|(outcome, _)| outcome.is_err() == failed), "{about}");
-            let layout = container(memory).layout;
+            let layout = Place::container(memory).layout;
             let steps = Reader::open(layout.clone(), "x.bp").unwrap_or_else(|e| panic!("{about}: {e}")).status().steps;
             assert!(steps == 3 || (failed && steps == 2), "{about}: {steps} steps");
             spoiled += u64::from(failed);

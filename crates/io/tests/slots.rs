@@ -61,6 +61,7 @@ fn check(place: &Place, steps: u64, n: impl Fn(u32, u64) -> u64) {
                 .unwrap();
             let end = object.length().unwrap();
             object.write_at(end - 20, &[std::io::IoSlice::new(&[0xff; 20])]).unwrap();
+            object.close().unwrap();
             let recovery = recover(&*place.layout, "x.bp", RecoverOptions::default()).unwrap();
             assert_eq!((recovery.steps, recovery.dropped), (steps, vec![]), "{:?}", recovery.actions);
         }
@@ -83,15 +84,26 @@ fn check(place: &Place, steps: u64, n: impl Fn(u32, u64) -> u64) {
 
 /// Runs steps of n(rank, step) doubles; returns the buffer's memory per rank and step.
 fn run(steps: u64, told: bool, n: impl Fn(u32, u64) -> u64 + Sync) -> Vec<Vec<u64>> {
-    let place = Place::memory();
+    run_in(&Place::memory(), steps, told, n)
+}
+
+fn run_in(place: &Place, steps: u64, told: bool, n: impl Fn(u32, u64) -> u64 + Sync) -> Vec<Vec<u64>> {
     let used = place.run(RANKS, |comm| {
         let session = place.session(DOCUMENT, &comm);
         let used: Vec<u64> = (0..steps).map(|s| step(&session, &comm, s, n(comm.rank(), s), told)).collect();
         session.finalize().unwrap();
         used
     });
-    check(&place, steps, n);
+    check(place, steps, n);
     used
+}
+
+#[test]
+fn bytes_in_a_slot_that_was_left_hide_nothing_on_a_container() {
+    for grows in [100, 10_000, LARGE] {
+        let place = Place::container(Arc::new(Memory::new()));
+        run_in(&place, 5, false, |rank, step| LARGE + if step == 3 { grows * u64::from(rank) } else { 0 });
+    }
 }
 
 #[test]

@@ -28,6 +28,13 @@ impl Place {
         Place { layout: Arc::new(Direct::new(store.clone()).unwrap()), store }
     }
 
+    /// Over a container: each file a folder of logs, also a small one.
+    pub fn container(store: Arc<dyn Store>) -> Place {
+        let options = thalweg_layout::container::Options { inline: Some(0), ..Default::default() };
+        let layout = thalweg_layout::Container::new(vec![store.clone()], options).unwrap();
+        Place { layout: Arc::new(layout), store }
+    }
+
     pub fn run<T: Send>(&self, ranks: u32, body: impl Fn(ThreadCommunicator) -> T + Sync) -> Vec<T> {
         threads::run(ranks, body)
     }

@@ -88,6 +88,8 @@ struct State {
     /// Other sessions are open. The marks determine the length unless a writer died: the records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
+    /// Highest clock of this process's writes and cuts that were noted without the index.
+    noted: u64,
     /// Highest clock and lowest place of what other sessions appended, where the marks determine the length: a write of an earlier
     /// clock beyond that place moves these appends.
     appended: Option<(u64, u64)>,
@@ -180,7 +182,15 @@ impl State {
             }
             return;
         }
+        let clock = match entry {
+            Entry::Cut { clock, .. } => clock,
+            Entry::Run(run) => run.clock,
+        };
+        let is_late = clock < self.noted;
+        self.noted = self.noted.max(clock);
         match entry {
+            // Concurrent calls: a later write was noted first.
+            Entry::Cut { .. } if is_late => self.by_index = true,
             Entry::Cut { clock, length, .. } => (self.cut, self.length) = (clock, length),
             Entry::Run(run) if run.appended => {
                 let known = self.tail.as_ref().filter(|(of, clock, _)| (of, *clock) == (source, run.clock));
@@ -497,6 +507,12 @@ impl File {
     }
 
     pub fn hole(&self, session: &Arc<Session>, offset: u64, length: u64) -> Result<()> {
+        if offset >= offset.saturating_add(length).min(self.length()?) {
+            return Ok(());
+        }
+        // The session's begin shows truncations by others, which a hole up to the old length would undo. The length may need the
+        // session's lock.
+        self.begin(session, &mut session.lock())?;
         let end = offset.saturating_add(length).min(self.length()?);
         if offset >= end {
             return Ok(());

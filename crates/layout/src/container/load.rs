@@ -132,7 +132,8 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
             Err(e) => return Err(e),
         };
         // A store that neither renames nor shows objects whole shows a mark before its writer has described itself.
-        if life.held.is_some() || !who.is_empty() || waited >= DESCRIBED {
+        let is_old = life.modified.is_some_and(|at| at.elapsed().is_ok_and(|age| age > DESCRIBED));
+        if life.held.is_some() || !who.is_empty() || is_old || waited >= DESCRIBED {
             break (life, who);
         }
         let pause = Duration::from_millis(2);

@@ -92,7 +92,8 @@ impl Place {
     }
 
     /// Leases the object `unlinked` until the place is dropped: shows others that this process has the file open although
-    /// its last name is being or was removed. Does nothing if the store has no leases or no space for the object.
+    /// its last name is being or was removed. Does nothing if the store has no leases or no space for the object, or
+    /// if this user may not change the container.
     ///
     /// # Errors
     /// Those of the store: without the lease a repair could remove the container.
@@ -104,8 +105,8 @@ impl Place {
         if lease.is_none() {
             match self.first().open_write(&self.unlinked(), OpenWrite::Any) {
                 Ok(object) => *lease = object.lease()?,
-                // A file must be removable from a full store.
-                Err(e) if e.kind() == ErrorKind::NoSpace => {}
+                // A file must be removable from a full store, and by a user who may change its folder but not the container.
+                Err(e) if matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::PermissionDenied) => {}
                 Err(e) => return Err(e),
             }
         }

@@ -561,3 +561,45 @@ fn of_a_log_that_ends_before_its_mark_says_all_that_is_there_is_read_and_the_res
     layout.compact("file").unwrap();
     assert_eq!(read(&fresh(), "file").unwrap(), b"synced\0\0\0\0\0\0other");
 }
+
+#[test]
+fn a_punch_does_not_undo_the_truncation_of_another_process() {
+    let store = memory();
+    put(&over(&store), "file", &[1; 1000]);
+    let mine = open(&over(&store), "file", OpenWrite::Existing, 1);
+    let other = open(&over(&store), "file", OpenWrite::Existing, 2);
+    other.truncate(10).unwrap();
+    other.close().unwrap();
+    mine.punch(0, 1000).unwrap();
+    mine.close().unwrap();
+    assert_eq!(read(&over(&store), "file").unwrap(), [0; 10]);
+    assert_eq!(over(&store).stat("file").unwrap().length, 10);
+}
+
+#[test]
+fn an_open_file_is_removed_without_a_lease_where_its_user_may_not_make_one_and_a_failed_lease_is_told() {
+    for (fault, outcome) in [
+        (Fault::of(StoreCall::OpenWrite).named("/unlinked").with(ErrorKind::PermissionDenied), Ok(())),
+        (Fault::of(StoreCall::OpenWrite).named("/unlinked").with(ErrorKind::NoSpace), Ok(())),
+        (Fault::of(StoreCall::OpenWrite).named("/unlinked").with(ErrorKind::Io), Err(ErrorKind::Io)),
+        (Fault::of(StoreCall::Lease).named("/unlinked").with(ErrorKind::Io), Err(ErrorKind::Io)),
+    ] {
+        for replace in [false, true] {
+            let scratch = Scratch::new();
+            let failing = Arc::new(Failing::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+            let store: Arc<dyn Store> = failing.clone();
+            let layout = in_folders(&[store]);
+            put(&layout, "file", b"bytes");
+            put(&layout, "other", b"other");
+            let file = layout.open_read("file").unwrap();
+            failing.fail(fault.clone());
+            let done = if replace { layout.rename("other", "file") } else { layout.remove("file") };
+            assert_eq!(done.map_err(|e| e.kind()), outcome, "{fault:?}, replace: {replace}");
+            failing.heal();
+            let mut bytes = [0; 5];
+            file.read_exact_at(0, &mut bytes).unwrap();
+            assert_eq!(&bytes, b"bytes");
+            assert_eq!(layout.stat("file").is_ok(), replace || outcome.is_err());
+        }
+    }
+}

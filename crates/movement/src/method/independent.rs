@@ -72,6 +72,8 @@ struct Open {
     slots: bool,
     /// This rank's slot, as long as its blocks fit.
     slot: Option<Slot>,
+    /// The slot that this rank got: bytes may lie there although it has left it.
+    given: Option<Slot>,
 }
 
 /// Gives up the slot: moves the `stored` bytes already written there to the spill file.
@@ -89,12 +91,13 @@ impl Method for Independent {
         let large = request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);
         let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, true, &[u64::from(large)])?;
         let slots = told.first().is_some_and(|large| *large > 0);
-        let open = self.open.insert(Open { file, slots, slot: None });
+        let open = self.open.insert(Open { file, slots, slot: None, given: None });
         if slots {
             // Bytes in slots are written behind the existing index.
             open.file.index.written_early = true;
             let wanted = request.cache.of::<Sizes>().lock().wanted(request.group, request.comm);
-            open.slot = Slot::give(request.comm, open.file.index.base, wanted)?;
+            open.given = Slot::give(request.comm, open.file.index.base, wanted)?;
+            open.slot = open.given;
         }
         Ok(opened)
     }
@@ -119,7 +122,7 @@ impl Method for Independent {
         // If the pack panics, the rank has failed; `Closing::begin` detects the same failure.
         let size = request.length().unwrap_or(0);
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
-        let Open { mut file, slots, mut slot } = open;
+        let Open { mut file, slots, mut slot, given } = open;
         let left = match request.pack.stored() {
             stored if stored > 0 && !fitted => {
                 caught("move the blocks out of the slot", || leave_slot(&mut file, &mut slot, stored).map(|_| ()))
@@ -128,11 +131,11 @@ impl Method for Independent {
         };
         let failed = request.failed.or(left.err());
         let (mut closing, mut part) = Closing::begin(file, CloseRequest { failed, ..request }, how);
-        if let Some(extent) = slot.as_ref().map(Slot::extent) {
+        if let Some(extent) = given.as_ref().map(Slot::extent) {
             part.may_lie_at(extent);
         }
         let place = match slots {
-            true => slot::place(comm, how.base, slot.as_ref(), part.size()),
+            true => slot::place(comm, how.base, given.as_ref(), slot.as_ref(), part.size()),
             false => comm
                 .exclusive_scan(part.size())
                 .map(|before| plan::shared(comm.rank(), how.base, before, part.size()).map(|p| p.extent)),

@@ -24,6 +24,14 @@ pub trait OpenOutput {
     /// Those of the store, with the rank and the object.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written>;
 
+    /// Closes the file that several ranks write, after ranks were lost: [`Files::renew`].
+    ///
+    /// # Errors
+    /// Those of closing.
+    fn renew(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Called when this rank has failed, before the other ranks are told: closes the file for this rank's group. In a file that
     /// several ranks write, this rank's bytes thus arrive before any bytes that other ranks write afterwards.
     fn abandon(&mut self) {}
@@ -112,6 +120,10 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
 impl<O: OpenOutput> Files for Closing<'_, '_, O> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
         self.open.write(&mut self.request, extent)
+    }
+
+    fn renew(&mut self) -> Result<()> {
+        self.open.renew()
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {

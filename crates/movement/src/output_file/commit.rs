@@ -77,6 +77,13 @@ pub trait Files {
     /// Those of the store, with the rank and the object.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
+    /// Closes the shared file where it is open; it is opened again when it is needed. What is then written comes after the bytes of
+    /// lost ranks, also on a layout that orders bytes by logical clocks.
+    ///
+    /// # Errors
+    /// Those of closing: written bytes may be lost.
+    fn renew(&mut self) -> Result<()>;
+
     /// The holder of the open index.
     fn keeper(&mut self) -> &mut dyn IndexKeeper;
 }
@@ -139,6 +146,8 @@ struct Left {
     rank: u32,
     size: u64,
     wrote: Option<Extent>,
+    /// First byte behind all its bytes, those of a group that failed included.
+    end: u64,
     indexed: bool,
 }
 
@@ -529,6 +538,10 @@ impl Part {
             entry.encode(merged.step.records.list(Tag::Run));
         }
         let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
+        if left.is_some() && how.shared {
+            // Bytes of lost ranks behind the index would hide it on a layout that orders bytes by logical clocks.
+            object.truncate(data_end)?;
+        }
         let added = Added { whole: merged.whole, bytes: merged.bytes, partial: !missing.is_empty() };
         if follows {
             let staged = live.stage(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
@@ -614,22 +627,27 @@ fn among_survivors(
     files: &mut dyn Files,
     how: Commit,
 ) -> Result<Result<u64>> {
+    if let Err(e) = caught("close the file", || files.renew()) {
+        part.fail(e);
+    }
     let mut message = Vec::new();
     message.put_u32(part.rank);
     message.put_u64(part.size);
     message.put_u64(part.extent().map_or(u64::MAX, |e| e.offset));
+    message.put_u64(part.place.and_then(|place| place.end()).unwrap_or(0));
     message.put_u8(u8::from(part.is_indexed()));
     let mut left = Vec::new();
     for bytes in comm.all_gather(&message)? {
         let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
-        let (rank, size, offset) = (c.u32("rank")?, c.u64("size")?, c.u64("place")?);
+        let (rank, size, offset, end) = (c.u32("rank")?, c.u64("size")?, c.u64("place")?, c.u64("place")?);
         let wrote = (offset != u64::MAX).then_some(Extent::new(offset, size));
-        left.push(Left { rank, size, wrote, indexed: c.u8("indexed")? != 0 });
+        left.push(Left { rank, size, wrote, end, indexed: c.u8("indexed")? != 0 });
     }
     if part.written.is_none() {
         let sizes: Vec<_> = left.iter().map(|l| (l.size, l.wrote)).collect();
         let place = caught("plan the process groups that are left", || {
-            plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize])
+            let base = left.iter().map(|l| l.end).fold(how.base, u64::max);
+            plan::after_loss(base, &sizes).map(|places| places[comm.rank() as usize])
         });
         match place {
             Ok(place) => part.write(place, files),

@@ -290,10 +290,15 @@ pub(super) fn merge_fitting(messages: &[Vec<u8>], live: &LiveIndex) -> Result<Me
     let mut merged = Merged::default();
     for (rank, message) in (0..).zip(messages) {
         let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
-        let extent = match read_outcome(&mut c)? {
-            Ok(extent) => extent,
-            Err(failed) => {
+        let extent = match read_outcome(&mut c) {
+            Ok(Ok(extent)) => extent,
+            Ok(Err(failed)) => {
                 merged.fail(rank, failed);
+                continue;
+            }
+            Err(e) => {
+                merged.fail(rank, (e.kind().code(), None));
+                merged.refused.get_or_insert((rank, e));
                 continue;
             }
         };

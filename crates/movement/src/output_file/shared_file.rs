@@ -119,6 +119,18 @@ impl SharedFile {
         }
     }
 
+    /// As [`SharedFile::end_data`], on a rank that also writes other ranks' groups: they reach the store although this rank keeps the
+    /// file open for the index, so that they outlive it.
+    ///
+    /// # Errors
+    /// As [`SharedFile::end_data`].
+    pub fn end_data_of_others(&self) -> Result<()> {
+        if self.index.keeps() && !self.index.sync {
+            return self.opened()?.publish();
+        }
+        self.end_data()
+    }
+
     /// Ends the spill file.
     ///
     /// # Errors
@@ -165,6 +177,10 @@ impl OpenOutput for SharedFile {
             .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
         self.end_data()?;
         Ok(Written { fragment, extent })
+    }
+
+    fn renew(&mut self) -> Result<()> {
+        self.object.as_ref().map_or(Ok(()), |object| object.end(self.index.sync))
     }
 
     fn abandon(&mut self) {

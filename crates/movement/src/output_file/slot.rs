@@ -125,16 +125,23 @@ impl Slot {
     }
 }
 
-/// Collective: the extent of this rank's group: in its slot if it fits, otherwise behind all slots. `slot`: this rank's slot;
-/// `size`: bytes of its group, 0 if it has none.
+/// Collective: the extent of this rank's group: in its slot if it fits, otherwise behind all slots. `given`: the slot that this
+/// rank got at open, in which its bytes may lie although it has left it; `slot`: the same, unless it has left it; `size`: bytes of its
+/// group, 0 if it has none.
 ///
 /// # Errors
 /// Outer: `PeerLost` or `Timeout` of a collective call; groups that fit into their slots may still be written there. Inner:
 /// `OutOfBounds` if the extent passes the largest file size.
-pub fn place(comm: &dyn Communicator, base: u64, slot: Option<&Slot>, size: u64) -> Result<Result<Extent>> {
+pub fn place(
+    comm: &dyn Communicator,
+    base: u64,
+    given: Option<&Slot>,
+    slot: Option<&Slot>,
+    size: u64,
+) -> Result<Result<Extent>> {
     let fits = slot.filter(|s| s.holds(size));
     let behind = if fits.is_some() { 0 } else { size };
-    let told = comm.all_reduce(&[slot.map_or(base, Slot::end), u64::from(behind > 0)], Reduce::Max)?;
+    let told = comm.all_reduce(&[given.map_or(base, Slot::end), u64::from(behind > 0)], Reduce::Max)?;
     let before = if told[1] > 0 { comm.exclusive_scan(behind)? } else { 0 };
     Ok(match fits {
         Some(slot) => Ok(slot.place(size)),
@@ -178,7 +185,9 @@ mod tests {
         let places = threads::run(5, |comm| {
             let r = comm.rank() as usize;
             let slot = Slot::give(&comm, 100, (slots[r], 0)).unwrap();
-            place(&comm, 100, slot.as_ref(), sizes[r]).unwrap().unwrap()
+            // Rank 2 has left its slot.
+            let kept = slot.as_ref().filter(|_| r != 2);
+            place(&comm, 100, slot.as_ref(), kept, sizes[r]).unwrap().unwrap()
         });
         let end_of_slots = 100 + slots.iter().sum::<u64>();
         assert_eq!(places[0], Extent::new(100, 10));

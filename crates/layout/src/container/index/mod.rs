@@ -320,6 +320,9 @@ impl Merged {
                 return false;
             }
         }
+        if matches!(entry, Entry::Cut { .. }) && turn < self.last {
+            return false;
+        }
         self.last = self.last.max(turn);
         let source = self.source(source);
         match entry {

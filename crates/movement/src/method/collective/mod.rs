@@ -273,11 +273,13 @@ impl Collective {
             return Ok(None);
         }
         let place = Extent::new(base + before, size);
-        part.may_lie_at(place);
         let writer = closing.request.writer(&file.index, SINGLE_FILE);
         let domains = Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32);
         let aggregator = aggregators.iter().position(|a| *a == rank);
         let domain = aggregator.and_then(|number| domains.number_of(number as u32));
+        // An aggregator's bytes are those of its domain, too.
+        let domain_end = domain.and_then(|number| domains.domain(number).end()).unwrap_or(0);
+        part.may_lie_at(Extent::new(place.offset, size.max(domain_end.saturating_sub(place.offset))));
         // An aggregator reports the outcome of its own group only after it has written its whole domain.
         let unwritten = domain.map_or(0, |number| domains.domain(number).length).max(size);
         let mut fragment = None;
@@ -308,7 +310,7 @@ impl Collective {
             window: shares.window,
             piece,
             memory,
-            end: &|| caught("close the file", || file.end_data()),
+            end: &|| caught("close the file", || file.end_data_of_others()),
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
