@@ -427,7 +427,7 @@ impl Merged {
     /// # Errors
     /// As [`Merged::resolve`].
     /// # Cost
-    /// A few lookups; more where much was written and then punched or truncated away, [`MOST_STEPS`] at most.
+    /// A few lookups; more where much was written and then punched or truncated away, 4096 at most.
     pub fn stored_before(&self, offset: u64) -> Result<u64> {
         let mut at = offset;
         for _ in 0..MOST_STEPS {
