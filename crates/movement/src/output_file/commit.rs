@@ -627,7 +627,9 @@ fn among_survivors(
     files: &mut dyn Files,
     how: Commit,
 ) -> Result<Result<u64>> {
-    if let Err(e) = caught("close the file", || files.renew()) {
+    if let Err(e) = caught("close the file", || files.renew())
+        && !part.has_failed()
+    {
         part.fail(e);
     }
     let mut message = Vec::new();

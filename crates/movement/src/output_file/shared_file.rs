@@ -180,7 +180,8 @@ impl OpenOutput for SharedFile {
     }
 
     fn renew(&mut self) -> Result<()> {
-        self.object.as_ref().map_or(Ok(()), |object| object.end(self.index.sync))
+        let ended = self.object.as_ref().map_or(Ok(()), |object| object.end(self.index.sync));
+        ended.map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))
     }
 
     fn abandon(&mut self) {
