@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use thalweg_comm::Communicator;
+use thalweg_comm::agreement::agree;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
@@ -83,6 +84,19 @@ impl Ranks {
     #[staticmethod]
     fn alone() -> Ranks {
         Ranks(Mutex::new(Box::new(thalweg_comm::alone::Alone::new())))
+    }
+
+    /// Collective: succeeds if no rank has failed.
+    ///
+    /// - `doing`: the operation, as in "cannot `doing`".
+    /// - `failed`: number of the kind and text of this rank's error.
+    ///
+    /// # Errors
+    /// On a rank that has failed this error; on the others one of its kind that names the rank.
+    #[pyo3(signature = (doing, failed=None))]
+    fn agree(&self, py: Python<'_>, doing: &str, failed: Option<(u8, String)>) -> Outcome<()> {
+        let own = failed.map_or(Ok(()), |(code, what)| Err(Error::new(ErrorKind::from_code(code), what)));
+        Ok(py.detach(|| agree(&**self.0.lock(), own, doing, &[])).map(|_| ())?)
     }
 
     #[getter]

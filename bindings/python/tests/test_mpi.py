@@ -132,6 +132,120 @@ def test_a_configuration_that_one_rank_refuses_is_refused_by_all(mpi, tmp_path):
     assert mpi.run(program, tmp_path / "run.bp").count("refused") == mpi.ranks
 
 
+MISTAKE = """
+import sys
+import numpy as np, thalweg
+from mpi4py import MPI
+
+class NoWords(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+class Raises:
+    def __init__(self, error=RuntimeError("not today")):
+        self.error = error
+    def __fspath__(self):
+        raise self.error
+    def __array__(self, dtype=None, copy=None):
+        raise self.error
+
+def write(path=sys.argv[1], schema=None, size=None, values=np.zeros(3), **options):
+    with thalweg.Writer(path, schema, comm=comm, **options) as w, w.step(size) as s:
+        s.write("v", values)
+
+comm = MPI.COMM_WORLD
+wrong = eval(sys.argv[2]) if comm.rank == 1 else {}
+said = "no error"
+try:
+    write(**wrong)
+except thalweg.Error as e:
+    said = f"{e.kind} by {e.reported_by}"
+except Exception as e:
+    said = f"own {type(e).__name__}"
+everyone = comm.gather(said)
+if comm.rank == 0:
+    print(*everyone, sep="\\n")
+"""
+
+MISTAKES = {
+    "dict(path=Raises())": ("own RuntimeError", "invalid argument by 1"),
+    "dict(path=b'bytes.bp')": ("invalid argument by None", "invalid argument by 1"),
+    "dict(path='\\udcff.bp')": ("invalid argument by None", "invalid argument by 1"),
+    "dict(mode='x')": ("invalid argument by None", "invalid argument by 1"),
+    "dict(after=1)": ("invalid argument by None", "invalid argument by 1"),
+    "dict(mode='a', after='one')": ("own TypeError", "invalid argument by 1"),
+    "dict(mode='a', after=-1)": ("invalid argument by None", "invalid argument by 1"),
+    "dict(schema=Raises())": ("own RuntimeError", "invalid argument by 1"),
+    "dict(schema=[thalweg.Schema('g'), thalweg.Schema('g')])": ("configuration error by None", "configuration error by 1"),
+    "dict(method='NOSUCH')": ("configuration error by None", "configuration error by 1"),
+    "dict(group=3)": ("own TypeError", "invalid argument by 1"),
+    "dict(buffer_limit='much')": ("own TypeError", "invalid argument by 1"),
+    "dict(buffer_limit=-1)": ("own OverflowError", "invalid argument by 1"),
+    "dict(size='much')": ("own TypeError", "invalid argument by 1"),
+    "dict(values=Raises())": ("own RuntimeError", "invalid argument by 1"),
+    # Their texts cannot be sent.
+    "dict(path=Raises(KeyError('\\udcff')))": ("own KeyError", "invalid argument by 1"),
+    "dict(path=Raises(NoWords()))": ("own NoWords", "invalid argument by 1"),
+    "dict(values=Raises(OSError('\\udcff')))": ("own OSError", "invalid argument by 1"),
+    "dict(values=Raises(NoWords()))": ("own NoWords", "invalid argument by 1"),
+}
+
+
+@pytest.mark.parametrize("wrong", MISTAKES)
+def test_a_mistake_of_one_rank_in_a_collective_call_lets_the_others_return(mpi, tmp_path, wrong):
+    program = tmp_path / "mistake.py"
+    program.write_text(MISTAKE)
+    said = mpi.run(program, tmp_path / "run.bp", wrong, ranks=2).splitlines()
+    own, others = MISTAKES[wrong]
+    assert said == [others, own]
+
+
+SHARED = """
+import sys
+import thalweg
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+session = thalweg.Session(thalweg.Schema("g").scalar("n", "i8"), comm)
+try:
+    with session.writer(sys.argv[1], mode="wx"[comm.rank]) as w, w.step() as s:
+        s["n"] = 1
+except thalweg.InvalidArgument as e:
+    print("refused", flush=True)
+"""
+
+
+def test_a_mistake_of_one_rank_in_a_writer_of_a_session_lets_the_others_return(mpi, tmp_path):
+    program = tmp_path / "shared.py"
+    program.write_text(SHARED)
+    assert mpi.run(program, tmp_path / "run.bp", ranks=2).count("refused") == 2
+
+
+UNREACHABLE = """
+import sys
+import thalweg, thalweg.mpi
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+
+def find():
+    raise PermissionError("not for you")
+
+if comm.rank == int(sys.argv[2]):
+    thalweg.mpi.find = find
+try:
+    thalweg.Writer(sys.argv[1], comm=comm)
+except thalweg.Unsupported as e:
+    if "not for you" in str(e):
+        print("refused", flush=True)
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_library_that_one_rank_cannot_look_for_lets_the_others_return(mpi, tmp_path, rank):
+    program = tmp_path / "unreachable.py"
+    program.write_text(UNREACHABLE)
+    assert mpi.run(program, tmp_path / "run.bp", rank, ranks=2).count("refused") == 2
+
+
 def test_what_reaches_mpi_is_built_once(mpi, tmp_path):
     program = tmp_path / "write.py"
     program.write_text(WRITE)

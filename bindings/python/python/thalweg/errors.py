@@ -178,3 +178,13 @@ def _make(code: int, message: str, facts: dict[str, Any]) -> Error:
     if kind is NotFound and facts["variable"] is None and facts["group"] is None and facts["step"] is None:
         kind = FileNotFound if facts["file"] is not None else NotFound
     return kind(message, **facts)
+
+
+def _told(error: BaseException) -> tuple[int, str]:
+    """Number of the kind and text of an exception, for the other ranks."""
+    code = next((code for code, kind in _KINDS.items() if isinstance(error, kind)), 12)
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # of its __str__
+        text = type(error).__name__
+    return code, text.encode("utf-8", "replace").decode()

@@ -23,11 +23,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from . import _core
-from .errors import InvalidArgument, Unsupported
+from .errors import Error, InvalidArgument, Unsupported, _told
 
 _COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
 
@@ -42,6 +44,20 @@ def ranks(comm: Any) -> _core.Ranks:
 
     library = _collective(comm)
     return library.communicator(MPI._addressof(comm))
+
+
+@contextmanager
+def together(members: _core.Ranks, doing: str) -> Iterator[None]:
+    """Collective: a step that each rank takes alone. If it fails on one rank, it fails on all."""
+    try:
+        yield
+    except Exception as own:
+        try:
+            members.agree(doing, _told(own))
+        except Error:
+            pass  # the rank's own exception says more
+        raise
+    members.agree(doing)
 
 
 def family() -> str:
@@ -67,14 +83,14 @@ def _collective(comm: Any) -> _core.Mpi:
     if comm.rank == 0:
         try:
             find()
-        except Unsupported as e:
-            trouble = str(e)
+        except Exception as e:
+            trouble = str(e) if isinstance(e, Unsupported) else _told(e)[1]
     trouble = comm.bcast(trouble)
     if trouble is None:
         try:
             _loaded = _core.Mpi(find())
-        except Unsupported as e:
-            trouble = str(e)
+        except Exception as e:
+            trouble = str(e) if isinstance(e, Unsupported) else _told(e)[1]
     troubles = [t for t in comm.allgather(trouble) if t is not None]
     if troubles or _loaded is None:
         raise Unsupported(troubles[0] if troubles else "no MPI was loaded")

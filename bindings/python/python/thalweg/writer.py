@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import warnings
 import weakref
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, dtypes, mpi, selection
-from .errors import Config, InvalidArgument, OutOfBounds, WrongType
+from .errors import Config, InvalidArgument, OutOfBounds, WrongType, _told
 from .schema import Schema, _encoded, define_attribute
 
 class Session:
@@ -31,18 +32,29 @@ class Session:
         comm: Any = None,
         *,
         buffer_limit: int | None = None,
+        _ranks: _core.Ranks | None = None,
     ) -> None:
-        self._ranks = mpi.ranks(comm)
-        if isinstance(schema, (Schema, list, tuple)):
-            self._session = _core.Session(self._ranks)
-            for group in [schema] if isinstance(schema, Schema) else schema:
-                group._declare(self._session)
-        elif isinstance(schema, str) and schema.lstrip().startswith("<"):
-            self._session = _core.Session(self._ranks, schema)
+        self._ranks = _ranks if _ranks is not None else mpi.ranks(comm)
+        groups: Sequence[Schema] = ()
+        text = file = None
+        with mpi.together(self._ranks, "read the configuration"):
+            if isinstance(schema, Schema):
+                groups = (schema,)
+            elif isinstance(schema, (list, tuple)):
+                groups = schema
+            elif isinstance(schema, str) and schema.lstrip().startswith("<"):
+                text = _utf8(schema, "XML")
+            else:
+                file = _utf8(os.fspath(schema), "the path of the schema")  # type: ignore[arg-type]
+        if file is None:
+            self._session = _core.Session(self._ranks, text)
         else:
-            self._session = _core.Session.from_file(self._ranks, os.fspath(schema))  # type: ignore[arg-type]
-        if buffer_limit is not None:
-            self._session.set_buffer_limit(buffer_limit)
+            self._session = _core.Session.from_file(self._ranks, file)
+        with mpi.together(self._ranks, "declare the groups"):
+            for group in groups:
+                group._declare(self._session)
+            if buffer_limit is not None:
+                self._session.set_buffer_limit(buffer_limit)
         self._closed = False
         #: Steps that are open.
         self._open: set[_core.Output] = set()
@@ -57,7 +69,7 @@ class Session:
     def writer(
         self, path: str | os.PathLike[str], group: str | None = None, *, mode: str = "w", after: int | None = None
     ) -> Writer:
-        """A writer of one group; its file is closed for good with the session."""
+        """Collective: a writer of one group; its file is closed for good with the session."""
         return Writer(path, self, mode=mode, after=after, group=group)
 
     @contextmanager
@@ -137,31 +149,36 @@ class Writer:
         parameters: str = "",
         buffer_limit: int | None = None,
     ) -> None:
-        if mode not in ("w", "a", "u"):
-            raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
-        if after is not None and mode != "a":
-            raise InvalidArgument('after= goes with mode="a"')
-        #: Path of the file as given; the method's folder, if any, is prepended to it.
-        self.path: str = os.fspath(path)
-        self._mode = mode
-        self._after = after
         #: Without a schema: variables are defined by their first write.
         self._open_schema = schema is None
         self._own = not isinstance(schema, Session)
-        if isinstance(schema, Session):
-            if comm is not None:
+        ranks = schema._ranks if isinstance(schema, Session) else mpi.ranks(comm)
+        with mpi.together(ranks, "begin a writer"):
+            if mode not in ("w", "a", "u"):
+                raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
+            if after is not None and mode != "a":
+                raise InvalidArgument('after= goes with mode="a"')
+            if after is not None and operator.index(after) < 0:
+                raise InvalidArgument(f"after={after}: steps are counted from 0")
+            if isinstance(schema, Session) and comm is not None:
                 raise InvalidArgument("the session has its communicator already")
-            self._owner = schema
-        else:
+            #: Path of the file as given; the method's folder, if any, is prepended to it.
+            self.path: str = _utf8(os.fspath(path), "the path")
             given = Schema(group or "data", method=method, parameters=parameters) if schema is None else schema
-            self._owner = Session(given, comm, buffer_limit=buffer_limit)
+        self._mode = mode
+        self._after = after
+        if isinstance(given, Session):
+            self._owner = given
+        else:
+            self._owner = Session(given, buffer_limit=buffer_limit, _ranks=ranks)
         self._session = self._owner._session
-        groups = self._session.groups()
-        if group is None and len(groups) != 1:
-            raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
-        #: Name of the group that it writes.
-        self.group: str = group or groups[0]
-        self._declared: list[_core.DeclaredFacts] = self._session.describe(self.group)
+        with mpi.together(ranks, "begin a writer"):
+            groups = self._session.groups()
+            if group is None and len(groups) != 1:
+                raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
+            #: Name of the group that it writes.
+            self.group: str = group or groups[0]
+            self._declared: list[_core.DeclaredFacts] = self._session.describe(self.group)
         self._by_name = {v.name.strip("/"): v for v in reversed(self._declared)}
         self._made: dict[tuple[Any, ...], int] = {}
         self._step: StepWriter | None = None
@@ -192,9 +209,13 @@ class Writer:
         first = self._steps_written == 0
         mode, after = (self._mode, self._after) if first else ("a", None)
         output = self._session.open(self.group, self.path, mode, self._owner._ranks, after)
-        if size is not None:
-            output.group_size(size)
         self._step = StepWriter(self, output)
+        if size is not None:
+            try:
+                output.group_size(size)
+            except Exception as e:
+                self._step.__exit__(type(e), e, None)
+                raise
         return self._step
 
     def attribute(self, name: str, value: Any, of: str | None = None) -> None:
@@ -414,7 +435,7 @@ class StepWriter:
         self._writer._owner._open.discard(self._output)
         # The other ranks wait in close: their close fails with this error, and their data are kept.
         try:
-            self._output.abandon(f"given up by the program: {kind.__name__}: {error}")
+            self._output.abandon(f"given up by the program: {_told(error or kind())[1]}")
         except Exception:
             pass  # the propagating exception gives the reason
 
@@ -427,6 +448,17 @@ class StepWriter:
 
 
 _NO_AXES: tuple[int, ...] = ()
+
+
+def _utf8(text: Any, what: str) -> str:
+    """The text, if it can be encoded."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what} is a str, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise InvalidArgument(f"{what} is not valid UTF-8: {e}") from None
+    return text
 
 
 def _plain(name: str) -> str:
