@@ -7,7 +7,9 @@
 //! | writers  | not distinguished; the store handles concurrent writes to disjoint extents |
 //! | promises | those of the store |
 
-use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
+use crate::{
+    Attributes, Change, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_store::Store;
@@ -132,6 +134,10 @@ impl Layout for Direct {
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         self.store.plain_file(path)
+    }
+
+    fn other_nodes(&self, _path: &str) -> OtherNodes {
+        OtherNodes::of_objects(&*self.store)
     }
 
     fn targets(&self, folder: &str) -> Result<Option<u32>> {

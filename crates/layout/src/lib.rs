@@ -39,6 +39,25 @@ pub use thalweg_store::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub u32);
 
+/// What processes on other nodes can do with a file while a burst buffer with a fast store on each node still keeps bytes of it on
+/// one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherNodes {
+    /// Read and write it: no burst buffer, or none whose fast stores differ.
+    ReadAndWrite,
+    /// Write it. Bytes of another node can be read once they are drained.
+    Write,
+    /// Nothing: to open it is an error until it is drained.
+    Nothing,
+}
+
+impl OtherNodes {
+    /// Of a layout whose file, or folder of files, is one object of `store`.
+    fn of_objects(store: &dyn thalweg_store::Store) -> OtherNodes {
+        if store.capability().moves { OtherNodes::Nothing } else { OtherNodes::ReadAndWrite }
+    }
+}
+
 /// Logical files below a mount point. Paths are relative to it, parts separated by `/`.
 ///
 /// `direct` passes every call on to its store; other layouts make one logical file out of many objects.
@@ -264,6 +283,11 @@ pub trait Layout: Send + Sync {
     fn keeps_whole(&self, path: &str) -> bool {
         let _ = path;
         false
+    }
+    /// What processes on other nodes can do with a file while a burst buffer still keeps bytes of it on this node.
+    fn other_nodes(&self, path: &str) -> OtherNodes {
+        let _ = path;
+        OtherNodes::ReadAndWrite
     }
     /// The folder of this machine that holds the files which programs lock in place of the logical file at `path`; it need not
     /// exist. `None` if the stores of this machine cannot hold such files.

@@ -13,7 +13,9 @@
 //! [`resolve`] is a pure function; [`Mounts`] applies it and is itself a layout: io, the reader, the command line and the doors
 //! open paths through it.
 
-use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
+use crate::{
+    Attributes, Change, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+};
 use rustix::io::Errno;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -327,6 +329,10 @@ impl Layout for Mounts {
 
     fn keeps_whole(&self, path: &str) -> bool {
         self.place(path).is_ok_and(|place| place.layout.keeps_whole(&place.name))
+    }
+
+    fn other_nodes(&self, path: &str) -> OtherNodes {
+        self.place(path).map_or(OtherNodes::ReadAndWrite, |place| place.layout.other_nodes(&place.name))
     }
 
     fn lock_folder(&self, path: &str) -> Option<PathBuf> {

@@ -5,8 +5,9 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thalweg_conformance::scratch::Scratch;
-use thalweg_layout::{Change, Container, Direct, Layout, OpenWrite, WriteObject, WriterId, container};
-use thalweg_store::wrap::tiered::{Drain, Pace, Tiered, status};
+use thalweg_layout::small_file::Settings;
+use thalweg_layout::{Change, Container, Direct, Layout, OpenWrite, SmallFile, WriteObject, WriterId, container};
+use thalweg_store::wrap::tiered::{Drain, OURS, Pace, Tiered, status};
 use thalweg_store::wrap::{Patience, Retry, Sequential};
 use thalweg_store::{Posix, Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
@@ -384,5 +385,198 @@ fn modes_of_files_and_folders_are_seen_by_other_nodes_before_anything_is_drained
         for (node, name) in [(a, "folder"), (b, "folder"), (a, "shared"), (b, "shared")] {
             assert_eq!(node.layout.attributes(name).unwrap().mode, 0o660, "{kind}, {name}");
         }
+    }
+}
+
+/// Drains what no process has open.
+fn drain_closed(node: &Node) {
+    let drain = Drain::new(&node.store, Pace::default()).unwrap();
+    while drain.pass(&GO).unwrap().objects > 0 {}
+}
+
+/// A process that uses small files; files of more than `small` bytes become objects of their own.
+fn small_files(store: Arc<dyn Store>, small: usize) -> SmallFile {
+    SmallFile::new(store, Settings { small: small as u64, ..Settings::default() }).unwrap()
+}
+
+fn put(layout: &SmallFile, name: &str, how: OpenWrite, bytes: &[u8]) -> Result<()> {
+    let object = layout.open_write(name, how, WriterId(0))?;
+    object.write_at(0, &[IoSlice::new(bytes)])?;
+    object.close()
+}
+
+/// As a process sees it that begins now.
+fn found_whole(store: Arc<dyn Store>, files: &[(&str, Vec<u8>)], about: &str) {
+    let layout = small_files(store, PIECE);
+    for (name, bytes) in files {
+        assert!(read(&layout, name).unwrap() == *bytes, "{about}: {name}");
+    }
+    let report = layout.check("", true).unwrap();
+    assert!(report.damaged.is_empty() && report.torn.is_empty(), "{about}: {report:?}");
+    assert_eq!((report.files, report.live), (files.len() as u64, 0), "{about}");
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    let mut listed = layout.list("").unwrap();
+    listed.retain(|name| name != OURS);
+    assert_eq!(listed, names, "{about}");
+}
+
+#[test]
+fn processes_of_one_node_see_each_others_small_files_whatever_is_drained_between() {
+    for (kind, canonical) in canonicals() {
+        let machine = machine(canonical);
+        let node = &machine.nodes[0];
+        let processes = [0, 1].map(|_| small_files(Arc::new(node.store.clone()), PIECE));
+        for round in 0..6u8 {
+            let [writer, other] = [&processes[usize::from(round % 2)], &processes[usize::from(1 - round % 2)]];
+            let about = format!("{kind}, round {round}");
+            // One in the log, one an object of its own; both were looked for before.
+            for (name, length) in [("a", 10), ("b", 2 * PIECE)] {
+                let (name, bytes) = (format!("{name}{round}"), vec![round; length]);
+                assert_eq!(refused(other, &name).kind(), ErrorKind::NotFound, "{about}");
+                drain_closed(node);
+                put(writer, &name, OpenWrite::New, &bytes).unwrap();
+                drain_closed(node);
+                let error = put(other, &name, OpenWrite::New, b"again").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{about}: {name} was made twice");
+                assert!(read(other, &name).unwrap() == bytes, "{about}: {name}");
+                assert_eq!(writer.list("").unwrap(), other.list("").unwrap(), "{about}");
+            }
+            put(other, "common", OpenWrite::Any, &[round; 5]).unwrap();
+            drain_closed(node);
+            assert_eq!(read(writer, "common").unwrap(), [round; 5], "{about}");
+            writer.remove(&format!("a{round}")).unwrap();
+            drain_closed(node);
+            assert_eq!(refused(other, &format!("a{round}")).kind(), ErrorKind::NotFound, "{about}: removed");
+        }
+        processes.iter().for_each(|layout| layout.finish().unwrap());
+        drain(node);
+        let rounds = (0..6u8).map(|round| (format!("b{round}"), vec![round; 2 * PIECE]));
+        let files: Vec<_> = rounds.chain([("common".to_string(), vec![5; 5])]).collect();
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
+        for node in &machine.nodes {
+            found_whole(Arc::new(node.store.clone()), &files, kind);
+        }
+        found_whole(machine.canonical.clone(), &files, kind);
+    }
+}
+
+/// What a process gets of a folder that another node has.
+fn refuses_all(layout: &SmallFile, about: &str) {
+    let refusals = [
+        refused(layout, "shared"),
+        refused(layout, "absent"),
+        layout.stat("shared").unwrap_err(),
+        layout.attributes("shared").unwrap_err(),
+        layout.list("").unwrap_err(),
+        layout.remove("shared").unwrap_err(),
+        layout.rename("shared", "other").unwrap_err(),
+        put(layout, "shared", OpenWrite::Any, b"x").unwrap_err(),
+        put(layout, "shared", OpenWrite::Existing, b"x").unwrap_err(),
+        put(layout, "shared", OpenWrite::Replace, b"x").unwrap_err(),
+        put(layout, "absent", OpenWrite::New, b"x").unwrap_err(),
+        layout.check("", true).unwrap_err(),
+        layout.compact("").unwrap_err(),
+    ];
+    for error in refusals {
+        assert_eq!(error.kind(), ErrorKind::Io, "{about}: {error}");
+        assert!(error.to_string().contains("not drained yet"), "{about}: {error}");
+    }
+}
+
+#[test]
+fn a_folder_of_small_files_is_one_nodes_until_it_is_drained_and_then_anybodys() {
+    for (kind, canonical) in canonicals() {
+        for first in [0, 1] {
+            for small in [1 << 20, PIECE] {
+                let machine = machine(canonical);
+                let about = format!("{kind}, node {first} first, up to {small} bytes in logs");
+                let [a, b] = [&machine.nodes[first], &machine.nodes[1 - first]];
+                let of = |node: &Node| small_files(Arc::new(node.store.clone()), small);
+                let (of_a, of_b) = (of(a), of(b));
+                let write = |layout: &SmallFile, n: u64| -> Result<()> {
+                    let object = layout.open_write("shared", OpenWrite::Any, WriterId(n as u32))?;
+                    for piece in 0..PIECES {
+                        object
+                            .write_at((2 * piece + n) * PIECE as u64, &[IoSlice::new(&[byte_of(n, piece); PIECE])])?;
+                    }
+                    object.close()
+                };
+                let [n, m] = [a, b].map(|node| u64::from(node.writer.0));
+                write(&of_a, n).unwrap();
+                refuses_all(&of_b, &format!("{about}, not drained"));
+                // Its log is open, and stays.
+                drain_closed(a);
+                refuses_all(&of_b, &format!("{about}, all but the log drained"));
+                of_a.finish().unwrap();
+                refuses_all(&of_b, &format!("{about}, the log closed"));
+                drain(a);
+                write(&of_b, m).unwrap();
+                // The process that wrote first is alive.
+                refuses_all(&of_a, &format!("{about}, the other wrote"));
+                of_b.finish().unwrap();
+                drain(b);
+                assert!(read(&of_a, "shared").unwrap() == expected(), "{about}: who wrote first");
+                let files = [("shared", expected())];
+                for store in [&a.store, &b.store] {
+                    found_whole(Arc::new(store.clone()), &files, &about);
+                }
+                found_whole(machine.canonical.clone(), &files, &format!("{about}, without the fast stores"));
+            }
+        }
+    }
+}
+
+#[test]
+fn two_nodes_that_begin_in_one_folder_at_once_lose_nothing_that_was_closed() {
+    for (kind, canonical) in canonicals() {
+        let mut all = 0;
+        for round in 0..10 {
+            let about = format!("{kind}, round {round}");
+            let machine = machine(canonical);
+            let start = std::sync::Barrier::new(2);
+            // The names that were closed, and whether the common one was made.
+            let closed: Vec<(Vec<String>, bool)> = std::thread::scope(|scope| {
+                let node = |node: &'static str, store: Tiered| {
+                    let (start, about) = (&start, &about);
+                    move || {
+                        let layout = small_files(Arc::new(store), PIECE);
+                        start.wait();
+                        let made = put(&layout, "common", OpenWrite::New, node.as_bytes());
+                        let mut closed = Vec::new();
+                        for k in 0..5 {
+                            let name = format!("{node}{k}");
+                            match put(&layout, &name, OpenWrite::Any, name.as_bytes()) {
+                                Ok(()) => closed.push(name),
+                                Err(e) => assert!(e.to_string().contains("not drained yet"), "{about}: {e}"),
+                            }
+                        }
+                        // An error says that the other node was not told.
+                        let _ = layout.finish();
+                        (closed, made.is_ok())
+                    }
+                };
+                let stores = machine.nodes.iter().map(|node| node.store.clone());
+                let threads: Vec<_> =
+                    ["a", "b"].into_iter().zip(stores).map(|(n, s)| scope.spawn(node(n, s))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(closed.iter().filter(|(_, made)| *made).count() < 2, "{about}: one file was made by both");
+            all += closed.iter().map(|(names, _)| names.len()).sum::<usize>();
+            for k in [round % 2, 1 - round % 2] {
+                drain(&machine.nodes[k]);
+            }
+            for node in &machine.nodes {
+                let layout = small_files(Arc::new(node.store.clone()), PIECE);
+                let report = layout.check("", true).unwrap();
+                assert!(report.damaged.is_empty() && report.torn.is_empty(), "{about}: {report:?}");
+                for name in closed.iter().flat_map(|(names, _)| names) {
+                    assert_eq!(read(&layout, name).unwrap(), name.as_bytes(), "{about}");
+                }
+                if let Some(maker) = closed.iter().position(|(_, made)| *made) {
+                    assert_eq!(read(&layout, "common").unwrap(), ["a", "b"][maker].as_bytes(), "{about}");
+                }
+            }
+        }
+        assert!(all > 0, "{kind}: nobody wrote anything");
     }
 }

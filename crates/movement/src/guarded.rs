@@ -6,7 +6,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_layout::{
-    Attributes, Change, Layout, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Layout, Lease, Life, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject,
+    WriterId,
 };
 use thalweg_types::Result;
 
@@ -37,6 +38,10 @@ impl Layout for Guarded {
 
     fn request_cost(&self, path: &str) -> u64 {
         self.0.request_cost(path)
+    }
+
+    fn other_nodes(&self, path: &str) -> OtherNodes {
+        self.0.other_nodes(path)
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {

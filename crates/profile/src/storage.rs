@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_layout::{
-    Attributes, Change, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Layout, Lease, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
 use thalweg_types::Result;
 
@@ -30,6 +30,10 @@ impl Layout for Recorded {
 
     fn request_cost(&self, path: &str) -> u64 {
         self.inner.request_cost(path)
+    }
+
+    fn other_nodes(&self, path: &str) -> OtherNodes {
+        self.inner.other_nodes(path)
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {

@@ -28,7 +28,7 @@ pub enum Durability {
 }
 
 /// When written bytes become visible to readers that open the object afterwards. A reader that has the object open may continue
-/// to see the bytes from its open, unless bytes are visible `AtWrite`. Each promise includes the earlier ones.
+/// to see the bytes from its open, unless bytes are visible `AtWrite` and objects do not [move](Capability::moves). Each promise includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visible {
     /// Once `close` has returned.
@@ -80,6 +80,9 @@ pub struct Capability {
     pub attributes: bool,
     /// Modes, owners and times (to the millisecond) are kept, with or without [`attributes`](Capability::attributes).
     pub modes: bool,
+    /// Closed objects move between stores (a burst buffer): until then only the node that wrote an object can open it, and a reader
+    /// that opened it before continues to read the old copy, whatever is written to the object afterwards.
+    pub moves: bool,
     /// Largest object, in bytes.
     pub largest_object: u64,
 }
@@ -100,6 +103,7 @@ impl Capability {
         list: ListConsistency::Eventual,
         attributes: false,
         modes: false,
+        moves: false,
         largest_object: u64::MAX,
     };
 }

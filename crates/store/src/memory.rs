@@ -171,6 +171,7 @@ impl Store for Memory {
             list: ListConsistency::Strong,
             attributes: false,
             modes: false,
+            moves: false,
             largest_object: u64::MAX,
         }
     }

@@ -101,6 +101,7 @@ impl Store for Posix {
             list: ListConsistency::Strong,
             attributes: true,
             modes: true,
+            moves: false,
             largest_object: i64::MAX as u64,
         }
     }

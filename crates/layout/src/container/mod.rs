@@ -42,7 +42,8 @@
 //! Differs: data logs contain the offsets of their bytes; nothing is ordered by wall clocks; names are separate objects.
 
 use crate::{
-    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno, wire,
+    Attributes, Change, Kind, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    errno, wire,
 };
 use attributes::StoredAttributes;
 use changing::of_folder;
@@ -236,6 +237,13 @@ impl Layout for Container {
 
     fn request_cost(&self, _path: &str) -> u64 {
         self.stores.all().map(|store| store.request_cost()).max().unwrap_or(0)
+    }
+
+    fn other_nodes(&self, _path: &str) -> OtherNodes {
+        match self.stores.all().any(|store| store.capability().moves) {
+            true => OtherNodes::Write,
+            false => OtherNodes::ReadAndWrite,
+        }
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {

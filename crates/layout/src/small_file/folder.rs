@@ -145,9 +145,7 @@ impl Folder {
         if inner.unrung && inner.hidden && self.ring(inner).is_ok() {
             return Ok(());
         }
-        if let Some(bell) = &inner.bell {
-            let mut rung = [0; 8];
-            let got = bell.read_at(0, &mut rung)?;
+        if let Some((got, rung)) = self.hear(inner)? {
             if rung == REMOVED {
                 return self.wait_for_removal(inner);
             }

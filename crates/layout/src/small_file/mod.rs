@@ -27,8 +27,8 @@
 
 use crate::links::Step;
 use crate::{
-    Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
-    WriterId, errno,
+    Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat,
+    WriteObject, WriterId, errno,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -769,6 +769,10 @@ impl Layout for SmallFile {
 
     fn keeps_whole(&self, _path: &str) -> bool {
         true
+    }
+
+    fn other_nodes(&self, _path: &str) -> OtherNodes {
+        OtherNodes::of_objects(&*self.store)
     }
 
     fn lock_folder(&self, _path: &str) -> Option<PathBuf> {

@@ -8,7 +8,8 @@
 //! this subfile. If a subfile is missing, empty, truncated or replaced, the open fails on all ranks.
 //! A process that has extended the file before knows the length of each subfile and the run of its last process group: it
 //! reads the end of the subfile in one request, and the open fails if either differs. ADAPTIVE compares length and subfile
-//! number alone ([`check_known`]).
+//! number alone ([`check_known`]). If another node of a burst buffer has the end of a subfile that ranks share, the length alone is
+//! compared.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use crate::output_file::commit::{IndexFile, IndexKeeper};
@@ -29,7 +30,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_layout::{Layout, OpenWrite, OtherNodes, WriteObject, WriterId};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// The folder of subfiles.
@@ -110,6 +111,12 @@ impl Source for Tail<'_> {
     }
 }
 
+/// Whether bytes of a subfile may have failed to be read because another node of a burst buffer has not drained them. Only the
+/// length is then compared with what this process knows.
+fn is_elsewhere(layout: &dyn Layout, path: &str, e: &Error) -> bool {
+    e.kind() == ErrorKind::Io && layout.other_nodes(path) == OtherNodes::Write
+}
+
 /// The error for a subfile with data of another file or subfile.
 fn exchanged(trailer: &Trailer, number: u32) -> Error {
     let Trailer { rank, run, file_index, .. } = trailer;
@@ -145,11 +152,18 @@ pub fn check_known(
         let what = "the subfile is missing: it was removed since this process wrote to it";
         return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
     }
-    let mut last = Tail::read(object, request.cache.least(path))?.map_or(Ok(None), |tail| tail.trailer())?;
-    if last.is_none() {
-        request.cache.is_longer(path, object.length()?)?;
-        last = closed_groups(object, Mode::Update, u32::MAX)?.trailer;
-    }
+    let least = request.cache.least(path);
+    let last = || match Tail::read(object, least)?.map_or(Ok(None), |tail| tail.trailer())? {
+        None => {
+            request.cache.is_longer(path, object.length()?)?;
+            Ok(closed_groups(object, Mode::Update, u32::MAX)?.trailer)
+        }
+        last => Ok(last),
+    };
+    let last = match last() {
+        Err(e) if is_elsewhere(&**request.layout, path, &e) && object.length()? >= least => return Ok(()),
+        last => last?,
+    };
     match last {
         Some(trailer) if trailer.file_index != number => Err(exchanged(&trailer, number)),
         _ => Ok(()),
@@ -615,13 +629,21 @@ impl Metadata {
         let cache = &self.index.cache;
         let restarts = matches!(mode, Mode::AppendAfter(_));
         let known = if restarts || made { None } else { cache.end_of(&key) };
-        if let Some(end) = known
-            && let Some(tail) = Tail::read(object, end)?
-            && let Some(trailer) = tail.trailer()?
-        {
-            self.check_own(number, &key, &trailer)?;
-            if tail.ends {
-                return Ok(end);
+        if let Some(end) = known {
+            let found = match Tail::read(object, end) {
+                Ok(Some(tail)) => tail.trailer().map(|trailer| trailer.map(|trailer| (trailer, tail.ends))),
+                other => other.map(|_| None),
+            };
+            match found {
+                Err(e) if is_elsewhere(&*self.index.layout, path, &e) && object.length()? == end => return Ok(end),
+                Err(e) => return Err(e),
+                Ok(Some((trailer, ends))) => {
+                    self.check_own(number, &key, &trailer)?;
+                    if ends {
+                        return Ok(end);
+                    }
+                }
+                Ok(None) => {}
             }
         }
         let length = object.length()?;

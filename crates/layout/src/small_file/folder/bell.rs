@@ -7,19 +7,37 @@ use crate::small_file::fresh;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::time::Duration;
-use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
+use thalweg_store::{OpenWrite, Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
 
 /// Contents of the bell while the folder is being removed.
 pub(super) const REMOVED: [u8; 8] = [0xff; 8];
 
 impl Folder {
-    /// Whether the bell has not changed since the last refresh; `false` for a folder without a bell. No operation on names.
+    /// Whether the bell has not changed since the last refresh; `false` for a folder without a bell. No operation on names, except
+    /// as in [`Folder::hear`].
     pub fn is_silent(&self) -> bool {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        let heard = self.hear(&mut inner);
+        heard.is_ok_and(|heard| heard.is_some_and(|(got, rung)| got == rung.len() && rung == inner.rung))
+    }
+
+    /// Reads the bell that was found at the last listing: how many bytes it has, and the bytes. `None` without a bell.
+    ///
+    /// # Cost
+    /// One read. On a store that moves objects also one open, as an open bell may be an old copy that nobody rings any more.
+    pub(super) fn hear(&self, inner: &mut Inner) -> Result<Option<(usize, [u8; 8])>> {
+        if inner.bell.is_some() && self.store.capability().moves {
+            inner.bell = match self.store.open_read(&format!("{}bell", hidden(&inner.path))) {
+                Ok(bell) => Some(bell),
+                Err(e) if e.kind() == ErrorKind::NotFound => None,
+                Err(e) => return Err(e),
+            };
+        }
+        let Some(bell) = &inner.bell else { return Ok(None) };
         let mut rung = [0; 8];
-        let read = |bell: &dyn ReadObject, rung: &mut [u8]| bell.read_at(0, rung).is_ok_and(|got| got == rung.len());
-        inner.bell.as_deref().is_some_and(|bell| read(bell, &mut rung)) && rung == inner.rung
+        let got = bell.read_at(0, &mut rung)?;
+        Ok(Some((got, rung)))
     }
 
     /// Waits while another process removes the folder, or tries to.

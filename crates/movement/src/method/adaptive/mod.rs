@@ -51,7 +51,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_layout::{OpenWrite, OtherNodes, WriteObject, WriterId};
 use thalweg_params::Unit;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
@@ -267,6 +267,28 @@ impl Adaptive {
         agree(request.comm, outcome, "find the ends of the subfiles", &bases)
     }
 
+    /// Collective: refuses the output if a file belongs to one node and the ranks are on several: any rank may have to write to any
+    /// subfile. The ranks that created the subfiles have them open, so that each rank need only open one.
+    ///
+    /// - `new`: the subfiles that this rank has created; they are removed on failure.
+    fn check_reach(request: &OpenRequest<'_>, new: &HashSet<u32>) -> Result<()> {
+        let rank = request.comm.rank();
+        let path = subfile(request.path, 0);
+        let open = || request.layout.open_write(&path, OpenWrite::Existing, WriterId(rank))?.close();
+        let reached = caught("open a subfile", open).map_err(|e| {
+            let what = "ADAPTIVE needs subfiles that every rank can open, as it moves process groups between them";
+            Error::new(e.kind(), what).caused_by(e).at_rank(rank).in_object(&*path)
+        });
+        let agreed = agree(request.comm, reached, "open the subfiles of other ranks", &[]).map(drop);
+        if agreed.is_err() {
+            for file in new {
+                // Best effort: an empty subfile is treated as a missing one.
+                let _ = caught("remove a subfile", || request.layout.remove(&subfile(request.path, *file)));
+            }
+        }
+        agreed
+    }
+
     /// Collective: each rank waits for its abandoned writes to this file.
     fn wait_for_late(request: &OpenRequest<'_>, file: &str) -> Result<()> {
         let waited = request.cache.settle(file);
@@ -380,7 +402,8 @@ impl Method for Adaptive {
             let kept = request.cache.of::<TargetRates>().lock().ends(&file_key, files as usize);
             kept.filter(|(run, _)| *run == first.run).map(|(_, ends)| ends)
         });
-        let told = [u64::from(known.is_some())];
+        let of_one_node = request.layout.other_nodes(request.path) == OtherNodes::Nothing;
+        let told = [u64::from(known.is_some()), u64::from(of_one_node)];
         let paths: HashMap<u32, String> = objects.keys().map(|file| (*file, subfile(request.path, *file))).collect();
         let early: Vec<Early<'_>> = objects
             .iter()
@@ -404,6 +427,13 @@ impl Method for Adaptive {
             file_key,
             targets_key,
         };
+        if told[1] > 0 {
+            let reached = Self::check_reach(request, &new);
+            if reached.is_err() {
+                open.metadata.compare_again();
+            }
+            reached.map_err(named)?;
+        }
         if request.mode != Mode::Write && told[0] == 0 {
             if late && !waits {
                 Self::wait_for_late(request, &open.file_key).map_err(named)?;

@@ -367,6 +367,7 @@ impl Store for Tiered {
             rename_folder: false,
             attributes: false,
             modes: self.shared.modes,
+            moves: true,
             largest_object: fast.largest_object.min(slow.largest_object),
             ..fast
         }
