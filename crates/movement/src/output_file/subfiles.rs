@@ -7,9 +7,9 @@
 //! extends a subfile checks that whole process groups reach this end, and that the last listed group is of such a run and of
 //! this subfile. If a subfile is missing, empty, truncated or replaced, the open fails on all ranks.
 //! A process that has extended the file before knows the length of each subfile and the run of its last process group: it
-//! reads the end of the subfile in one request, and the open fails if either differs. ADAPTIVE compares length and subfile
-//! number alone ([`check_known`]). If another node of a burst buffer has the end of a subfile that ranks share, the length alone is
-//! compared.
+//! reads the end of the subfile in one request, and the open fails if either differs; with ADAPTIVE it is the end of the last
+//! process group that this process knows ([`check_known`]). If another node of a burst buffer has the end of a subfile that ranks
+//! share, the length alone is compared.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use crate::output_file::commit::{IndexFile, IndexKeeper};
@@ -57,6 +57,9 @@ pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Res
         opened => Ok((opened?, false)),
     }
 }
+
+/// Said of an output that is refused because of one subfile.
+const UNCHANGED: &str = "nothing was changed; steps whose data lie in other subfiles can be read";
 
 /// Bytes read from the end of a subfile; the trailer of a process group with 22 blocks fits.
 const TAIL: u64 = 512;
@@ -128,44 +131,73 @@ fn exchanged(trailer: &Trailer, number: u32) -> Error {
             "the subfile holds data of rank {rank} that belong into subfile {file_index}: it was exchanged for another"
         ),
     };
-    let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
-    Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe)
+    Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(UNCHANGED)
 }
 
-/// Checks a subfile whose length is cached. The run of its last process group is not compared: a write that was stuck in an earlier
-/// session may have ended since, behind what later runs wrote.
+/// The last process group of a subfile that a process knows: where it ends, and its run. Zeros: the process knows of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LastGroup {
+    /// First byte behind it.
+    pub end: u64,
+    /// The run that wrote it.
+    pub run: u64,
+}
+
+impl LastGroup {
+    /// The group that ends at byte `end`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn before(object: &dyn WriteObject, end: u64) -> Result<LastGroup> {
+        let trailer = Tail::read(object, end)?.map_or(Ok(None), |tail| tail.trailer())?;
+        Ok(trailer.map_or(LastGroup::default(), |trailer| LastGroup { end, run: trailer.run }))
+    }
+}
+
+/// Checks a subfile that this process has extended. Bytes behind `last` are not compared: a write that was stuck in an earlier
+/// session may have ended there since.
+///
+/// - `made`: it was missing, and was created; `last`: without it, length and subfile number are compared.
 ///
 /// # Errors
 /// `NotFound` where the subfile is missing, `Torn` where it is shorter, `Corrupt` where it was replaced; nothing was changed.
 /// # Cost
-/// One read; also the headers of all process groups if the subfile ends with an abandoned copy.
+/// One read; without `last` also the headers of all process groups if the subfile ends with an abandoned copy.
 pub fn check_known(
     request: &OpenRequest<'_>,
     number: u32,
     path: &str,
     object: &dyn WriteObject,
     made: bool,
+    last: LastGroup,
 ) -> Result<()> {
     if made {
-        // Best effort: an empty subfile is treated as a missing one.
-        let _ = request.layout.remove(path);
         let what = "the subfile is missing: it was removed since this process wrote to it";
         return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
     }
-    let least = request.cache.least(path);
-    let last = || match Tail::read(object, least)?.map_or(Ok(None), |tail| tail.trailer())? {
-        None => {
-            request.cache.is_longer(path, object.length()?)?;
-            Ok(closed_groups(object, Mode::Update, u32::MAX)?.trailer)
+    let least = if last.end > 0 { last.end } else { request.cache.least(path) };
+    let found = || {
+        let tail = Tail::read(object, least)?;
+        let is_there = tail.is_some();
+        match tail.map_or(Ok(None), |tail| tail.trailer())? {
+            None if is_there && last.end > 0 => {
+                let what = "no process group ends where the last one did that this process knows: the subfile was exchanged for another";
+                Err(Error::new(ErrorKind::Corrupt, what).at_byte(last.end).safe(UNCHANGED))
+            }
+            None => {
+                request.cache.is_longer(path, object.length()?)?;
+                Ok(closed_groups(object, Mode::Update, u32::MAX)?.trailer)
+            }
+            found => Ok(found),
         }
-        last => Ok(last),
     };
-    let last = match last() {
+    let found = match found() {
         Err(e) if is_elsewhere(&**request.layout, path, &e) && object.length()? >= least => return Ok(()),
-        last => last?,
+        found => found?,
     };
-    match last {
+    match found {
         Some(trailer) if trailer.file_index != number => Err(exchanged(&trailer, number)),
+        Some(trailer) if last.end > 0 && trailer.run != last.run => Err(exchanged(&trailer, number)),
         _ => Ok(()),
     }
 }
@@ -222,8 +254,7 @@ impl AllListed {
                 trailer.run,
                 runs.last().map_or(0, |o| o.run)
             );
-            let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
-            return Err(Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe));
+            return Err(Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(UNCHANGED));
         }
         Ok(())
     }

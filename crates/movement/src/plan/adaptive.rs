@@ -293,6 +293,12 @@ impl State {
         self.rests.get(group as usize).copied().flatten()
     }
 
+    /// Target and end of each written group.
+    pub fn written(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let written = self.rests.iter().zip(&self.sizes);
+        written.filter_map(|(rests, size)| rests.map(|rests| (rests.target, rests.offset.saturating_add(*size))))
+    }
+
     /// Whether every group is written or lost.
     pub fn is_done(&self) -> bool {
         self.done

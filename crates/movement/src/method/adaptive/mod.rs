@@ -6,7 +6,7 @@
 //! | who writes   | every rank its own process group; rank 0, the coordinator, decides on the target and time of each write; it writes the index after all groups, because their offsets are only then known |
 //! | when         | inside `close`, on the coordinator's order: at most `writers_per_target` ranks at a time at each target |
 //! | where        | subfile `<name>.dir/<name>.K` of storage target K: initially K = rank modulo `num_files`; an idle target takes groups that wait for a slower one; the index in `<name>` records the location of each group |
-//! | what moves   | sizes to rank 0 (one gather); an order and a report per write, and a final order per rank; index fragments up a tree, outcomes (reductions); no data |
+//! | what moves   | last process groups of the subfiles to all ranks (with the agreement on the open); sizes to rank 0 (one gather); an order and a report per write, and a final order per rank; index fragments up a tree, outcomes (reductions); no data |
 //! | memory       | the blocks buffered until close; blocks beyond the buffer limit are written to the rank's own spill file; `chunk` bytes while a rank writes, less if the limit is low. An abandoned write keeps its memory until it ends, and the next write uses the memory that the limit then leaves |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | a target that fails receives no further groups in this output, other targets take its groups. If all targets fail, or a rank does, all ranks return the kind of the lowest failing rank's error, the other groups are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, ranks without a written group write subfiles of their own (`<name>.<num_files + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
@@ -19,6 +19,10 @@
 //! turn it into a process group. The extent of an abandoned copy is not reused. Operations that could truncate or replace the
 //! file wait for abandoned writes: `finalize`, an open that replaces the file or drops steps, and an open that finds the file
 //! changed by another process. `thalweg stat` counts abandoned copies as dead bytes.
+//!
+//! A process that has extended a file knows the end and run of the last process group of each subfile, and compares them at each
+//! open ([`crate::output_file::subfiles::check_known`]); an abandoned write that ends later lies behind them. Where a file belongs to
+//! one node until a burst buffer has drained it, outputs of ranks on several nodes are refused.
 //!
 //! The measured speed of targets is kept between outputs, also for other files of the same folder.
 //!
@@ -39,7 +43,7 @@ use crate::output_file::commit::{IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
-use crate::output_file::subfiles::{Early, Metadata, begin, check_known, open_own, subfile, subfile_folder};
+use crate::output_file::subfiles::{Early, LastGroup, Metadata, begin, check_known, open_own, subfile, subfile_folder};
 use crate::output_file::targets;
 use crate::pack::{Reach, WORTH_RESERVING};
 use crate::plan::adaptive::{Late, Params, State};
@@ -149,6 +153,8 @@ struct Open {
     files: u32,
     /// On rank 0: the offset at which this output begins in each subfile.
     bases: Vec<u64>,
+    /// The last process group of each subfile before this output.
+    lasts: Vec<LastGroup>,
     /// Subfiles that this rank has opened.
     objects: HashMap<u32, Arc<Handle>>,
     spill: Spill,
@@ -214,9 +220,7 @@ impl Open {
 
 impl Adaptive {
     /// Creates or opens this rank's share of the subfiles.
-    ///
-    /// - `known`: rank 0 knows the end of each subfile.
-    fn make_files(&self, request: &OpenRequest<'_>, files: u32, known: bool) -> Result<Made> {
+    fn make_files(&self, request: &OpenRequest<'_>, files: u32) -> Result<Made> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         let mut made = Made::default();
         for file in (rank..files).step_by(ranks as usize) {
@@ -231,15 +235,10 @@ impl Adaptive {
                 }
                 mode => open_own(&**request.layout, &path, mode, rank),
             };
-            let checked = opened.and_then(|(object, is_new)| {
-                match (known, request.mode) {
-                    (true, Mode::Append) => check_known(request, file, &path, &*object, is_new)?,
-                    (_, Mode::Write) => request.cache.set_least(&path, 0),
-                    _ => {}
-                }
-                Ok((object, is_new))
-            });
-            let (object, is_new) = checked.map_err(|e| e.at_rank(rank).in_object(path))?;
+            let (object, is_new) = opened.map_err(|e| e.at_rank(rank).in_object(&*path))?;
+            if request.mode == Mode::Write {
+                request.cache.set_least(&path, 0);
+            }
             made.objects.insert(file, Arc::new(Handle::from(object)));
             if is_new {
                 made.new.insert(file);
@@ -248,23 +247,60 @@ impl Adaptive {
         Ok(made)
     }
 
-    /// Collective: the offset at which this output begins in each subfile, read from the files.
-    fn find_bases(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<Vec<u64>> {
-        let mut bases = vec![0; open.files as usize];
+    /// Collective: checks the subfiles that this process has extended before.
+    ///
+    /// - `new`: the subfiles that this rank has created.
+    fn check_files(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<()> {
+        let rank = request.comm.rank();
+        let outcome = (rank..open.files).step_by(request.comm.size() as usize).try_for_each(|file| {
+            let Some(object) = open.objects.get(&file) else { return Ok(()) };
+            let path = subfile(request.path, file);
+            let last = open.lasts.get(file as usize).copied().unwrap_or_default();
+            let check = || check_known(request, file, &path, &**object, new.contains(&file), last);
+            caught("check a subfile", check).map_err(|e| e.at_rank(rank).in_object(path))
+        });
+        let agreed = agree(request.comm, outcome, "extend the subfiles", &[]).map(drop);
+        Self::remove_new(request, new, agreed)
+    }
+
+    /// After a failure: removes the subfiles that this rank has created.
+    fn remove_new(request: &OpenRequest<'_>, new: &HashSet<u32>, outcome: Result<()>) -> Result<()> {
+        if outcome.is_err() {
+            for file in new {
+                // Best effort: an empty subfile is treated as a missing one.
+                let _ = caught("remove a subfile", || request.layout.remove(&subfile(request.path, *file)));
+            }
+        }
+        outcome
+    }
+
+    /// Collective: the offset at which this output begins in each subfile, and the last process group there, read from the files.
+    fn find_bases(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<(Vec<u64>, Vec<LastGroup>)> {
+        let files = open.files as usize;
+        // Per subfile, the offset, then the run of the last group.
+        let mut bases = vec![0; 2 * files];
         let mut outcome = Ok(());
         for file in (open.metadata.index.rank..open.files).step_by(request.comm.size() as usize) {
             let path = subfile(request.path, file);
             let Some(object) = open.objects.get(&file) else { continue };
             let is_new = new.contains(&file);
-            match caught("find the end of a subfile", || open.metadata.start_in(file, &path, &**object, is_new)) {
-                Ok(base) => {
+            let find = || {
+                let base = open.metadata.start_in(file, &path, &**object, is_new)?;
+                Ok((base, LastGroup::before(&**object, base)?))
+            };
+            match caught("find the end of a subfile", find) {
+                Ok((base, last)) => {
                     request.cache.set_least(&path, base);
-                    bases[file as usize] = base;
+                    (bases[file as usize], bases[files + file as usize]) = (base, last.run);
                 }
                 Err(e) => outcome = Err(e.at_rank(open.metadata.index.rank).in_object(path)),
             }
         }
-        agree(request.comm, outcome, "find the ends of the subfiles", &bases)
+        let mut bases = agree(request.comm, outcome, "find the ends of the subfiles", &bases)?;
+        let runs = bases.split_off(files);
+        let last = |(end, run): (&u64, u64)| if run == 0 { LastGroup::default() } else { LastGroup { end: *end, run } };
+        let lasts = bases.iter().zip(runs).map(last).collect();
+        Ok((bases, lasts))
     }
 
     /// Collective: refuses the output if a file belongs to one node and the ranks are on several: any rank may have to write to any
@@ -280,13 +316,7 @@ impl Adaptive {
             Error::new(e.kind(), what).caused_by(e).at_rank(rank).in_object(&*path)
         });
         let agreed = agree(request.comm, reached, "open the subfiles of other ranks", &[]).map(drop);
-        if agreed.is_err() {
-            for file in new {
-                // Best effort: an empty subfile is treated as a missing one.
-                let _ = caught("remove a subfile", || request.layout.remove(&subfile(request.path, *file)));
-            }
-        }
-        agreed
+        Self::remove_new(request, new, agreed)
     }
 
     /// Collective: each rank waits for its abandoned writes to this file.
@@ -391,7 +421,7 @@ impl Method for Adaptive {
             if rank == 0 {
                 first = Some(begin(request, files, self.sync).map_err(named)?);
             }
-            self.make_files(request, files, told[1] > 0)
+            self.make_files(request, files)
         };
         let (Made { objects, new }, outcome) = match caught("open", &mut open) {
             Ok(made) => (made, Ok(())),
@@ -402,8 +432,19 @@ impl Method for Adaptive {
             let kept = request.cache.of::<TargetRates>().lock().ends(&file_key, files as usize);
             kept.filter(|(run, _)| *run == first.run).map(|(_, ends)| ends)
         });
+        let extends = first
+            .as_ref()
+            .map(|begun| &begun.first)
+            .filter(|f| f.known && matches!(request.mode, Mode::Append | Mode::Update));
+        let lasts = extends.and_then(|first| {
+            let kept = request.cache.of::<TargetRates>().lock().lasts(&file_key, files as usize);
+            kept.filter(|(run, _)| *run == first.run).map(|(_, lasts)| lasts)
+        });
         let of_one_node = request.layout.other_nodes(request.path) == OtherNodes::Nothing;
-        let told = [u64::from(known.is_some()), u64::from(of_one_node)];
+        let checks = known.is_some() || lasts.is_some();
+        let mut told = vec![u64::from(known.is_some()), u64::from(of_one_node), u64::from(checks)];
+        let lasts = lasts.unwrap_or_else(|| vec![LastGroup::default(); files as usize]);
+        told.extend(lasts.iter().flat_map(|last| [last.end, last.run]));
         let paths: HashMap<u32, String> = objects.keys().map(|file| (*file, subfile(request.path, *file))).collect();
         let early: Vec<Early<'_>> = objects
             .iter()
@@ -420,6 +461,7 @@ impl Method for Adaptive {
             metadata,
             files,
             bases: known.unwrap_or_else(|| vec![0; files as usize]),
+            lasts: told[3..].chunks_exact(2).map(|last| LastGroup { end: last[0], run: last[1] }).collect(),
             objects,
             spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
             held: Some(hold(request.buffer, self.piece)),
@@ -434,6 +476,13 @@ impl Method for Adaptive {
             }
             reached.map_err(named)?;
         }
+        if told[2] > 0 {
+            let checked = Self::check_files(request, &open, &new);
+            if checked.is_err() {
+                open.metadata.compare_again();
+            }
+            checked.map_err(named)?;
+        }
         if request.mode != Mode::Write && told[0] == 0 {
             if late && !waits {
                 Self::wait_for_late(request, &open.file_key).map_err(named)?;
@@ -442,7 +491,7 @@ impl Method for Adaptive {
             if found.is_err() {
                 open.metadata.compare_again();
             }
-            open.bases = found.map_err(named)?;
+            (open.bases, open.lasts) = found.map_err(named)?;
         }
         self.open = Some(open);
         Ok(opened)
@@ -473,6 +522,14 @@ impl Method for Adaptive {
             let ends = (0..open.files).map(|file| state.end(file)).collect();
             let rates = index.cache.of::<TargetRates>();
             let mut rates = rates.lock();
+            if outcome.is_ok() {
+                for (target, end) in state.written() {
+                    if let Some(last) = open.lasts.get_mut(target as usize).filter(|last| last.end < end) {
+                        *last = LastGroup { end, run: index.run };
+                    }
+                }
+            }
+            rates.set_lasts(&open.file_key, index.run, open.lasts.clone());
             // After a failure the next output searches for the files' ends: whether the index contains the step is not known.
             rates.set_ends(&open.file_key, index.run, Some(ends).filter(|_| outcome.is_ok()));
             rates.learn(&open.targets_key, state);

@@ -5,10 +5,12 @@
 //! |---|---|---|
 //! | speed of targets | rank 0 | folder and number of subfiles |
 //! | ends of assigned extents, abandoned copies included | rank 0 | file |
+//! | last process group of each subfile | rank 0 | file |
 //! | abandoned writes | the rank that started them | file |
 
 use crate::method::adaptive::in_flight::Late;
 use crate::output_file::memory::{Memory, Remembered};
+use crate::output_file::subfiles::LastGroup;
 use crate::plan::adaptive::{self, State};
 use std::collections::HashMap;
 use thalweg_types::{Error, Result};
@@ -27,6 +29,7 @@ struct LeftThere {
 pub struct TargetRates {
     learnt: HashMap<String, State>,
     ends: HashMap<String, (u64, Vec<u64>)>,
+    lasts: HashMap<String, (u64, Vec<LastGroup>)>,
     left: Vec<LeftThere>,
 }
 
@@ -55,6 +58,19 @@ impl TargetRates {
         if let Some(ends) = ends {
             self.ends.insert(file.to_string(), (run, ends));
         }
+    }
+
+    /// Run id of the last output of a file, and the last process group of each of its `files` subfiles.
+    pub fn lasts(&self, file: &str, files: usize) -> Option<(u64, Vec<LastGroup>)> {
+        self.lasts.get(file).filter(|(_, lasts)| lasts.len() == files).cloned()
+    }
+
+    /// Records the last process groups.
+    pub fn set_lasts(&mut self, file: &str, run: u64, lasts: Vec<LastGroup>) {
+        if self.lasts.len() >= MOST && !self.lasts.contains_key(file) {
+            self.lasts.clear();
+        }
+        self.lasts.insert(file.to_string(), (run, lasts));
     }
 
     /// Records an abandoned write to this file and these targets.
