@@ -57,5 +57,6 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     facts.set_item("safe", error.still_safe())?;
     facts.set_item("reported_by", error.reported_by())?;
     let make = py.import("thalweg.errors")?.getattr("_make")?;
-    Ok(PyErr::from_value(make.call1((error.kind().code(), error.to_string(), facts))?))
+    // As keywords: the function's signature declares their names and types.
+    Ok(PyErr::from_value(make.call((error.kind().code(), error.to_string()), Some(&facts))?))
 }

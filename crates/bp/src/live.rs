@@ -16,7 +16,7 @@ use crate::wire::Cursor;
 use memchr::memmem;
 use std::borrow::Cow;
 use std::collections::HashSet;
-use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result, holes};
 
 /// The head of an index entry, and its location in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -533,8 +533,6 @@ impl<'a, S: Source> Ends<'a, S> {
         const STRETCH: u64 = 1 << 20;
         // A tag that starts in this part may reach into the next one.
         const OVERLAP: u64 = 64;
-        // Shortest hole that is skipped; a shorter one is read in a moment.
-        const BELIEVED: u64 = 256 << 20;
         let length = self.source.length();
         if !self.begun {
             self.begun = true;
@@ -547,10 +545,9 @@ impl<'a, S: Source> Ends<'a, S> {
             if self.start == 0 {
                 return Ok(None);
             }
-            // In a sparse file most of the length may be a hole. A tag has no zero byte, so it starts before the hole. Only a large hole
-            // is believed: a filesystem that takes fresh bytes for a hole must not hide an end.
+            // In a sparse file most of the length may be a hole. A tag has no zero byte, so it starts before the hole.
             let stored = source::stored_before(self.source, self.start)?;
-            let stop = if self.start - stored >= BELIEVED { stored } else { self.start };
+            let stop = if self.start - stored >= holes::BELIEVED { stored } else { self.start };
             let start = stop.saturating_sub(STRETCH);
             let reach = stop.saturating_add(OVERLAP).min(length);
             self.buffer.resize((reach - start) as usize, 0);

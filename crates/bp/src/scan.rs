@@ -1,7 +1,8 @@
 //! Scanning: finds process groups without an index.
 //!
 //! Groups follow each other; between them are indexes, step records and holes, which contain their own length. At other bytes (an
-//! index of another library, the hole of a failed rank) the scan searches for the next trailer, extension section or step record.
+//! index of another library, the hole of a failed rank) the scan searches for the next trailer, extension section or step record, and
+//! skips what the store knows as a hole.
 //! A group of this library is whole if the checksums of its trailer and framing are right; a group without a trailer (ADIOS
 //! 1.13), if its records fill it exactly.
 
@@ -234,6 +235,13 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
         while at < end {
             let reach = self.start + self.window.len() as u64;
             if at < self.start || at + OVERLAP >= reach {
+                // In a hole, as far as can be seen: a magic has no zero byte, so none starts in it.
+                if self.window.iter().rev().take(OVERLAP as usize).all(|byte| *byte == 0) {
+                    at = source::stored_after(self.source, at)?;
+                    if at == end {
+                        return Ok(None);
+                    }
+                }
                 let n = (end - at).min(STRETCH + OVERLAP);
                 self.window.resize(n as usize, 0);
                 source::fill(self.source, at, &mut self.window)?;

@@ -5,7 +5,7 @@
 //! failed read*: the bytes are not known, and nothing may be concluded from them; every search ends with the error.
 
 use std::cell::Cell;
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Result, holes};
 
 /// Bytes of one file or object.
 pub trait Source {
@@ -70,6 +70,18 @@ pub fn stored_before(source: &(impl Source + ?Sized), offset: u64) -> Result<u64
     let end =
         source.stored_before(offset).map_err(|e| no_damage(e, "the holes of the file cannot be looked up", offset))?;
     Ok(end.min(offset))
+}
+
+/// The first byte at or after `from` that may be stored, the end of the source if there is none: `from` itself where the hole is
+/// shorter than what is believed ([`holes::BELIEVED`]).
+///
+/// # Errors
+/// As [`stored_before`].
+/// # Cost
+/// Up to 64 calls of [`Source::stored_before`].
+pub fn stored_after(source: &(impl Source + ?Sized), from: u64) -> Result<u64> {
+    let next = holes::stored_after(from, source.length(), |offset| stored_before(source, offset))?;
+    Ok(if next.saturating_sub(from) >= holes::BELIEVED { next } else { from })
 }
 
 /// An error of a source: kinds that decoders use for damage, and `Unsupported`, become `Io`.

@@ -5,8 +5,9 @@ mod common;
 use common::*;
 use std::cell::Cell;
 use thalweg_bp::live::Live;
+use thalweg_bp::scan;
 use thalweg_bp::source::{Source, is_damage};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// A file of which only some bytes are stored; the others read as zeros.
 struct Sparse<'b> {
@@ -183,4 +184,27 @@ fn a_short_hole_is_read_as_fresh_bytes_may_be_taken_for_one() {
     let end = torn.len() as u64;
     torn.push(1);
     assert_eq!(Live::find(&Wrong(&torn)).unwrap().end, end);
+}
+
+#[test]
+fn a_scan_finds_the_process_groups_between_holes() {
+    let file = small_file(true).bytes;
+    let scanned = |source: &dyn Source| {
+        let seen = scan::scan(source, ByteOrder::NATIVE).unwrap();
+        seen.groups.iter().map(|found| found.extent.offset).collect::<Vec<_>>()
+    };
+    // Two far groups, one of which begins within a part of the search, and the rest of a torn one.
+    let far = [1u64 << 50, (1 << 55) + 777];
+    let groups = far.map(|at| {
+        let mut bytes = Vec::new();
+        append_group_of(&mut bytes, at, &small_group(7, 0));
+        bytes
+    });
+    let torn = &groups[0][..groups[0].len() / 2];
+    let stored = vec![(0, &file[..]), (far[0], &groups[0][..]), (1 << 52, torn), (far[1], &groups[1][..])];
+    let sparse = Sparse::new(1 << 60, stored);
+    let (expected, found) = (scanned(&file), scanned(&sparse));
+    assert!(found.starts_with(&expected) && found.ends_with(&far) && found.len() == expected.len() + 2, "{found:?}");
+    let (read, asked) = (sparse.read.get(), sparse.asked.get());
+    assert!(read < 64 << 20 && asked < 2000, "{read} bytes were read, {asked} holes looked up");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::Options;
 use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriterId};
-use thalweg_reader::Reader;
+use thalweg_reader::{Reader, RecoverOptions, recover};
 use thalweg_store::wrap::Counting;
 use thalweg_store::{Memory, Posix};
 use writer::{Ending, File, check_steps, groups};
@@ -50,4 +50,20 @@ fn a_container_with_a_write_at_a_far_offset_opens_with_its_steps() {
     let reader = Reader::open(layout(), "x.bp").unwrap();
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     check_steps(&reader, 3, 2);
+}
+
+#[test]
+fn a_posix_file_of_a_tebibyte_without_an_index_is_recovered_after_few_reads() {
+    let (scratch, file) = (Scratch::new(), three_steps());
+    // Without the end of its last index or step record.
+    let whole = file.bytes.len() - 20;
+    std::fs::write(scratch.join("x.bp"), &file.bytes[..whole]).unwrap();
+    std::fs::OpenOptions::new().write(true).open(scratch.join("x.bp")).unwrap().set_len(1 << 40).unwrap();
+    let store = Arc::new(Counting::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+    let layout: Arc<dyn Layout> = Arc::new(Direct::new(store.clone()).unwrap());
+    let report = recover(&*layout, "x.bp", RecoverOptions::default()).unwrap();
+    let read = store.counted().total().bytes_read;
+    assert!(read < 64 << 20, "{read} bytes were read");
+    assert!(report.steps >= 2, "{report:?}");
+    check_steps(&Reader::open(layout, "x.bp").unwrap(), report.steps as u32, 2);
 }

@@ -686,3 +686,42 @@ fn opening_for_reading_what_waits_asks_the_slow_store_nothing() {
     assert_eq!(tiered.read_all("a").unwrap(), b"bytes");
     assert_eq!(counting.take(), Default::default());
 }
+
+#[test]
+fn a_sparse_object_of_tebibytes_is_drained_and_stays_sparse() {
+    use std::os::unix::fs::MetadataExt;
+    const LENGTH: u64 = 8 << 40;
+    let scratch = Scratch::new();
+    let store = |folder: &str| -> Arc<dyn Store> {
+        std::fs::create_dir_all(scratch.join(folder)).unwrap();
+        Arc::new(Posix::at(scratch.join(folder)).unwrap())
+    };
+    let tiered = Tiered::new(store("fast"), store("slow")).unwrap();
+    for (name, tail) in [("tail", true), ("hole", false)] {
+        let object = tiered.open_write(name, OpenWrite::New).unwrap();
+        object.write_at(0, &[std::io::IoSlice::new(b"head")]).unwrap();
+        object.write_at(1 << 42, &[std::io::IoSlice::new(b"middle")]).unwrap();
+        object.truncate(LENGTH - 4 * u64::from(tail)).unwrap();
+        if tail {
+            object.append(&[std::io::IoSlice::new(b"tail")]).unwrap();
+        }
+        object.close().unwrap();
+    }
+    let passed = Drain::new(&tiered, quick()).unwrap().pass(&GO).unwrap();
+    assert_eq!((passed.objects, passed.failed.len()), (2, 0), "{:?}", passed.failed);
+    for (name, tail) in [("tail", "tail"), ("hole", "\0\0\0\0")] {
+        let about = std::fs::metadata(scratch.join("slow").join(name)).unwrap();
+        assert!(about.len() == LENGTH && about.blocks() < 100_000, "{about:?}");
+        let reader = tiered.open_read(name).unwrap();
+        for (at, expected) in [(0, "head"), (1 << 42, "middle"), (LENGTH - 4, tail)] {
+            let mut bytes = vec![1; expected.len()];
+            reader.read_exact_at(at, &mut bytes).unwrap();
+            assert_eq!(bytes, expected.as_bytes(), "{name} at {at}");
+        }
+        // Back to the fast store to be written on.
+        let object = tiered.open_write(name, OpenWrite::Existing).unwrap();
+        object.write_at(2, &[std::io::IoSlice::new(b"!")]).unwrap();
+        object.close().unwrap();
+        assert_eq!(std::fs::metadata(scratch.join("fast").join(name)).map(|about| about.len()).unwrap_or(LENGTH), LENGTH);
+    }
+}

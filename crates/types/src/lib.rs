@@ -6,6 +6,7 @@
 //! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
 //! | [`value`] | one value of any element type, and attribute values |
 //! | [`extent`] | runs of bytes in a file |
+//! | [`holes`] | byte ranges in which nothing is stored: the search for the next stored byte |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
 //! | [`memory_selection`] | a block inside a larger array in memory |
 //! | [`mutex`] | locks that a panic does not poison |
@@ -19,6 +20,7 @@ pub mod checksum;
 pub mod element;
 pub mod error;
 pub mod extent;
+pub mod holes;
 pub mod memory_selection;
 pub mod mutex;
 pub mod printable;

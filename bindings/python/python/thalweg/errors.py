@@ -172,12 +172,36 @@ _KINDS: dict[int, type[Error]] = {
 }
 
 
-def _make(code: int, message: str, facts: dict[str, Any]) -> Error:
+def _make(
+    code: int,
+    message: str,
+    *,
+    what: str,
+    rank: int | None,
+    group: str | None,
+    step: int | None,
+    variable: str | None,
+    file: str | None,
+    byte: int | None,
+    safe: str | None,
+    reported_by: int | None,
+) -> Error:
     """Creates the exception of a failure; called by `_core`."""
     kind = _KINDS.get(code, Io)
-    if kind is NotFound and facts["variable"] is None and facts["group"] is None and facts["step"] is None:
-        kind = FileNotFound if facts["file"] is not None else NotFound
-    return kind(message, **facts)
+    if kind is NotFound and variable is None and group is None and step is None and file is not None:
+        kind = FileNotFound
+    return kind(
+        message,
+        what=what,
+        rank=rank,
+        group=group,
+        step=step,
+        variable=variable,
+        file=file,
+        byte=byte,
+        safe=safe,
+        reported_by=reported_by,
+    )
 
 
 def _told(error: BaseException) -> tuple[int, str]:

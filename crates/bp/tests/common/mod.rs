@@ -60,7 +60,12 @@ pub fn header(group: &str, time_index: u32) -> Header {
 
 /// Appends a process group to a file; returns its index.
 pub fn append_group(file: &mut Vec<u8>, group: &Group) -> Index {
-    let start = file.len() as u64;
+    append_group_of(file, 0, group)
+}
+
+/// As [`append_group`], to bytes of a file from byte `from` on.
+pub fn append_group_of(file: &mut Vec<u8>, from: u64, group: &Group) -> Index {
+    let start = from + file.len() as u64;
     let mut index = Index::default();
     index.add_process_group(&group.header, group.rank, start);
     let mut out = Vec::new();

@@ -90,8 +90,8 @@ struct State {
     index: Option<Merged>,
     /// Highest clock of this process's writes and cuts that were noted without the index.
     noted: u64,
-    /// Highest clock and lowest place of what other sessions appended, where the marks determine the length: a write of an earlier
-    /// clock beyond that place moves these appends.
+    /// Highest clock and lowest place of what was appended, where the length is known without the index: a write of an earlier clock
+    /// beyond that place moves these appends.
     appended: Option<(u64, u64)>,
     /// Entries written while the index is being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
@@ -196,13 +196,13 @@ impl State {
                 let known = self.tail.as_ref().filter(|(of, clock, _)| (of, *clock) == (source, run.clock));
                 let base = known.map_or(self.length, |(_, _, base)| *base);
                 self.tail = Some((source.clone(), run.clock, base));
+                let (last, place) = self.appended.unwrap_or((0, u64::MAX));
+                self.appended = Some((last.max(run.clock), place.min(base)));
                 self.length = self.length.max(base.saturating_add(run.bounds().1));
             }
             Entry::Run(run) => {
                 let end = run.bounds().1;
-                let own = self.tail.as_ref().map(|(_, clock, base)| (*clock, *base));
-                let moves = |(clock, place): (u64, u64)| run.clock <= clock && end > place;
-                self.by_index |= own.is_some_and(moves) || self.appended.is_some_and(moves);
+                self.by_index |= self.appended.is_some_and(|(clock, place)| run.clock <= clock && end > place);
                 if run.clock >= self.cut {
                     self.length = self.length.max(end);
                 }

@@ -3,11 +3,11 @@
 use super::{Module, Options, open, over, process, put, read, write};
 use proptest::prelude::*;
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use thalweg_layout::container::parallel::Opening;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::{Container, Layout, OpenWrite, WriteObject};
-use thalweg_store::wrap::{Counting, Sequential};
+use thalweg_store::wrap::{Counting, Operation, Sequential, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Store};
 
 const MODULES: [Module; 3] = [Module::Flat, Module::Pattern, Module::Distributed];
@@ -317,4 +317,75 @@ fn a_length_beside_a_cut_that_another_process_has_not_seen_is_that_of_the_bytes(
     let live = read(&one, "file").unwrap();
     [cutting, writing].into_iter().for_each(|file| file.close().unwrap());
     assert_eq!(read(&over(&store), "file").unwrap().len(), live.len());
+}
+
+/// The first write to an object waits while the gate is shut.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn shut(&self) {
+        *self.state.lock().unwrap() = (true, false);
+    }
+
+    fn open(&self) {
+        self.state.lock().unwrap().0 = false;
+        self.changed.notify_all();
+    }
+
+    fn wait_until_somebody_waits(&self) {
+        let mut state = self.state.lock().unwrap();
+        while !state.1 {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+impl Watch for Gate {
+    fn describe(&self) -> &'static str {
+        "gated"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let mut state = self.state.lock().unwrap();
+        if operation.asked == StoreCall::Write && state.0 && !state.1 {
+            state.1 = true;
+            self.changed.notify_all();
+            while state.0 {
+                state = self.changed.wait(state).unwrap();
+            }
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn a_write_that_ends_late_moves_all_appends_that_were_made_meanwhile() {
+    let memory: Arc<dyn Store> = Arc::new(Memory::new());
+    let wrapped = Arc::new(Wrapped::with(memory.clone(), Gate::default()));
+    let gate = wrapped.watch();
+    let layout = process(&[wrapped.clone() as Arc<dyn Store>], Module::Pattern, 0);
+    let handles = [0, 1, 2].map(|writer| {
+        let how = if writer == 0 { OpenWrite::New } else { OpenWrite::Existing };
+        open(&layout, "file", how, writer)
+    });
+    write(&*handles[0], 0, b"x");
+    std::thread::scope(|scope| {
+        gate.shut();
+        let late = scope.spawn(|| write(&*handles[0], 0, &[7; 50]));
+        gate.wait_until_somebody_waits();
+        // The late write lies before the second append, and across the place of the first.
+        assert_eq!(append(&*handles[1], &[1; 100]), 101);
+        assert_eq!(append(&*handles[2], &[2; 100]), 201);
+        gate.open();
+        late.join().unwrap();
+    });
+    let lengths = handles.each_ref().map(|handle| handle.length().unwrap());
+    handles.into_iter().for_each(|handle| handle.close().unwrap());
+    let expected = [vec![7; 50], vec![1; 100], vec![2; 100]].concat();
+    assert!(read(&over(&memory), "file").unwrap() == expected);
+    assert_eq!(lengths, [expected.len() as u64; 3]);
 }

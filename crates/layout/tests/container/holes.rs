@@ -2,6 +2,7 @@
 
 use super::{Accept, Module, Options, in_folders, open, over, pattern, process, put, write};
 use std::sync::Arc;
+use thalweg_layout::container::tools::Mapped;
 use thalweg_layout::{Container, Layout, OpenWrite};
 use thalweg_store::wrap::Forgetful;
 use thalweg_store::{Memory, Store};
@@ -138,4 +139,92 @@ fn gaps_are_no_holes_while_bytes_may_be_missing() {
     assert_eq!(before(&over(&left), &[FAR, 1 << 20]), [FAR, 1 << 20], "its writer died");
     over(&left).repair("file", Accept::SURE).unwrap();
     assert_eq!(before(&over(&left), &[FAR, 1 << 20, FAR + 12]), [6, 6, FAR + 12]);
+}
+
+#[test]
+fn a_punched_hole_of_an_exbibyte_costs_one_entry() {
+    const LENGTH: u64 = 1 << 60;
+    for (module, index_cache) in
+        [(Module::Flat, 1 << 20), (Module::Pattern, 1 << 20), (Module::Distributed, 1 << 20), (Module::Distributed, 1)]
+    {
+        let store = memory();
+        let layout = Container::new(vec![store.clone()], Options { module, index_cache, ..Options::default() }).unwrap();
+        let file = open(&layout, "file", OpenWrite::New, 0);
+        file.truncate(LENGTH).unwrap();
+        let (low, high) = (pattern(1, 1000), pattern(2, 500));
+        write(&*file, 0, &low);
+        write(&*file, 1 << 50, &high);
+        file.punch(900, (1 << 50) - 800).unwrap();
+        file.punch((1 << 50) + 400, LENGTH).unwrap();
+        file.close().unwrap();
+        let about = layout.about("file").unwrap();
+        assert!(about.entries < 10 && about.memory < 2 << 20, "{about:?}");
+        // Its end lies within the hole.
+        let check = |layout: &Container| {
+            assert_eq!(before(layout, &[LENGTH, (1 << 50) + 300, 5000]), [(1 << 50) + 400, (1 << 50) + 300, 900]);
+            let file = layout.open_read("file").unwrap();
+            assert_eq!(file.length().unwrap(), LENGTH);
+            let mut bytes = [1; 600];
+            file.read_exact_at((1 << 50) - 50, &mut bytes).unwrap();
+            assert!(bytes[..150].iter().all(|b| *b == 0) && bytes[150..450] == high[100..400]);
+            assert!(bytes[450..].iter().all(|b| *b == 0));
+            let mut bytes = [1; 1000];
+            file.read_exact_at(0, &mut bytes).unwrap();
+            assert!(bytes[..900] == low[..900] && bytes[900..].iter().all(|b| *b == 0));
+            let mut ranges = Vec::new();
+            layout.map("file", 0, u64::MAX, |mapped| ranges.push(mapped)).unwrap();
+            assert!(ranges.len() < 10, "{ranges:?}");
+            assert_eq!(ranges.iter().map(|range| range.extent.length).sum::<u64>(), LENGTH);
+            let stored = |range: &&Mapped| range.at.as_ref().is_some_and(|at| at.byte.is_some());
+            assert_eq!(ranges.iter().filter(stored).map(|range| range.extent.length).sum::<u64>(), 1200);
+        };
+        check(&layout);
+        check(&over(&store));
+        let plain = Memory::new();
+        assert_eq!(layout.flatten("file", &plain, "plain").unwrap(), LENGTH);
+        let copy = thalweg_store::Store::open_read(&plain, "plain").unwrap();
+        assert_eq!(copy.length().unwrap(), LENGTH);
+        let mut bytes = [1; 600];
+        copy.read_exact_at((1 << 50) - 50, &mut bytes).unwrap();
+        assert!(bytes[..150].iter().all(|b| *b == 0) && bytes[150..450] == high[100..400]);
+        assert_eq!(layout.compact("file").unwrap().bytes, 1200);
+        check(&layout);
+        check(&over(&store));
+        assert_eq!(over(&store).check("file").unwrap().findings, []);
+    }
+}
+
+#[test]
+fn a_hole_before_an_append_survives_a_compaction_at_once() {
+    // With appends a compaction writes the hole itself.
+    const LENGTH: u64 = 1 << 60;
+    let store = memory();
+    let layout = over(&store);
+    let file = open(&layout, "file", OpenWrite::New, 0);
+    write(&*file, 0, b"first");
+    file.truncate(LENGTH).unwrap();
+    file.append(&[std::io::IoSlice::new(b"last")]).unwrap();
+    file.close().unwrap();
+    assert_eq!(layout.compact("file").unwrap().bytes, 9);
+    for layout in [&layout, &over(&store)] {
+        assert!(layout.about("file").unwrap().memory < 1 << 20);
+        assert_eq!(before(layout, &[LENGTH + 4, LENGTH]), [LENGTH + 4, 5]);
+    }
+}
+
+#[test]
+fn a_search_in_an_index_on_disk_of_long_runs_gives_up_at_once() {
+    // More runs than a search looks at, each of which spans the file, and all of them punched: nothing short of reading them all
+    // tells where the last stored byte lies.
+    let options = Options { module: Module::Distributed, index_cache: 1, ..Options::default() };
+    let layout = Container::new(vec![memory()], options).unwrap();
+    let file = open(&layout, "file", OpenWrite::New, 0);
+    for k in 0..12_000u64 {
+        (0..5).for_each(|i| write(&*file, i * (FAR / 5) + k * k * 7, &[7; 9][..1 + k as usize % 8]));
+    }
+    file.punch(0, FAR).unwrap();
+    file.truncate(FAR).unwrap();
+    file.close().unwrap();
+    let reader = layout.open_read("file").unwrap();
+    assert_eq!(reader.stored_before(FAR).unwrap(), FAR, "not known");
 }

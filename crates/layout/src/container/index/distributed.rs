@@ -4,7 +4,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | which part | ranges of the file, 64 MiB each, assigned to the parts round-robin; an entry that overlaps ranges of several parts is stored in each of them |
-//! | on disk  | groups of up to 256 consecutive records of an index log, sorted by offset; runs unchanged |
+//! | on disk  | groups of up to 256 consecutive records of an index log, sorted by offset; runs unchanged, and with them records and holes that are longer than a range |
 //! | lookup   | searches the groups that begin within the longest group's length before the range |
 //! | memory   | `index_cache` bytes: for the cache of the ordered store; an index that fits there is held in memory instead |
 //! | the file | has no name: the system removes it when the process ends |
@@ -152,7 +152,7 @@ impl Disk {
     fn add(&mut self, strand: u32, run: &Run) -> Result<()> {
         let (start, end) = run.bounds();
         self.entries += 1;
-        if run.records() == 1 {
+        if run.records() == 1 && end - start <= RANGE {
             // A new group begins at another writer's records and at large jumps, so that groups cover short ranges.
             let jumps = self.open.last().is_some_and(|p| p.strand != strand || start.abs_diff(p.start) > RANGE);
             if jumps || self.open.len() == GROUP {
@@ -164,7 +164,7 @@ impl Disk {
         self.reach.1 = self.reach.1.max(end - start);
         self.number += 1;
         let mut bytes = Vec::with_capacity(96);
-        for v in [run.clock, run.start, run.length, run.log, u64::from(strand)] {
+        for v in [run.clock, run.start, run.length, run.log, u64::from(strand) | u64::from(run.hole) << 63] {
             bytes.extend_from_slice(&v.to_le_bytes());
         }
         for level in [run.inner, run.outer] {
@@ -240,7 +240,7 @@ impl Ranges {
 }
 
 impl Ranges {
-    /// The largest end that `end_of` returns for a row that begins before `offset`; `offset` if too many rows would have to be read.
+    /// The largest end that `end_of` returns for a row that begins before `offset`; `None` if too many rows would have to be read.
     ///
     /// - `reach`: length of the longest row.
     fn last_end(
@@ -249,7 +249,7 @@ impl Ranges {
         offset: u64,
         reach: u64,
         end_of: impl Fn(&[u8]) -> u64,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         let database = self.database.lock();
         let transaction = database.begin_read().map_err(|e| failed("read", e))?;
         let table = transaction.open_table(table).map_err(|e| failed("read", e))?;
@@ -260,11 +260,11 @@ impl Ranges {
                 break;
             }
             if read == MOST_ROWS {
-                return Ok(offset);
+                return Ok(None);
             }
             best = best.max(end_of(bytes.value()));
         }
-        Ok(best)
+        Ok(Some(best))
     }
 }
 
@@ -288,19 +288,19 @@ impl Body for Ranges {
         self.rows(RUNS, from.saturating_sub(self.reach.1), to, |bytes| {
             let (strand, run) = run_of(bytes);
             run.meeting(from, to, |start, log| {
-                out.push(Piece { start, end: start + run.length, log, strand, hole: false });
+                out.push(Piece { start, end: start + run.length, log, strand, hole: run.hole });
             });
             Ok(())
         })
     }
 
-    fn end_before(&self, offset: u64) -> Result<u64> {
+    fn end_before(&self, offset: u64) -> Result<Option<u64>> {
         let groups = self.last_end(GROUPS, offset, self.reach.0, |bytes| {
             let rows = bytes.chunks_exact(28).filter(|row| word(row, 0) < offset && word(row, 2) >> 63 == 0);
             rows.map(|row| word(row, 1).min(offset)).max().unwrap_or(0)
         })?;
         let runs = self.last_end(RUNS, offset, self.reach.1, |bytes| run_of(bytes).1.end_before(offset))?;
-        Ok(groups.max(runs))
+        Ok(groups.zip(runs).map(|(a, b)| a.max(b)))
     }
 
     fn memory(&self) -> usize {
@@ -320,7 +320,7 @@ fn run_of(bytes: &[u8]) -> (u32, Run) {
         count: word(bytes, at + 2),
     };
     let one = Run::one(word(bytes, 0), word(bytes, 1), word(bytes, 2), word(bytes, 3));
-    (word(bytes, 4) as u32, Run { inner: level(5), outer: level(8), ..one })
+    (word(bytes, 4) as u32, Run { hole: word(bytes, 4) >> 63 == 1, inner: level(5), outer: level(8), ..one })
 }
 
 /// The `k`th number of a row; the last may have half the length.

@@ -18,7 +18,7 @@
 use super::{clock, record};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Result, holes};
 
 pub mod block;
 pub mod distributed;
@@ -162,11 +162,11 @@ pub trait Body: Send + Sync {
     /// `Io` where the index on disk cannot be read.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
     /// The end, `offset` at most, of the last record before `offset` that is no hole, or a later offset, `offset` at most; 0 if there
-    /// is none. Records count even if later ones replaced them.
+    /// is none. Records count even if later ones replaced them. `None` where too many would have to be looked at.
     ///
     /// # Errors
     /// As [`Body::pieces`].
-    fn end_before(&self, offset: u64) -> Result<u64>;
+    fn end_before(&self, offset: u64) -> Result<Option<u64>>;
     /// Bytes of memory held.
     fn memory(&self) -> usize;
     /// Entries held: records, runs.
@@ -435,7 +435,8 @@ impl Merged {
                 break;
             }
             let new = self.overlay.range(..at).rev().map(|(_, p)| p).find(|p| !p.hole);
-            at = self.body.end_before(at)?.max(new.map_or(0, |p| p.end.min(at)));
+            let Some(end) = self.body.end_before(at)? else { break };
+            at = end.max(new.map_or(0, |p| p.end.min(at)));
             // Later holes and truncations may have removed the record, or a part of it.
             let from = at.saturating_sub(STEP);
             if let Some(last) = self.resolve(from, at)?.iter().rev().find(|p| !p.hole) {
@@ -444,6 +445,17 @@ impl Merged {
             at = from;
         }
         Ok(at)
+    }
+
+    /// The first byte of `from..end` that may be stored; `end` where there is none. Exact unless [`Merged::stored_before`] had to
+    /// look at too much.
+    ///
+    /// # Errors
+    /// As [`Merged::resolve`].
+    /// # Cost
+    /// As [`holes::stored_after`].
+    pub fn stored_after(&self, from: u64, end: u64) -> Result<u64> {
+        holes::stored_after(from, end.min(self.length), |offset| self.stored_before(offset)).map(|at| at.min(end))
     }
 
     /// Every record that overlaps bytes `from..to` and was not truncated away; records may overlap each other.

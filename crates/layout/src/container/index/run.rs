@@ -119,11 +119,14 @@ impl Run {
         self
     }
 
-    /// The end, `offset` at most, of the bytes before `offset` that the records cover; 0 if they cover none. `offset` itself where
-    /// too many repetitions overlap each other. The run must be [`normal`](Run::normal).
+    /// The end, `offset` at most, of the bytes before `offset` that the records store; 0 if they store none, as holes do. `offset`
+    /// itself where too many repetitions overlap each other. The run must be [`normal`](Run::normal).
     pub fn end_before(&self, offset: u64) -> u64 {
         /// Number of overlapping repetitions that are looked at.
         const MOST_LOOKED_AT: usize = 64;
+        if self.hole {
+            return 0;
+        }
         // The last of the repetitions from `start` that begins before `offset`.
         let last = |start: u64, level: &Level| {
             let before = offset.checked_sub(start)?.checked_sub(1)?;

@@ -1,6 +1,6 @@
 //! The index of an open file in memory: records and runs as they were written, with lookup by overlap.
 //!
-//! Memory: 24.5 bytes a record, 129 bytes a run. Opening a file merges nothing; overlaps are resolved for the bytes that
+//! Memory: 24.5 bytes a record, 129 bytes a run, and as many for a record or hole of 4 GiB and more. Opening a file merges nothing; overlaps are resolved for the bytes that
 //! are read ([`Merged`](super::Merged)).
 
 use super::run::Run;
@@ -60,19 +60,14 @@ pub struct Gather {
 }
 
 impl Gather {
-    fn one(&mut self, piece: Piece) -> Result<()> {
-        let mut at = piece.start;
-        // Lengths have 32 bits; a longer record is stored as several.
-        while at < piece.end {
-            let length = (piece.end - at).min(u64::from(u32::MAX));
-            let log = if piece.hole { HOLE | piece.log } else { piece.log + (at - piece.start) };
-            if self.ones.len() == self.ones.capacity() {
-                let more = self.ones.len().max(1024);
-                self.ones.try_reserve(more).map_err(|_| no_memory(self.ones.len()))?;
-            }
-            self.ones.push(One { start: at, log, length: length as u32, strand: piece.strand });
-            at += length;
+    /// - `length`: of the piece, which has 32 bits in this table.
+    fn one(&mut self, piece: Piece, length: u32) -> Result<()> {
+        if self.ones.len() == self.ones.capacity() {
+            let more = self.ones.len().max(1024);
+            self.ones.try_reserve(more).map_err(|_| no_memory(self.ones.len()))?;
         }
+        let log = if piece.hole { HOLE | piece.log } else { piece.log };
+        self.ones.push(One { start: piece.start, log, length, strand: piece.strand });
         Ok(())
     }
 }
@@ -104,15 +99,14 @@ fn no_memory(records: usize) -> Error {
 impl Loader for Gather {
     fn add(&mut self, strand: u32, run: &Run) -> Result<()> {
         let run = run.normal();
-        let (start, end) = run.bounds();
-        if run.records() == 1 {
-            return self.one(Piece { start, end, log: run.log, strand, hole: run.hole });
-        }
-        if run.records() < FEW {
+        let (_, end) = run.bounds();
+        if run.records() < FEW
+            && let Ok(length) = u32::try_from(run.length)
+        {
             let mut outcome = Ok(());
             run.meeting(0, u64::MAX, |start, log| {
                 if outcome.is_ok() {
-                    outcome = self.one(Piece { start, end: start + run.length, log, strand, hole: false });
+                    outcome = self.one(Piece { start, end: start + run.length, log, strand, hole: run.hole }, length);
                 }
             });
             return outcome;
@@ -141,14 +135,15 @@ impl Body for Tables {
         });
         self.runs.meeting(from, to, |placed| {
             placed.run.meeting(from, to, |start, log| {
-                out.push(Piece { start, end: start + placed.run.length, log, strand: placed.strand, hole: false });
+                let (length, strand, hole) = (placed.run.length, placed.strand, placed.run.hole);
+                out.push(Piece { start, end: start + length, log, strand, hole });
             });
         });
         Ok(())
     }
 
-    fn end_before(&self, offset: u64) -> Result<u64> {
-        Ok(self.ones.end_before(offset).max(self.runs.end_before(offset)))
+    fn end_before(&self, offset: u64) -> Result<Option<u64>> {
+        Ok(Some(self.ones.end_before(offset).max(self.runs.end_before(offset))))
     }
 
     fn memory(&self) -> usize {

@@ -80,9 +80,11 @@ impl Container {
         let (mut at, mut end, mut copied) = (0, 0, 0);
         let mut bytes = Vec::new();
         while at < length {
-            let stop = length.min(at + WINDOW);
-            let (pieces, appended): (Vec<Piece>, bool) =
-                file.with_index(|index| Ok((index.resolve(at, stop)?, index.has_appended())))?;
+            // Holes of any length are passed at once.
+            let (start, pieces, appended): (u64, Vec<Piece>, bool) = file.with_index(|index| {
+                let start = index.stored_after(at, length)?;
+                Ok((start, index.resolve(start, length.min(start + WINDOW))?, index.has_appended()))
+            })?;
             for piece in pieces.iter().filter(|p| !p.hole) {
                 // Once the cut is visible and until their log is removed, appends of the last clock would appear in gaps.
                 if appended && piece.start > end {
@@ -96,7 +98,7 @@ impl Container {
                 copied += bytes.len() as u64;
                 end = piece.end;
             }
-            at = stop;
+            at = length.min(start + WINDOW);
         }
         if end < length {
             session.bare(&mut log, Kind::Hole, end, length - end)?;

@@ -231,10 +231,11 @@ impl Container {
         };
         let mut at = from;
         while at < end {
-            let stop = end.min(at + 64 * WINDOW);
-            let found = file.with_index(|index| {
+            let (stop, found) = file.with_index(|index| {
+                // A hole of any length is one range, or as many as were punched.
+                let stop = end.min(index.stored_after(at, end)?.max(at + 64 * WINDOW));
                 let pieces = index.resolve(at, stop)?;
-                Ok(pieces.iter().map(|p| (*p, index.source_of(p).clone(), index.clock(p))).collect::<Vec<_>>())
+                Ok((stop, pieces.iter().map(|p| (*p, index.source_of(p).clone(), index.clock(p))).collect::<Vec<_>>()))
             })?;
             for (piece, source, clock) in found {
                 if piece.start > at {
@@ -299,7 +300,8 @@ impl Container {
         settled(&file).map_err(|e| e.in_object(path))
     }
 
-    /// Copies a file to a plain object, front to back, durable at the end. Returns its length.
+    /// Copies a file to a plain object, front to back, durable at the end. Returns its length. Holes stay holes where the store writes
+    /// at any offset and truncates.
     ///
     /// # Errors
     /// `NotReady` or `Torn` if a writer has not closed; `AlreadyExists` if there is an object of this name; those of
@@ -312,8 +314,16 @@ impl Container {
         let copied = (|| {
             let length = reader.length()?;
             let mut bytes = vec![0; WINDOW.min(length) as usize];
-            let mut at = 0;
+            let (can, mut at) = (to.capability(), 0);
             while at < length {
+                if can.write_at && can.truncate {
+                    let next = reader.file.with_index(|index| index.stored_after(at, length))?;
+                    if next == length {
+                        object.truncate(length)?;
+                        break;
+                    }
+                    at = next;
+                }
                 let run = &mut bytes[..(length - at).min(WINDOW) as usize];
                 reader.read_exact_at(at, run)?;
                 object.write_at(at, &[IoSlice::new(run)])?;

@@ -17,7 +17,7 @@
 
 use super::journal::{self, Journal, Record};
 use super::owner::Owner;
-use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, modes, unique};
+use super::{GROUPS, OURS, RUN, Tiered, behind_hole, copy, found, group_object, group_of, is_zero, modes, unique, walk};
 use crate::wrap::Limited;
 use crate::{Lease, OpenWrite, Store, StoreExt, WriteObject, name};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,6 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
-use thalweg_types::checksum::Crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -416,7 +415,7 @@ impl Drain {
             }
             self.canonical.open_write_as(temporary, OpenWrite::New, shared.mode_of_copies())?
         };
-        let (length, checksum) = copy(object, &*to)?;
+        let (length, checksum) = copy(object, &*to, &self.canonical.capability())?;
         if !whole {
             // 3
             to.sync()?;
@@ -502,6 +501,9 @@ impl Drain {
                 return Ok(false);
             }
             at += got as u64;
+            if is_zero(&ours[..got]) {
+                at = behind_hole(&*here, at)?.min(behind_hole(&*there, at)?);
+            }
         }
     }
 
@@ -510,23 +512,10 @@ impl Drain {
             return Ok(());
         }
         let copy = self.canonical.open_read(name)?;
-        let (mut run, mut at, mut read) = (vec![0; RUN], 0, Crc32c::new());
-        loop {
-            match copy.read_at(at, &mut run)? {
-                0 => break,
-                got => {
-                    read.update(&run[..got]);
-                    at += got as u64;
-                }
-            }
-        }
-        match (at, read.finish()) == (length, checksum) {
-            true => Ok(()),
-            false => {
-                let what = format!(
-                    "the copy holds {at} bytes of checksum {:08x}, not {length} of {checksum:08x}",
-                    read.finish()
-                );
+        match walk(&*copy, true, |_, _| Ok(()))? {
+            read if read == (length, checksum) => Ok(()),
+            (bytes, read) => {
+                let what = format!("the copy holds {bytes} bytes of checksum {read:08x}, not {length} of {checksum:08x}");
                 Err(Error::new(ErrorKind::Corrupt, what).in_object(format!("{} {name}", self.canonical.describe())))
             }
         }

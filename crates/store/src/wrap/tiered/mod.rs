@@ -39,7 +39,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_types::checksum::{Crc32c, crc32c};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Result, holes};
 
 /// The burst buffer's own folder, in both stores.
 pub const OURS: &str = ".thalweg-drain";
@@ -166,19 +166,52 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Copies an object's bytes; returns their number and checksum.
-fn copy(from: &dyn ReadObject, to: &dyn WriteObject) -> Result<(u64, u32)> {
+/// Passes an object's bytes to `take`, in order; returns their number and checksum.
+///
+/// - `skip`: long holes are not passed.
+fn walk(object: &dyn ReadObject, skip: bool, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<(u64, u32)> {
     let mut run = vec![0; RUN];
     let (mut at, mut checksum) = (0, Crc32c::new());
     loop {
-        let got = from.read_at(at, &mut run)?;
+        let got = object.read_at(at, &mut run)?;
         if got == 0 {
             return Ok((at, checksum.finish()));
         }
         checksum.update(&run[..got]);
-        to.write_at(at, &[IoSlice::new(&run[..got])])?;
+        take(at, &run[..got])?;
         at += got as u64;
+        if skip && is_zero(&run[..got]) {
+            let next = behind_hole(object, at)?;
+            checksum.update_zeros(next - at);
+            at = next;
+        }
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The end of the hole at `at`, if it is so long that it is believed; else `at`.
+fn behind_hole(object: &dyn ReadObject, at: u64) -> Result<u64> {
+    let next = holes::stored_after(at, object.length()?.max(at), |offset| object.stored_before(offset))?;
+    Ok(if next - at >= holes::BELIEVED { next } else { at })
+}
+
+/// Copies an object's bytes; returns their number and checksum. Long holes stay holes where the store writes at any offset and
+/// truncates.
+///
+/// - `can`: what the store of `to` can.
+fn copy(from: &dyn ReadObject, to: &dyn WriteObject, can: &Capability) -> Result<(u64, u32)> {
+    let mut end = 0;
+    let (length, checksum) = walk(from, can.write_at && can.truncate, |at, bytes| {
+        end = at + bytes.len() as u64;
+        to.write_at(at, &[IoSlice::new(bytes)])
+    })?;
+    if end < length {
+        to.truncate(length)?;
+    }
+    Ok((length, checksum))
 }
 
 impl Shared {
@@ -263,7 +296,7 @@ impl Shared {
         let outcome = (|| {
             let object = self.shadow.open_write_as(&temporary, OpenWrite::New, self.mode_of_copies())?;
             if bytes {
-                copy(&*self.canonical.open_read(name)?, &*object)?;
+                copy(&*self.canonical.open_read(name)?, &*object, &self.shadow.capability())?;
                 object.sync()?;
             }
             object.close()?;
