@@ -219,8 +219,8 @@ fn a_search_in_an_index_on_disk_of_long_runs_gives_up_at_once() {
     let options = Options { module: Module::Distributed, index_cache: 1, ..Options::default() };
     let layout = Container::new(vec![memory()], options).unwrap();
     let file = open(&layout, "file", OpenWrite::New, 0);
-    for k in 0..12_000u64 {
-        (0..5).for_each(|i| write(&*file, i * (FAR / 5) + k * k * 7, &[7; 9][..1 + k as usize % 8]));
+    for k in 0..24_000u64 {
+        (0..2).for_each(|i| write(&*file, i * (FAR / 2) + k * k * 7, &[7; 9][..1 + k as usize % 8]));
     }
     file.punch(0, FAR).unwrap();
     file.truncate(FAR).unwrap();

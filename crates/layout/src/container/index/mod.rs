@@ -434,9 +434,8 @@ impl Merged {
             if at == 0 || offset > self.length {
                 break;
             }
-            let new = self.overlay.range(..at).rev().map(|(_, p)| p).find(|p| !p.hole);
-            let Some(end) = self.body.end_before(at)? else { break };
-            at = end.max(new.map_or(0, |p| p.end.min(at)));
+            let Some(end) = self.recorded_before(at)? else { break };
+            at = end;
             // Later holes and truncations may have removed the record, or a part of it.
             let from = at.saturating_sub(STEP);
             if let Some(last) = self.resolve(from, at)?.iter().rev().find(|p| !p.hole) {
@@ -447,15 +446,22 @@ impl Merged {
         Ok(at)
     }
 
-    /// The first byte of `from..end` that may be stored; `end` where there is none. Exact unless [`Merged::stored_before`] had to
-    /// look at too much.
+    /// The first byte of `from..end` that a record covers which is no hole, even if later ones replaced it; or an earlier byte where
+    /// too much would have to be looked at. `end` where there is none: nothing is stored in between.
     ///
     /// # Errors
     /// As [`Merged::resolve`].
     /// # Cost
     /// As [`holes::stored_after`].
-    pub fn stored_after(&self, from: u64, end: u64) -> Result<u64> {
-        holes::stored_after(from, end.min(self.length), |offset| self.stored_before(offset)).map(|at| at.min(end))
+    pub fn recorded_after(&self, from: u64, end: u64) -> Result<u64> {
+        holes::stored_after(from, end, |offset| Ok(self.recorded_before(offset)?.unwrap_or(offset)))
+    }
+
+    /// As [`Body::end_before`], with the records that were added since the index was loaded.
+    fn recorded_before(&self, offset: u64) -> Result<Option<u64>> {
+        let new = self.overlay.range(..offset).rev().map(|(_, p)| p).find(|p| !p.hole);
+        let new = new.map_or(0, |p| p.end.min(offset));
+        Ok(self.body.end_before(offset)?.map(|end| end.max(new)))
     }
 
     /// Every record that overlaps bytes `from..to` and was not truncated away; records may overlap each other.

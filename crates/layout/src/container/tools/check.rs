@@ -57,7 +57,8 @@ impl Container {
                         let words = format!("writers {a} and {b} wrote them without having seen each other");
                         report.add(Trouble::Tie, bytes, words);
                     }
-                    at = stop;
+                    // Two holes are no tie.
+                    at = index.recorded_after(stop, index.length)?;
                 }
             }
             // The reason is among the findings.

@@ -82,7 +82,7 @@ impl Container {
         while at < length {
             // Holes of any length are passed at once.
             let (start, pieces, appended): (u64, Vec<Piece>, bool) = file.with_index(|index| {
-                let start = index.stored_after(at, length)?;
+                let start = index.recorded_after(at, length)?;
                 Ok((start, index.resolve(start, length.min(start + WINDOW))?, index.has_appended()))
             })?;
             for piece in pieces.iter().filter(|p| !p.hole) {

@@ -233,7 +233,7 @@ impl Container {
         while at < end {
             let (stop, found) = file.with_index(|index| {
                 // A hole of any length is one range, or as many as were punched.
-                let stop = end.min(index.stored_after(at, end)?.max(at + 64 * WINDOW));
+                let stop = end.min(index.recorded_after(at, end)?.max(at + 64 * WINDOW));
                 let pieces = index.resolve(at, stop)?;
                 Ok((stop, pieces.iter().map(|p| (*p, index.source_of(p).clone(), index.clock(p))).collect::<Vec<_>>()))
             })?;
@@ -317,7 +317,7 @@ impl Container {
             let (can, mut at) = (to.capability(), 0);
             while at < length {
                 if can.write_at && can.truncate {
-                    let next = reader.file.with_index(|index| index.stored_after(at, length))?;
+                    let next = reader.file.with_index(|index| index.recorded_after(at, length))?;
                     if next == length {
                         object.truncate(length)?;
                         break;
