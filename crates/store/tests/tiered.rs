@@ -722,6 +722,9 @@ fn a_sparse_object_of_tebibytes_is_drained_and_stays_sparse() {
         let object = tiered.open_write(name, OpenWrite::Existing).unwrap();
         object.write_at(2, &[std::io::IoSlice::new(b"!")]).unwrap();
         object.close().unwrap();
-        assert_eq!(std::fs::metadata(scratch.join("fast").join(name)).map(|about| about.len()).unwrap_or(LENGTH), LENGTH);
+        assert_eq!(
+            std::fs::metadata(scratch.join("fast").join(name)).map(|about| about.len()).unwrap_or(LENGTH),
+            LENGTH
+        );
     }
 }

@@ -43,7 +43,9 @@ mod tests {
 
     #[test]
     fn the_first_stored_byte_is_found() {
-        for stored in [vec![], vec![(0, 3)], vec![(5, 1)], vec![(7, 9), (40, 2)], vec![(0, 1), (3, 30), (20, 4), (63, 1)]] {
+        for stored in
+            [vec![], vec![(0, 3)], vec![(5, 1)], vec![(7, 9), (40, 2)], vec![(0, 1), (3, 30), (20, 4), (63, 1)]]
+        {
             let before = |offset: u64| {
                 Ok(stored.iter().filter(|(at, _)| *at < offset).map(|(at, n)| (at + n).min(offset)).max().unwrap_or(0))
             };

@@ -148,7 +148,8 @@ fn a_punched_hole_of_an_exbibyte_costs_one_entry() {
         [(Module::Flat, 1 << 20), (Module::Pattern, 1 << 20), (Module::Distributed, 1 << 20), (Module::Distributed, 1)]
     {
         let store = memory();
-        let layout = Container::new(vec![store.clone()], Options { module, index_cache, ..Options::default() }).unwrap();
+        let layout =
+            Container::new(vec![store.clone()], Options { module, index_cache, ..Options::default() }).unwrap();
         let file = open(&layout, "file", OpenWrite::New, 0);
         file.truncate(LENGTH).unwrap();
         let (low, high) = (pattern(1, 1000), pattern(2, 500));

@@ -17,7 +17,9 @@
 
 use super::journal::{self, Journal, Record};
 use super::owner::Owner;
-use super::{GROUPS, OURS, RUN, Tiered, behind_hole, copy, found, group_object, group_of, is_zero, modes, unique, walk};
+use super::{
+    GROUPS, OURS, RUN, Tiered, behind_hole, copy, found, group_object, group_of, is_zero, modes, unique, walk,
+};
 use crate::wrap::Limited;
 use crate::{Lease, OpenWrite, Store, StoreExt, WriteObject, name};
 use std::collections::{BTreeSet, VecDeque};
@@ -515,7 +517,8 @@ impl Drain {
         match walk(&*copy, true, |_, _| Ok(()))? {
             read if read == (length, checksum) => Ok(()),
             (bytes, read) => {
-                let what = format!("the copy holds {bytes} bytes of checksum {read:08x}, not {length} of {checksum:08x}");
+                let what =
+                    format!("the copy holds {bytes} bytes of checksum {read:08x}, not {length} of {checksum:08x}");
                 Err(Error::new(ErrorKind::Corrupt, what).in_object(format!("{} {name}", self.canonical.describe())))
             }
         }
