@@ -50,8 +50,8 @@ def test_a_file_that_is_none(tmp_path):
 
 
 def test_errors_can_be_sent_elsewhere():
-    e = errors._make(5, "no space", {"what": "no", "rank": 3, "group": "g", "step": 2, "variable": None,
-                                     "file": "f", "byte": 7, "safe": "steps 0..=1", "reported_by": None})  # fmt: skip
+    e = errors._make(5, "no space", what="no", rank=3, group="g", step=2, variable=None,
+                     file="f", byte=7, safe="steps 0..=1", reported_by=None)  # fmt: skip
     again = pickle.loads(pickle.dumps(e))
     assert type(again) is thalweg.NoSpace
     assert (str(again), again.rank, again.step, again.byte, again.safe) == ("no space", 3, 2, 7, "steps 0..=1")
