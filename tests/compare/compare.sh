@@ -98,7 +98,8 @@ as_little_as() { # as_little_as FILE OTHER
 # Whatever a header of the reference declares and its library has, ours has; and what bare Fortran calls link to, but those whose
 # arguments have no type without a module.
 theirs() { nm -g --defined-only /usr/lib/"$(cc -print-multiarch)"/adios/openmpi/lib/"$1".a 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u; }
-ours() { nm -D --defined-only "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI"}.so | awk 'NF == 3 { print $3 }' | sort -u; }
+defined() { nm -D --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u; }
+ours() { defined "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI"}.so; }
 has_every_function() {
     {
         cat /usr/include/adios*.h | grep -oE '\badios_[A-Za-z0-9_]+ *\(' | tr -d ' (' | sort -u
@@ -116,6 +117,24 @@ has_every_bare_call() {
     [[ $(wc -l <"$work/bare.txt") -gt 100 ]] && ! comm -23 "$work/bare.txt" <(ours) | grep .
 }
 try "every bare call of the reference's Fortran libraries is there" has_every_bare_call
+# The same where version 1 of the read interface is linked in front, under our names and through the linker scripts of compat.
+has_every_bare_call_of_version_1() {
+    local library script=$prefix/compat/lib libraries
+    for library in libadiosf_v1 libadiosreadf_v1; do
+        theirs "$library" | grep -E '^adios_[a-z0-9_]*_$' | grep -v '_f2c_$' |
+            grep -vxE 'adios_(define_attribute_byvalue(_string(_array)?)?|query_read_boundingbox)_' | sort -u >"$work/bare.txt"
+        [[ $(wc -l <"$work/bare.txt") -gt 50 ]] && grep -qx adios_fopen_ "$work/bare.txt"
+        comm -23 "$work/bare.txt" <(defined "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI",fortran-v1-"$MPI"}.so) >"$work/missing.txt"
+        # The scripts name the libraries of plain mpicc's MPI.
+        if [[ -e $script/$library.so ]]; then
+            read -ra libraries < <(sed -n 's/^GROUP ( \(.*\) )$/\1/p' "$script/$library.so")
+            comm -23 "$work/bare.txt" <(defined "${libraries[@]}") >>"$work/missing.txt"
+        fi
+        cat "$work/missing.txt"
+        [[ ! -s $work/missing.txt ]]
+    done
+}
+try "every bare call of the reference's version 1 of the read interface is there" has_every_bare_call_of_version_1
 
 # Of groups that ask for all or say nothing we know average and deviation in our own files; where bounds alone were asked for in
 # XML, nobody does.

@@ -26,6 +26,14 @@ compile() {
     done
 }
 try "Fortran programs compile against both, unchanged" compile
+compile_version1() { # bare calls, of one procedure with arguments of several types
+    local flags=(-g -w -fallow-argument-mismatch)
+    # shellcheck disable=SC2046
+    "$MPIF90" "${flags[@]}" "$here/version1.f90" -o "$work/version1.1" $(link_adios1 | sed 's/-ladios /-ladiosf_v1 /') &&
+        "$MPIF90" "${flags[@]}" "$here/version1.f90" -o "$work/version1.us" "-L$prefix/lib" "-lthalweg-fortran-v1-$MPI" \
+            $(pkg-config --libs "thalweg-fortran-$MPI")
+}
+try "version 1 of the read interface compiles against both, unchanged" compile_version1
 [[ $failed == 0 ]] || exit 1
 
 for ranks in 1 3 4; do
@@ -48,6 +56,26 @@ for ranks in 1 3 4; do
             done
             same "both write alike in Fortran: $case, $mode, $ranks ranks" "$work"/{1,us}-us.txt
         done
+    done
+done
+
+# Version 1 of the read interface, without time and with it.
+found() { # found FILE STEPS BY: what two ranks find in a file
+    rm -f "$work/found".*
+    run 2 "./version1.$3" read "$1" "$2" found
+    cat "$work/found.0" "$work/found.1"
+}
+# Blocks of both ranks that read.
+for ranks in 2 3; do
+    for steps in 1 5; do
+        for by in 1 us; do
+            try "written without modules: $steps steps, $ranks ranks, by $by" run "$ranks" "./version1.$by" write "v1-$ranks-$steps-$by.bp" "$steps"
+        done
+        for of in 1 us; do
+            for by in 1 us; do said found "v1-$ranks-$steps-$of.bp" "$steps" "$by" >"$work/$of-$by.txt"; done
+            same "version 1 in Fortran reads alike what $of wrote: $steps steps, $ranks ranks" "$work/$of"-{1,us}.txt
+        done
+        same "both write alike without modules: $steps steps, $ranks ranks" "$work"/{1,us}-us.txt
     done
 done
 [[ $failed == 0 ]]

@@ -48,6 +48,16 @@ in_front() { # the library of version 1 comes before the others
 }
 try "version 1 of the read interface compiles" in_front
 many "version 1" alone ./version1
+compat=$prefix/compat/lib
+by_old_name() { # by_old_name PROGRAM SOURCE COMPILER LIBRARY: the linker script that ADIOS 1.x names so
+    (cd "$work" && "$3" -g -O1 -w -fallow-argument-mismatch "$sources/$2" -o "$1" "-L$compat" "-l$4" "-Wl,-rpath,$prefix/lib")
+}
+uses_version1() { readelf -d "$work/$1" | grep NEEDED | grep -q "libthalweg-fortran-v1-$2"; }
+for library in adiosf_nompi_v1 adiosreadf_nompi_v1; do
+    try "version 1 compiles with -l$library" by_old_name "$library" version1.f90 gfortran "$library"
+    try "-l$library leads to version 1" uses_version1 "$library" nompi
+    many "version 1, -l$library" alone "./$library"
+done
 
 # What numbers the modules name are those of the headers.
 cat "$prefix"/include/thalweg/adios_{error,types}.h | sed -nE 's/^ *((err_|adios_)[a-z_]+) = (-?[0-9]+),?.*/\1 \3/p' |
@@ -59,6 +69,24 @@ names_agree() {
     [[ $(wc -l <<<"$shared") -gt 60 ]] && awk '$2 != $3 { print; bad = 1 } END { exit bad }' <<<"$shared"
 }
 try "numbers of the modules are those of the headers" names_agree
+
+# Version 1 with MPI
+ranks_in_front() {
+    # shellcheck disable=SC2046
+    (cd "$work" && "$MPIF90" -g -O1 -w -fallow-argument-mismatch "$sources/version1_ranks.f90" -o version1_ranks "-L$prefix/lib" \
+        "-lthalweg-fortran-v1-$MPI" $(pkg-config --libs "thalweg-fortran-$MPI"))
+}
+try "version 1 compiles with $MPI" ranks_in_front
+for ranks in 1 2 "$MPI_RANKS"; do many "version 1, $ranks ranks" run "$ranks" ./version1_ranks; done
+if [[ $(sed -n 's/.*libthalweg-fortran-v1-\([a-z]*\)\.so.*/\1/p' "$compat/libadiosreadf_v1.so" 2>/dev/null) == "$MPI" ]]; then
+    for library in adiosf_v1 adiosreadf_v1; do
+        try "version 1 compiles with $MPI and -l$library" by_old_name "$library" version1_ranks.f90 "$MPIF90" "$library"
+        try "-l$library leads to version 1 of $MPI" uses_version1 "$library" "$MPI"
+        many "version 1, -l$library, 2 ranks" run 2 "./$library"
+    done
+else
+    echo "skipped: version 1 with -ladiosreadf_v1: plain mpicc is not that of $MPI"
+fi
 
 # With MPI: the three ways to have it
 for way in mpi_f08 mpi mpif; do
