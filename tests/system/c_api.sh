@@ -25,13 +25,13 @@ compile() {
         # shellcheck disable=SC2046  # several flags
         "$MPICC" "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "$sources/$name.c" -o "$work/$name" \
             $(pkg-config --libs "thalweg-$MPI") || return 1
-        [[ $name != split ]] || continue
+        [[ $name != split && $name != consistency ]] || continue
         # shellcheck disable=SC2046
         cc "${flags[@]}" $(pkg-config --cflags thalweg-nompi) "$sources/$name.c" -o "$work/$name.nompi" \
             $(pkg-config --libs thalweg-nompi) || return 1
     done
 }
-try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split more query small
+try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split consistency more query small
 [[ $failed == 0 ]] || exit 1
 cp "$sources/heat.xml" "$work"
 sed 's/method="MPI"/method="POSIX"/' "$sources/heat.xml" >"$work/heat-posix.xml"
@@ -79,6 +79,9 @@ for ranks in 1 2 "$MPI_RANKS"; do
     many "$MPI, $ranks ranks" run "$ranks" ./split heat.xml "split-$ranks.bp"
     try "what one half wrote, adios2 reads equal ($MPI, $ranks ranks)" adios2_reads heat "split-$ranks.bp" 3
 done
+
+# What ranks that disagree are told.
+for ranks in 2 "$MPI_RANKS"; do many "$MPI, $ranks ranks" run "$ranks" ./consistency consistent.bp; done
 
 if [[ $MPI == openmpi ]]; then
     try "XML: written without MPI" alone ./heat_xml.nompi heat.xml nompi.bp 3
