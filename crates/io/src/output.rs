@@ -463,12 +463,16 @@ fn too_low(choice: &MethodChoice, limit: u64) -> Option<String> {
     ))
 }
 
-/// A path and a name as both foreign readers join them alike: no slash at the end of a path, and that of the path `/` in
-/// front of the name.
+/// A path and a name that every reader joins to the full name: no slash at the end of a path. Where readers would join them
+/// differently (the path `/`, several slashes in a row), the full name without a path.
 fn stored<'n>(path: &'n str, name: &'n str) -> (&'n str, Cow<'n, str>) {
-    let kept = path.trim_end_matches('/');
-    let at_root = kept.is_empty() && !path.is_empty() && !name.starts_with('/');
-    (kept, if at_root { Cow::Owned(format!("/{name}")) } else { Cow::Borrowed(name) })
+    match path.strip_suffix('/') {
+        None => (path, Cow::Borrowed(name)),
+        Some(kept) if kept.is_empty() || kept.ends_with('/') || name.starts_with('/') => {
+            ("", Cow::Owned(format!("{path}{name}")))
+        }
+        Some(kept) => (kept, Cow::Borrowed(name)),
+    }
 }
 
 fn join(base: &str, path: &str) -> String {

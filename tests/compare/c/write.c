@@ -183,6 +183,9 @@ static void paths(void)
     adios_define_var(g, "x", "c", adios_byte, "", "", "");
     adios_define_attribute(g, "unit", "/a/x", adios_string, "m", "");
     adios_define_attribute(g, "unit", "/a/b/x", adios_string, "s", "");
+    /* Slashes at the ends of paths, and several in a row. */
+    static const char *const odd[][2] = {{"y", "/"}, {"y", "a/"}, {"/z", "/"}, {"/z", "a/"}, {"p//q", ""}, {"//q", ""}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) adios_define_var(g, odd[i][0], odd[i][1], adios_integer, "", "", "");
     int one = 1, two = 2;
     double three[2] = {3, 3.5};
     signed char four = 4;
@@ -191,6 +194,12 @@ static void paths(void)
     adios_write(f, "/a/x", &two);
     adios_write(f, "/a/b/x", three);
     adios_write(f, "c/x", &four);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        char full[20];
+        int value = 10 + (int)i;
+        snprintf(full, sizeof full, "%s%s", odd[i][1], odd[i][0]);
+        if (adios_write(f, full, &value)) printf("%s: not written\n", full);
+    }
     adios_close(f);
 }
 

@@ -16,6 +16,7 @@ program behaviours
   call memory_until_close
   call attributes_by_value
   call other_calls
+  call slashes
   call adios_finalize(0, err)
   call check(err == 0, "finalize succeeds")
   call read_things
@@ -182,6 +183,49 @@ contains
     end block
     call adios_read_close(fd, err)
   end subroutine other_calls
+
+  ! Names with several slashes: of scalars, one with a path, of an array and the scalar that its extent is, of an attribute.
+  subroutine slashes
+    character(*), parameter :: names(4) = [character(16) :: "a//b", "//b", "a///b/c", "of//them/many"]
+    integer(int64) :: group, fd, id
+    integer :: errs(12), i, number, vars, attrs, current, last
+    real(real64) :: many(3)
+    character(20) :: found(6), unit
+    call adios_declare_group(group, "slashes", "", adios_stat_full, errs(1))
+    call adios_select_method(group, "MPI", "", "", errs(2))
+    call adios_define_var(group, "a//b", "", adios_integer, "", "", "", id)
+    call adios_define_var(group, "//b", "", adios_integer, "", "", "", id)
+    call adios_define_var(group, "c", "a///b", adios_integer, "", "", "", id)
+    call adios_define_var(group, "of//them/many", "", adios_double, "a//b", "", "", id)
+    call adios_define_attribute(group, "unit", "of//them/many", adios_string, "K", "", errs(3))
+    call adios_open(fd, "slashes", "slashes.bp", "w", comm, errs(4))
+    do i = 1, 3
+      call adios_write(fd, names(i), i + 2, errs(4 + i))
+    end do
+    call adios_write(fd, names(4), [0.5_real64, 1.5_real64, 2.5_real64], errs(8))
+    call adios_write(fd, "a/b", 1, errs(9))
+    call check(errs(9) /= 0, "a name with one slash is another one")
+    errs(9) = 0
+    call adios_close(fd, errs(10))
+    call check(all(errs(:10) == 0), "names with several slashes are written as they were defined")
+    call adios_read_open_file(fd, "slashes.bp", adios_read_method_bp, comm, errs(1))
+    call adios_inq_file(fd, vars, attrs, current, last, errs(2))
+    found = " "
+    call adios_inq_varnames(fd, found, errs(3))
+    call check(all(errs(:3) == 0) .and. vars == 4 .and. all(found(:4) == names), "they are listed so")
+    do i = 1, 3
+      number = 0
+      call adios_get_scalar(fd, names(i), number, errs(i))
+      if (number /= i + 2) errs(i) = 99
+    end do
+    many = 0
+    call adios_schedule_read(fd, 0_int64, names(4), 0, 1, many, errs(4))
+    call adios_perform_reads(fd, errs(5))
+    call adios_get_attr(fd, "of//them/many/unit", unit, errs(6))
+    call check(all(errs(:6) == 0) .and. all(many == [0.5_real64, 1.5_real64, 2.5_real64]) .and. unit == "K", &
+      "they are read by the same names")
+    call adios_read_close(fd, err)
+  end subroutine slashes
 
   subroutine read_things
     integer(int64) :: fp, dims(16)

@@ -283,6 +283,40 @@ static void failures(thalweg_session *session, const char *folder)
     thalweg_reader_close(after);
 }
 
+/* Names with several slashes: of scalars, of an array and the scalar that its extent is, of an attribute. */
+static void slashes(const char *file)
+{
+    thalweg_session *session;
+    thalweg_group *g;
+    thalweg_output *output;
+    thalweg_reader *r;
+    const int32_t numbers[] = {3, 11, 12};
+    const char *const names[] = {"a//b", "//b", "a///b/c"};
+    double many[3] = {0.5, 1.5, 2.5}, got[3] = {0};
+    int status = session_open(&session);
+    check(!status, "a session for names with several slashes");
+    if (status) return;
+    status = thalweg_group_declare(&g, session, "slashes") || thalweg_group_method(g, "MPI", NULL, NULL);
+    for (int i = 0; i < 3; i++) status = status || thalweg_define_scalar(g, names[i], THALWEG_INT32);
+    check(!status && !thalweg_define_array(g, "of//them/many", THALWEG_FLOAT64, "a//b", NULL, NULL), "names with several slashes are defined");
+    status = thalweg_output_open(&output, session, "slashes", file, THALWEG_WRITE);
+    check(!status, "an output of them is opened");
+    if (status) return;
+    for (int i = 0; i < 3; i++) status = status || thalweg_write(output, names[i], &numbers[i]);
+    check(!status && !thalweg_write(output, "of//them/many", many), "they are written as they were defined");
+    check(thalweg_write(output, "a/b", &numbers[0]) == THALWEG_NOT_FOUND, "a name with one slash is another one");
+    check(!thalweg_output_close(output) && !thalweg_session_close(session), "and closed");
+    status = thalweg_reader_open(&r, file);
+    check(!status, "they are opened");
+    if (status) return;
+    for (int i = 0; i < 3; i++) {
+        int32_t number = 0;
+        status = status || thalweg_read(r, names[i], 0, NULL, &number, sizeof number) || number != numbers[i];
+    }
+    check(!status && !thalweg_read(r, "of//them/many", 0, NULL, got, sizeof got) && !memcmp(got, many, sizeof got), "they are read by the same names");
+    thalweg_reader_close(r);
+}
+
 int main(int argc, char **argv)
 {
     const char *folder = argc > 1 ? argv[1] : ".";
@@ -305,6 +339,7 @@ int main(int argc, char **argv)
     failures(session, folder);
     check(!thalweg_session_close(session), "the session ends");
     reads(in(folder, "native.bp"));
+    slashes(in(folder, "native-slashes.bp"));
 
     check(thalweg_session_open_text(&session, "<adios-config><oops/></adios-config>", "oops.xml") == THALWEG_CONFIG && !session &&
               strstr(thalweg_last_error()->text, "oops.xml:1"),

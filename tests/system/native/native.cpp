@@ -193,6 +193,35 @@ void reads(const std::string& path)
     check(file.steps() == 3, "readers move");
 }
 
+// Names with several slashes: of scalars, of an array and the scalar that its extent is, of attributes; defined in code and in XML.
+void slashes(const std::string& path, bool in_xml)
+{
+    const std::string how = in_xml ? " in XML" : " in code";
+    const std::string xml = "<adios-config host-language=\"C\"><adios-group name=\"g\"><var name=\"a//b\" type=\"integer\"/>"
+                            "<var name=\"//b\" type=\"integer\"/><var name=\"c\" path=\"a///b\" type=\"integer\"/>"
+                            "<var name=\"many\" path=\"of//them\" type=\"double\" dimensions=\"a//b\"/>"
+                            "<attribute name=\"units\" path=\"of//them/many\" type=\"string\" value=\"K\"/></adios-group>"
+                            "<method group=\"g\" method=\"MPI\"/></adios-config>";
+#ifdef MPI_VERSION
+    auto s = in_xml ? thalweg::Session::from_text(xml, "slashes.xml", MPI_COMM_WORLD) : session();
+#else
+    auto s = in_xml ? thalweg::Session::from_text(xml, "slashes.xml") : session();
+#endif
+    if (!in_xml)
+        s.declare("g").method("MPI").scalar<int>("a//b").scalar<int>("//b").scalar<int>("a///b/c").array<double>("of//them/many", "a//b").attribute("of//them/many/units", "K");
+    auto output = s.open("g", path, thalweg::Mode::write);
+    output.write("a//b", 3).write("//b", 11).write("a///b/c", 12).write("of//them/many", std::vector<double>{0.5, 1.5, 2.5});
+    check(fails(thalweg::Kind::not_found, [&] { output.write("a/b", 3); }), "a name with one slash is another one" + how);
+    output.close();
+    s.close();
+    thalweg::Reader file(path);
+    check(file.variables().size() == 4 && file.read_value<int>("a//b") == 3 && file.read_value<int>("//b") == 11 &&
+              file.read_value<int>("a///b/c") == 12 && file.read<double>("of//them/many") == std::vector<double>{0.5, 1.5, 2.5} &&
+              file.attribute<std::string>("of//them/many/units") == "K",
+          "names with several slashes are read as they were defined" + how);
+    check(!file.has("a/b") && !file.has("a/b/c"), "and no others are there" + how);
+}
+
 void outputs_that_are_not_closed(const std::string& folder)
 {
     auto s = session();
@@ -343,6 +372,8 @@ int main(int argc, char** argv)
         for (std::uint64_t step = 0; step < 3; step++) write_step(s, folder + "/cpp.bp", step);
         s.close();
         reads(folder + "/cpp.bp");
+        slashes(folder + "/cpp-slashes.bp", false);
+        slashes(folder + "/cpp-slashes.bp", true);
         outputs_that_are_not_closed(folder);
         follows(folder + "/cpp-followed.bp");
 #if defined(__cpp_lib_mdspan)
