@@ -160,20 +160,33 @@ for layout in "${layouts[@]}"; do
         done
     fi
 done
-# MPI-IO keeps the shared pointer in a file that it locks.
-shared_pointer() { # shared_pointer MPI LAYOUT RANKS
+# MPI-IO keeps the shared pointer in a file that it locks. Open MPI has two implementations of MPI-IO: ROMIO, and ompio, which on one
+# machine prefers a pointer in memory (sm).
+shared_pointer() { # shared_pointer MPI COMPONENT LAYOUT RANKS
     local options=()
     [[ $1 == mpich ]] || options=(--oversubscribe)
-    limited 900 "mpiexec.$1" "${options[@]}" -n "$3" "$thalweg" run -- "$work/shared_pointer.$1" "/mnt/locked/$2/shared.$1" 20
+    [[ $2 == - ]] || options+=(--mca io "${2%+*}")
+    [[ $2 != *+* ]] || options+=(--mca sharedfp "${2#*+}")
+    limited 900 "mpiexec.$1" "${options[@]}" -n "$4" "$thalweg" run -- "$work/shared_pointer.$1" "/mnt/locked/$3/shared.$1.$2" 20
 }
+romio=$(ompi_info --parsable 2>/dev/null | sed -n 's/^mca:io:\(romio[0-9]*\):version:.*/\1/p' | head -n 1)
 for mpi in mpich openmpi; do
     if ! command -v "mpicc.$mpi" >/dev/null; then
         echo "skipped: shared pointers of $mpi: it is not installed"
         continue
     fi
     "mpicc.$mpi" -O1 -Wall -Wextra -Werror tests/system/preload/shared_pointer.c -o "$work/shared_pointer.$mpi"
-    for layout in "${layouts[@]}"; do
-        try "shared pointers of MPI-IO lose no record ($mpi, $layout)" shared_pointer $mpi "$layout" 3
+    components=(-)
+    if [[ $mpi == openmpi ]]; then
+        components=(ompio ompio+lockedfile)
+        if [[ -n $romio ]]; then components+=("$romio"); else echo "skipped: shared pointers of ROMIO in Open MPI: ompi_info lists no component of it"; fi
+    fi
+    for component in "${components[@]}"; do
+        of=$mpi
+        [[ $component == - ]] || of="$component of $mpi"
+        for layout in "${layouts[@]}"; do
+            try "shared pointers of MPI-IO lose no record ($of, $layout)" shared_pointer $mpi "$component" "$layout" 3
+        done
     done
 done
 
