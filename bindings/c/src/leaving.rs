@@ -64,7 +64,7 @@ fn leave_all() {
         }
     }
     if let Err(e) = thalweg_io::mounts::finish() {
-        eprintln!("thalweg: ending what the process kept open: {e}");
+        eprintln!("thalweg: cannot close files at the end of the process: {e}");
         record_loss();
     }
 }

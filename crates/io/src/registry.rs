@@ -49,7 +49,7 @@ pub fn add(kind: &'static MethodKind) -> Result<()> {
     let all = || METHODS.iter().chain(added.iter().copied());
     let taken = |name: &&&str| all().any(|known| is_called(known, name));
     if let Some(name) = kind.names.iter().find(taken) {
-        return Err(Error::new(ErrorKind::Config, format!("there is a method {name} already")));
+        return Err(Error::new(ErrorKind::Config, format!("a method {name} is registered already")));
     }
     if kind.names.is_empty() {
         return Err(Error::new(ErrorKind::Config, "a method without a name"));
@@ -170,7 +170,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
             kept.push(i);
         } else if method::is_of_adios1(key) {
             let problem =
-                Problem::new(format!("parameter {key:?} of ADIOS 1.x changes nothing in method {}", kind.names[0]));
+                Problem::new(format!("parameter {key:?} of ADIOS 1.x has no effect in method {}", kind.names[0]));
             remarks.push(Remark { parameter: Some(i), problem, weight: Weight::NoEffect });
         } else {
             let what = format!("parameter of method {}", kind.names[0]);

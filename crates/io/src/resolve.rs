@@ -83,7 +83,9 @@ pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     match (variable.global.is_empty(), given.is_global()) {
-        (true, true) => Err(Error::new(ErrorKind::InvalidArgument, "a local array lies in no global one")),
+        (true, true) => {
+            Err(Error::new(ErrorKind::InvalidArgument, "a box with a global shape, but the variable is a local array"))
+        }
         (false, false) if given.elements() != Some(0) => {
             Err(Error::new(ErrorKind::InvalidArgument, "a block of a global array needs the array's shape"))
         }
@@ -100,7 +102,7 @@ pub(crate) fn check_says_extents(variable: &Variable) -> Result<()> {
     if !variable.needs_box {
         return Ok(());
     }
-    let what = "the array is defined without extents: a write of it needs a box that says where the block lies";
+    let what = "the array is defined without extents: each write needs a box with the block's position";
     Err(Error::new(ErrorKind::InvalidArgument, what))
 }
 

@@ -48,7 +48,7 @@ pub fn chosen(variable: &Variable) -> Result<Chosen> {
     };
     let full = variable.full_name();
     let instead = match &default {
-        Some(_) => format!("variable {full:?} goes through {name} with its default"),
+        Some(_) => format!("variable {full:?} is transformed by {name} with its default"),
         None => format!("variable {full:?} is written untransformed"),
     };
     let problem = Problem { what: format!("{}: {instead}", error.what()), ..problem(variable, &error) };

@@ -28,7 +28,7 @@ pub struct LayoutKind {
 pub const INDEX: Parameter = Parameter::choice(
     "index",
     &["pattern", "flat", "distributed"],
-    "index module of new files. flat: every record; pattern: runs of regular records; distributed: the index of an open file lies on a local disk",
+    "index module of new files. flat: every record; pattern: runs of regular records; distributed: the index of an open file is kept on a local disk",
 );
 /// `buffer` of `container`.
 pub const BUFFER: Parameter = Parameter::size("buffer", 2 << 20, "size of an open file's write buffer");
@@ -96,7 +96,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
     },
     LayoutKind {
         name: "small_file",
-        about: "all small files that a process makes in a folder lie in one log",
+        about: "all small files that a process creates in a folder are in one log",
         parameters: &[SMALL, LOG, PUBLISH],
         most_stores: 1,
         make: small_files,

@@ -196,14 +196,13 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
         && let Some((key, _)) = table.iter().find(|(key, _)| key.get_ref() == "drain")
         && !entry.stores.iter().any(|url| url.starts_with("tiered:"))
     {
-        let what = "drain is a key of mounts over a burst buffer, tiered:FAST=>CANONICAL, and none is given";
+        let what = "drain needs a burst buffer, tiered:FAST=>CANONICAL, among the mount's stores";
         report.error(key.span(), Problem::new(what));
     }
     if let Some(kind) = kind
         && entry.stores.len() > kind.most_stores
     {
-        let what =
-            format!("layout {} lies over {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
+        let what = format!("layout {} uses {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
         report.error(entry.spans.stores[kind.most_stores], Problem::new(what));
     }
     Some(entry)
@@ -302,7 +301,7 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
         let Some(folder) = url.strip_prefix("posix:").map(|p| mount::normal(p, "/")) else { continue };
         if let Some(hiding) = entries.iter().find(|e| mount::resolve([e.path.as_str()], &folder, "/").is_some()) {
             let what = format!(
-                "the store's folder lies under the mount {}: where that is mounted with FUSE, the store is out of reach",
+                "the store's folder is under the mount {}: where that is mounted with FUSE, the store cannot be reached",
                 hiding.path
             );
             report.warning(*span, Problem::new(what));
@@ -338,7 +337,7 @@ pub fn files() -> Result<Vec<PathBuf>> {
             path = started.join(path);
         }
         if !path.is_file() {
-            let what = format!("{VARIABLE} names a mount table that is not there");
+            let what = format!("{VARIABLE} names a mount table that does not exist");
             return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
         }
         return Ok(vec![path]);

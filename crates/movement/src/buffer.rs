@@ -260,7 +260,7 @@ pub fn share_of_free_memory(percent: f64) -> Result<u64> {
         return Err(Error::new(ErrorKind::Config, format!("{percent} percent of the free memory")));
     }
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "this system does not say how much memory is free; give a size instead")
+        Error::new(ErrorKind::Unsupported, "the free memory is unknown on this system; give a size instead")
             .caused_by(e)
     })?;
     let free = text

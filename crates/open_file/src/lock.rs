@@ -105,7 +105,7 @@ impl LockFile {
             return Err(unavailable(layout, name, "has no folder of this machine for files to be locked"));
         };
         if about.identity == 0 {
-            return Err(unavailable(layout, name, "does not tell its files apart"));
+            return Err(unavailable(layout, name, "has no identity for each file"));
         }
         let path = folder.join(format!("{NAME}{:016x}", about.identity));
         match LockFile::make(&folder, &path, about) {

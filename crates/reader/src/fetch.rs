@@ -281,7 +281,7 @@ fn scatter(piece: &Piece, object: &Object, to: &mut [u8], word: u64) -> Result<(
 }
 
 fn no_window(length: usize) -> Error {
-    let what = format!("cannot get {length} bytes of memory to read what lies between; read it in parts");
+    let what = format!("cannot allocate {length} bytes to read a range with gaps; read it in parts");
     Error::new(ErrorKind::NoMemory, what)
 }
 

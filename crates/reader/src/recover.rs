@@ -228,7 +228,7 @@ impl Run<'_> {
             let damaged = index.records.list(Tag::Damaged);
             [live.end, live.torn].into_iter().for_each(|n| damaged.put_u64(n));
             done.act(format!(
-                "wrote a full index behind {} bytes that hold a damaged one; they stay, and steps in them can't be read",
+                "wrote a full index after {} bytes with a damaged index, which remain; steps in them can't be read",
                 live.torn
             ));
             self.write_index(&index, file.length(), subfiles, OpenWrite::Existing)?;
@@ -408,7 +408,7 @@ impl Run<'_> {
             return Ok(done);
         }
         if live.torn > 0 {
-            done.act(format!("cut {} torn bytes behind the last index", live.torn));
+            done.act(format!("cut {} torn bytes after the last index", live.torn));
             self.change(|object| {
                 object.truncate(live.end)?;
                 object.sync()
@@ -521,8 +521,9 @@ impl Run<'_> {
                 0 => String::new(),
                 n => format!("; keeping partial steps indexes {n} whole process groups"),
             };
-            let mut error = Error::new(ErrorKind::Torn, format!("no whole step is in it; nothing was changed{more}"))
-                .in_object(self.path);
+            let mut error =
+                Error::new(ErrorKind::Torn, format!("it contains no whole step; nothing was changed{more}"))
+                    .in_object(self.path);
             if let Some(reason) = reason {
                 error = error.caused_by(reason);
             }
@@ -562,7 +563,7 @@ impl Run<'_> {
         } else {
             let lost = file.map_or(0, Object::length).saturating_sub(groups.end_of_data);
             if lost > 0 {
-                done.act(format!("cut {lost} bytes behind the last whole process group"));
+                done.act(format!("cut {lost} bytes after the last whole process group"));
             }
             self.write_index(&index, filled.max(groups.end_of_data), false, OpenWrite::Existing)?;
         }
@@ -583,7 +584,7 @@ impl Run<'_> {
         let first_time = if before > 0 && first.time > before { before + 1 } else { first.time };
         let lost = u64::from(last.time - first_time.min(last.time)).saturating_sub(items.len() as u64);
         if lost > (1 << 16) + 16 * items.len() as u64 {
-            let what = format!("{} process groups say they are of steps {first_time} to {}", items.len(), last.time);
+            let what = format!("{} process groups have step numbers from {first_time} to {}", items.len(), last.time);
             return Err(Error::new(ErrorKind::Corrupt, what).in_object(self.path));
         }
         let mut openings = Openings::default();

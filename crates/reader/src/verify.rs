@@ -287,7 +287,7 @@ impl<'a> Check<'a> {
                 Ok(head) if head != entry.head => report.add(Finding {
                     byte: Some(entry.extent.offset),
                     variable: Some(entry.head.name.clone()),
-                    ..finding(FindingKind::IndexDiffers, self.path, "its index entry is not what the directory says")
+                    ..finding(FindingKind::IndexDiffers, self.path, "its index entry differs from the directory")
                 }),
                 Err(e) if is_damage(&e) => report.add_error(FindingKind::Checksum, self.path, &e),
                 Err(e) => return Err(e),

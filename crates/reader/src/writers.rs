@@ -61,7 +61,7 @@ pub fn check_object(layout: &dyn Layout, path: &str) -> Result<()> {
         // A time to come, of a clock that is ahead, is a moment ago.
         (None, Some(at)) if at.elapsed().unwrap_or_default() < PATIENCE => {
             let age = at.elapsed().unwrap_or_default().as_secs();
-            let why = format!("its store does not tell whether a process writes it, and it changed {age} s ago");
+            let why = format!("its store cannot show whether a process writes it, and it changed {age} s ago");
             Err(written(path, &why))
         }
         _ => Ok(()),

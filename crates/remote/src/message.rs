@@ -511,7 +511,7 @@ impl Reply {
 
     /// The error for a reply that does not fit its request.
     pub fn unexpected(&self) -> Error {
-        Error::new(ErrorKind::Corrupt, "the daemon answered something else than was asked")
+        Error::new(ErrorKind::Corrupt, "the daemon's answer does not match the request")
     }
 }
 

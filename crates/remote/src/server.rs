@@ -276,12 +276,14 @@ impl Shared {
             return Err(Error::new(ErrorKind::Corrupt, "a connection begins with a greeting"));
         };
         if version != VERSION {
-            let what = format!("the daemon speaks version {VERSION}, this program version {version}: one is older");
+            let what = format!(
+                "the daemon uses protocol version {VERSION}, this program version {version}; start both from the same release"
+            );
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         if let Some(number) = session {
             let known = self.sessions.lock().get(&number).and_then(Weak::upgrade);
-            let gone = || Error::new(ErrorKind::PeerLost, "the daemon does not know this process's files any more");
+            let gone = || Error::new(ErrorKind::PeerLost, "the daemon has lost the open files of this process");
             return known.ok_or_else(gone);
         }
         let wanted = mount::normal(&prefix, "/");

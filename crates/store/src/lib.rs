@@ -287,7 +287,7 @@ pub trait Store: Send + Sync {
     /// Those of the trait. `Unsupported` unless [`Capability::attributes`] or [`Capability::modes`] is set. `NotReady` for an object
     /// that another node's fast store holds.
     fn attributes(&self, name: &str) -> Result<Attributes> {
-        Err(unsupported(&self.describe(), "tell attributes", name))
+        Err(unsupported(&self.describe(), "get attributes", name))
     }
     /// Changes attributes of an object, folder or symbolic link itself: owner, then mode, then times.
     ///
@@ -359,7 +359,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of the trait.
     fn space(&self, folder: &str) -> Result<Space> {
-        Err(unsupported(&self.describe(), "tell its space", folder))
+        Err(unsupported(&self.describe(), "get its free space", folder))
     }
 }
 
@@ -440,7 +440,7 @@ pub trait ReadObject: Send + Sync {
     /// # Errors
     /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
-        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+        Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
 }
 
@@ -537,7 +537,7 @@ pub trait WriteObject: Send + Sync {
     /// # Errors
     /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
-        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+        Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
     /// Changes attributes of the open object.
     ///

@@ -102,7 +102,7 @@ pub fn finish() -> Outcome<()> {
     session.finalize().map_err(|e| Doing::Close.failed(e))?;
     match open {
         0 => Ok(()),
-        n => Err(Failure::argument(format!("{n} files were not closed; what they hold is not written"))),
+        n => Err(Failure::argument(format!("{n} files were not closed; their data is not written"))),
     }
 }
 

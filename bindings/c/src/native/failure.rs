@@ -168,9 +168,9 @@ extern "C" fn thalweg_status_text(number: c_int) -> *const c_char {
 /// A failure that the program asked for, as its own words.
 pub(super) fn of_program(why: &str) -> Error {
     if why.is_empty() {
-        wrong("the program gave this step up")
+        wrong("the program cancelled this step")
     } else {
-        wrong(format!("the program gave this step up: {why}"))
+        wrong(format!("the program cancelled this step: {why}"))
     }
 }
 

@@ -179,7 +179,7 @@ unsafe fn tell(got: *mut u64, count: usize, wanted: usize, offset: u64) -> Resul
         Some(got) => *got = count as u64,
         // Who does not ask how many bytes there are wants all of them.
         None if count < wanted => {
-            return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the bytes asked for")
+            return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the requested bytes")
                 .at_byte(offset.saturating_add(count as u64)));
         }
         None => {}
@@ -233,7 +233,8 @@ unsafe extern "C" fn thalweg_file_close(file: *mut NativeFile) -> c_int {
 unsafe extern "C" fn thalweg_file_stat(path: *const c_char, about: *mut CAbout) -> c_int {
     on_files(|| {
         // SAFETY: from C.
-        let (path, out) = unsafe { (text(path, "the path")?, pointer::out(about, "what is known")?) };
+        let (path, out) =
+            unsafe { (text(path, "the path")?, pointer::out(about, "the structure for the attributes")?) };
         let layout = mounts::of_process()?;
         let at = layout.place(path)?;
         let (_, about) = about::followed(&**at.layout, &at.name)?;

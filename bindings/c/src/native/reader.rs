@@ -377,7 +377,7 @@ impl Following {
         on_all_ranks(&*self.comm, DOING, || {
             while follower.step() < step {
                 let Next::Step(_) = follower.advance(false, &patience)? else {
-                    let what = "rank 0 sees a step that is not seen here";
+                    let what = "rank 0 found a step that this rank did not find";
                     return Err(Error::new(ErrorKind::Timeout, what).at_step(step));
                 };
             }
@@ -440,7 +440,7 @@ unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last
                 Next::Step(_) => {}
                 Next::NotYet => return no(ErrorKind::NotReady, "no further step yet"),
                 Next::End => return no(ErrorKind::EndOfStream, "the file was closed for good"),
-                Next::WriterDied => return no(ErrorKind::PeerLost, "the writer is gone without closing the file"),
+                Next::WriterDied => return no(ErrorKind::PeerLost, "the writer ended without closing the file"),
             }
             // What is known of variables is of the steps before; what was noted stays so, of that look at the file.
             if open.later.last().is_some_and(|reads| !reads.noted.is_empty()) {
@@ -499,7 +499,7 @@ unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Resu
 unsafe extern "C" fn thalweg_reader_set_reads(reader: *const NativeReader, reads: *const c_char) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        let reads: Reads = text(reads, "what is compared")?.parse()?;
+        let reads: Reads = text(reads, "the comparisons of checksums")?.parse()?;
         with(reader, |open| {
             open.reader = open.reader.clone().with_reads(reads);
             if let Some(following) = &mut open.following {
@@ -530,7 +530,7 @@ unsafe extern "C" fn thalweg_reader_blocks_without_checksum(reader: *const Nativ
 unsafe extern "C" fn thalweg_reader_info(reader: *const NativeReader, info: *mut CInfo) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        let info = pointer::out(info, "the place for what the file holds")?;
+        let info = pointer::out(info, "the structure for the file's facts")?;
         with(reader, |open| {
             let status = open.reader.status();
             *info = CInfo {

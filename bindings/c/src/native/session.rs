@@ -156,7 +156,7 @@ unsafe fn end(session: *mut NativeSession, how: impl FnOnce(&Session) -> Result<
         how(&session)?;
         match open {
             0 => Ok(()),
-            n => Err(wrong(format!("{n} outputs were not closed; what they hold is not written"))),
+            n => Err(wrong(format!("{n} outputs were not closed; their data is not written"))),
         }
     })
 }

@@ -332,7 +332,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
         }
         false => {
             out.styled(BAD, "not whole")?;
-            out.line(format_args!(": {shown}; `thalweg layout repair` mends what can be mended"))?;
+            out.line(format_args!(": {shown}; run `thalweg layout repair` to repair it"))?;
             Ok(Outcome::No)
         }
     }

@@ -213,7 +213,7 @@ struct SocketFile(PathBuf);
 impl SocketFile {
     fn begin(folder: &Path, socket: &Path) -> Result<SocketFile, Failure> {
         let path = folder.join(format!("{SOCKET_FILE}{}", std::process::id()));
-        let cannot = |e| Error::io("cannot tell which socket is served", e).in_object(path.display().to_string());
+        let cannot = |e| Error::io("cannot record the address of the socket", e).in_object(path.display().to_string());
         let socket = std::path::absolute(socket).map_err(cannot)?;
         private_file(&path).and_then(|mut file| file.write_all(socket.as_os_str().as_bytes())).map_err(cannot)?;
         Ok(SocketFile(path))
@@ -332,7 +332,7 @@ fn chosen(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(
             ([], _) => return Err(no_mounts()),
             _ => {
                 let names: Vec<&str> = all.iter().map(|m| m.prefix()).collect();
-                let what = format!("which of the mounts? --path all, or one of {}", names.join(", "));
+                let what = format!("several mounts: choose with --path: all, or one of {}", names.join(", "));
                 return Err(Failure::Usage(what));
             }
         },

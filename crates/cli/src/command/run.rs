@@ -22,7 +22,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // Whatever is wrong in the table is told before anything runs.
     let mounts = mounts::of_process()?;
     if mounts.mounts().is_empty() {
-        complain("thalweg run", "nothing is mounted: the program runs as without");
+        complain("thalweg run", "no mounts: the program runs without the library");
     }
     let library = library()?;
     let Some(program) = found(name) else {
@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
     };
     if let Some(why) = deaf(&program, 4) {
-        let what = format!("{} {why}: its files would be plain ones, whatever the mounts say", program.display());
+        let what = format!("{} {why}: it would bypass the mounts and use plain files", program.display());
         if !arguments.anyway {
             let instead = "use the FUSE door (thalweg mount), or --anyway for a program that starts others";
             return Err(Failure::File(Error::new(ErrorKind::Unsupported, format!("{what}; {instead}"))));
@@ -89,7 +89,9 @@ fn found(name: &OsStr) -> Option<PathBuf> {
 fn deaf(program: &Path, deep: u32) -> Option<String> {
     let mut file = File::open(program).ok()?;
     if file.metadata().ok()?.permissions().mode() & 0o6000 != 0 {
-        return Some("runs as another user, for whom the system loads no such library".into());
+        return Some(
+            "changes its user (set-user-ID or set-group-ID), so that the system does not load the library".into(),
+        );
     }
     let mut start = [0; 256];
     let got = file.read(&mut start).ok()?;

@@ -130,7 +130,7 @@ impl Open {
         let file = OpenFile::open(place.layout(world)?, &place.name, self.access.again(), None, world.writer);
         let file = Arc::new(file.map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
-                tell(&format!("{} was opened by another process and is not there any more", place.path));
+                tell(&format!("{} was opened by another process and does not exist any more", place.path));
                 Fail(libc::ESTALE)
             }
             _ => e.into(),

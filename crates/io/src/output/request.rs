@@ -83,7 +83,7 @@ impl BlockBox {
     fn shape_of(self, variable: &Variable) -> Result<Shape> {
         let BlockBox { count, shape, offset } = self;
         let number = |d: &Dimension| {
-            let by_name = "the box of an array whose shape scalars say needs that shape";
+            let by_name = "the shape of the array is given by scalars: its box needs that shape";
             d.evaluate(&mut |_| Err(Error::new(ErrorKind::InvalidArgument, by_name)))
         };
         let zeros = || vec![0; count.len()];

@@ -22,7 +22,7 @@ use thalweg_types::Result;
 pub const KIND: MethodKind = MethodKind {
     names: &["NULL"],
     id: 255,
-    about: "no output at all, to measure what the rest costs",
+    about: "writes nothing, to measure a program without its output",
     parameters: &[],
     least: 0,
     tried: &[],

@@ -65,7 +65,7 @@ struct NotTaken(OwnedOutput);
 
 impl Pending for NotTaken {
     fn end(self: Box<Self>) -> Ended {
-        let what = "the method says that it ends outputs later, but takes none over";
+        let what = "the method declares that it ends outputs later, but does not accept one";
         Ended { outcome: Err(Error::new(ErrorKind::Unsupported, what)), output: self.0 }
     }
 }

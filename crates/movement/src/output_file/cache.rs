@@ -118,7 +118,7 @@ impl Cache {
         if self.in_use.lock().insert(name.clone()) {
             return Ok(InUse { name, of: self.in_use.clone() });
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that one first"))
+        Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that output first"))
     }
 
     /// Takes the state of a file out, if it is there and the file is still what it was.
@@ -203,7 +203,7 @@ impl Cache {
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
     /// many are kept, the oldest is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        let stat = caught("find out what the file is", || file.layout.stat(file.path)).ok();
+        let stat = caught("read the file's attributes", || file.layout.stat(file.path)).ok();
         // What the file is now is not known: it is read again.
         let index = index.filter(|_| stat.is_some());
         let oldest = {

@@ -59,7 +59,7 @@ pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Res
 }
 
 /// Said of an output that is refused because of one subfile.
-const UNCHANGED: &str = "nothing was changed; steps whose data lie in other subfiles can be read";
+const UNCHANGED: &str = "nothing was changed; steps with data in other subfiles can be read";
 
 /// Bytes read from the end of a subfile; the trailer of a process group with 22 blocks fits.
 const TAIL: u64 = 512;
@@ -309,7 +309,7 @@ impl Listed {
             }
         };
         Err(error
-            .safe("nothing was changed; what the other subfiles hold can be read, `thalweg verify` names what is lost"))
+            .safe("nothing was changed; data in the other subfiles can be read, `thalweg verify` lists the lost data"))
     }
 }
 

@@ -150,8 +150,8 @@ impl Inner {
     /// What is said where steps that were known are not there any more.
     fn lost(&self) -> Error {
         let what = format!(
-            "steps were dropped from the file, or it was begun anew: what was its last step, {}, is not at byte {} any \
-             more; open it again",
+            "steps were dropped from the file, or it was begun anew: its last known step, {}, is not at byte {} \
+             any more; open it again",
             self.live.step_count().saturating_sub(1),
             self.live.end
         );

@@ -281,7 +281,7 @@ impl Reader {
             true => groups.openings.is_empty() && self.told(groups, source, key, (0, 0, 0))?.is_some(),
         };
         if ours {
-            let what = "there is no whole process group around these bytes";
+            let what = "these bytes are not in a whole process group";
             return Err(self.wrong(groups, w, what).at_byte(w.start));
         }
         groups.told().put_without(key, w.step);
@@ -336,10 +336,10 @@ impl Reader {
                 None => "a rank".to_string(),
             },
         };
-        let what = format!("it does not hold what {rank} wrote in step {}: {what}", w.step);
+        let what = format!("it does not contain the data of {rank} in step {}: {what}", w.step);
         Error::new(ErrorKind::Corrupt, what).at_step(w.step).safe(
-            "what other files and steps hold can be read, `thalweg verify` names what is lost; give the right file back, or \
-             take its values as they are with reads=unchecked",
+            "data in other files and steps can be read, `thalweg verify` lists the lost data; restore the right file, or \
+             read its values without a check with reads=unchecked",
         )
     }
 

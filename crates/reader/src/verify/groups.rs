@@ -90,7 +90,7 @@ impl Check<'_> {
             }
             let words = match self.subfiles {
                 true => "no process group from here on: an output that was cut off, or damage",
-                false => "no process group here, although the index lies behind",
+                false => "no process group here, although the index follows later",
             };
             report.add_error(
                 FindingKind::Structure,

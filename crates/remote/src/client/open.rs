@@ -47,7 +47,7 @@ impl Tail {
         match &self.lost {
             None => Ok(()),
             Some(why) => Err(match why.clone().or_failure() {
-                Err(e) => e.safe("what was closed or synced before"),
+                Err(e) => e.safe("bytes closed or synced before"),
                 Ok(other) => other.unexpected(),
             }),
         }

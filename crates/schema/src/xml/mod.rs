@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
         for (name, node) in &children {
             let group = node.attribute("name").unwrap_or("");
             if name == "adios-group" && !group.is_empty() && !with_method.contains(group) {
-                let problem = Problem::new(format!("group {group:?} has no method: nothing of it will be written"))
+                let problem = Problem::new(format!("group {group:?} has no method: it will not be written"))
                     .expected(format!("<method group={group:?} method=\"...\"/>"));
                 self.report.warning(self.element_span(*node), problem);
             }

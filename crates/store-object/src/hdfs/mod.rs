@@ -291,8 +291,8 @@ impl Store for Hdfs {
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
-        let path = self.shared.path(name, "tell attributes")?;
-        let about = self.shared.ask("tell attributes", &path, self.shared.client.get_file_info(&path))?;
+        let path = self.shared.path(name, "get attributes")?;
+        let about = self.shared.ask("get attributes", &path, self.shared.client.get_file_info(&path))?;
         let time = |since: u64| UNIX_EPOCH + Duration::from_millis(since);
         let (atime, mtime) = (time(about.access_time), time(about.modification_time));
         Ok(Attributes {

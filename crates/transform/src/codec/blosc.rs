@@ -21,13 +21,11 @@ const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
 const COMPRESSORS: [(&str, &CStr); 5] =
     [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];
 
-const COMPRESSOR: Parameter = Parameter::choice(
-    "compressor",
-    &["memcpy", "blosclz", "lz4", "lz4hc", "zlib", "zstd"],
-    "memcpy: nothing is compressed",
-);
+const COMPRESSOR: Parameter =
+    Parameter::choice("compressor", &["memcpy", "blosclz", "lz4", "lz4hc", "zlib", "zstd"], "memcpy: no compression");
 const LVL: Parameter = Parameter::count("lvl", 1, "1 is fast, 9 is small").within(1, 9);
-const SHUFFLE: Parameter = Parameter::choice("shuffle", &["no", "byte", "bit"], "what is sorted before compression");
+const SHUFFLE: Parameter =
+    Parameter::choice("shuffle", &["no", "byte", "bit"], "unit that is sorted before compression");
 const THREADS: Parameter = Parameter::count("threads", 1, "threads that compress").within(1, 8);
 
 /// The transform.
@@ -142,7 +140,7 @@ impl Shuffled {
 impl Encode for Shuffled {
     fn remark(&self) -> Option<String> {
         self.compressor.is_none().then(|| {
-            "blosc compresses nothing unless a compressor is named, as in ADIOS 1.13: \
+            "blosc does not compress unless a compressor is named, as in ADIOS 1.13: \
              blosc:compressor=lz4,shuffle=byte,lvl=5"
                 .to_string()
         })

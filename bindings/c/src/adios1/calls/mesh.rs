@@ -210,7 +210,7 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
     if said.as_deref().is_some_and(|t| t.trim().is_empty() || switch(t).is_none()) {
         return status(|| {
             let text =
-                format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
+                format!("\"{}\" is no answer to whether a mesh varies: expected yes or no", said.unwrap_or_default());
             Err(Doing::Mesh.failed(Error::new(ErrorKind::Config, text)))
         });
     }

@@ -145,7 +145,7 @@ fn at_timestep(state: &State, name: &str, timestep: c_int) -> Outcome<Option<(In
         return Err(Failure::new(number::INVALID_TIMESTEP, format!("timestep {timestep}: they count from 0")));
     }
     if state.file.is_stream() && timestep != 0 {
-        let text = format!("timestep {timestep} of a stream: it is asked at its current step, as timestep 0");
+        let text = format!("timestep {timestep} of a stream: only its current step can be queried, as timestep 0");
         return Err(Failure::new(number::INVALID_QUERY_VALUE, text));
     }
     let place = state.file.find_variable(name)?;
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn adios_query_combine(
 ) -> *mut AdiosQuery {
     value(null_mut(), || {
         if q1.is_null() || q2.is_null() {
-            return Err(incompatible("two queries are combined, one is a null pointer"));
+            return Err(incompatible("cannot combine two queries: one is a null pointer"));
         }
         // Read one after the other: they may be the same.
         let parent = |q: *mut AdiosQuery| -> Outcome<_> {
@@ -562,7 +562,7 @@ pub unsafe extern "C" fn adios_query_read_boundingbox(
         // SAFETY: from C.
         let (name, to) = unsafe { (inquire::variable_name(varname)?, selection::part(bb)?) };
         let Part::Box(to) = to else {
-            return Err(Failure::new(number::INVALID_SELECTION, "values go into a box: no other selection will do"));
+            return Err(Failure::new(number::INVALID_SELECTION, "values need a box selection"));
         };
         let mut parts = Vec::new();
         for i in 0..nselections as usize {

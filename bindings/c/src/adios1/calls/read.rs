@@ -144,7 +144,7 @@ fn known_method(method: c_int) -> Outcome<()> {
     if matches!(method, 0 | 1) {
         return Ok(());
     }
-    let text = format!("read method {method}: ADIOS_READ_METHOD_BP and ADIOS_READ_METHOD_BP_AGGREGATE are there");
+    let text = format!("read method {method}: expected ADIOS_READ_METHOD_BP or ADIOS_READ_METHOD_BP_AGGREGATE");
     Err(Failure::new(number::INVALID_READ_METHOD, text))
 }
 
@@ -239,7 +239,7 @@ pub extern "C" fn adios_advance_step(fp: *mut AdiosFile, last: c_int, timeout_se
             Advance::NotYet => failure(number::STEP_NOTREADY, "no new step yet"),
             Advance::End => failure(number::END_OF_STREAM, "there are no more steps"),
             Advance::WriterDied => {
-                failure(number::END_OF_STREAM, "its writer is gone without closing it for good: no step will come")
+                failure(number::END_OF_STREAM, "its writer ended without closing it: no further step will come")
             }
         }
     })

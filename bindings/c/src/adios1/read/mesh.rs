@@ -289,12 +289,12 @@ pub fn kind(shape: &Shape) -> i32 {
 /// `err_mesh_missing` where it names a mesh that is not there, or does not say where values belong.
 pub fn of_variable(file: &ReadFile, meshes: &[String], variable: &str) -> Outcome<Option<(usize, bool)>> {
     let Some(mesh) = text(file, &format!("{variable}/adios_schema")) else { return Ok(None) };
-    let missing = || wrong(&mesh, format!("variable \"{variable}\" lies on it, and it is not described"));
+    let missing = || wrong(&mesh, format!("variable \"{variable}\" is on this mesh, but the mesh is not described"));
     let place = meshes.iter().position(|m| *m == mesh).ok_or_else(missing)?;
     match text(file, &format!("{variable}/adios_schema/centering")).as_deref() {
         Some("point") => Ok(Some((place, false))),
         Some("cell") => Ok(Some((place, true))),
-        _ => Err(wrong(&mesh, format!("variable \"{variable}\" does not say whether it is centered at point or cell"))),
+        _ => Err(wrong(&mesh, format!("variable \"{variable}\" has no valid centering: expected point or cell"))),
     }
 }
 

@@ -358,7 +358,7 @@ impl ReadFile {
                     *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?.with_reads(self.options.reads);
                 }
                 Source::Stream(_) => {
-                    let text = "the order of dimensions of a stream is said once";
+                    let text = "the order of dimensions of a stream can be set only once";
                     return Err(Failure::new(number::OPERATION_NOT_SUPPORTED, text));
                 }
             }

@@ -34,13 +34,13 @@ const LONGEST_POLL: Duration = Duration::from_secs(60);
 const DEFAULT_POLL: Duration = Duration::from_millis(100);
 const DEFAULT_MAX_CHUNK_MIB: u64 = 16;
 const MAX_CHUNK: Parameter =
-    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads gives, in MiB")
+    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads returns, in MiB")
         .at_least(1);
 const POLL: Parameter = Parameter::time(
     "poll_interval",
     DEFAULT_POLL,
     Unit::Milliseconds,
-    "time between two looks at a file that is waited for",
+    "time between two checks of a file that is waited for",
 );
 const SHOW_HIDDEN: Parameter =
     Parameter::switch("show_hidden_attrs", false, "attributes of the library itself are shown");

@@ -102,7 +102,7 @@ impl Stream {
                 return Err(failed(missing.unwrap_or_else(other)));
             }
             _ => {
-                let text = format!("{path}: its writer is gone, and left no step");
+                let text = format!("{path}: its writer ended without writing a step");
                 return Err(Failure::new(number::END_OF_STREAM, text));
             }
         }
@@ -166,7 +166,7 @@ fn go_to(follower: &mut Follower, step: u64, comm: &dyn Communicator, poll: Dura
         match follower.advance(false, &wait)? {
             Next::Step(_) => {}
             other => {
-                let what = format!("rank 0 sees step {step}, this rank does not: {other:?}");
+                let what = format!("rank 0 found step {step}, this rank did not: {other:?}");
                 return Err(Error::new(ErrorKind::NotReady, what));
             }
         }

@@ -161,7 +161,7 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
         writeln!(out, "No rank kept another one waiting.")?;
         return Ok(());
     }
-    writeln!(out, "Ranks waited {}, all together. Who kept them waiting, and with what:", time(summary.waited))?;
+    writeln!(out, "Ranks waited {} in total. The ranks that they waited for, and their phases:", time(summary.waited))?;
     let heading = format!("{:>10}  {:<15}  {:>13}  {:>15}", "rank", "doing", "others waited", "ranks at a time");
     out.styled(HEADING, &heading)?;
     writeln!(out)?;

@@ -231,10 +231,10 @@ impl Door {
     /// Records that accepted bytes cannot be published.
     fn lose(&self, ino: u64, error: Error) -> Errno {
         let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
-        crate::errors::write(&format!("{path}: what was written is not published: {error}"));
+        crate::errors::write(&format!("{path}: cannot publish written bytes: {error}"));
         let number = Errno::from_i32(thalweg_layout::errno::of(&error));
         self.unpublished.lock().get_or_insert_with(|| {
-            Error::new(error.kind(), "what programs wrote is not published").in_object(path).caused_by(error)
+            Error::new(error.kind(), "cannot publish bytes that programs wrote").in_object(path).caused_by(error)
         });
         number
     }

@@ -139,7 +139,7 @@ fn message(kind: u8, code: u8, extent: Extent) -> Vec<u8> {
 }
 
 fn unexpected(from: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("rank {from} sent what nobody asked for"))
+    Error::new(ErrorKind::Corrupt, format!("rank {from} sent a message that this rank did not expect"))
 }
 
 fn no_group() -> Error {
