@@ -386,7 +386,7 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
         }
     }
     if c.left() > 0 {
-        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last characteristic", c.left())));
     }
     if let (None, (Some(min), Some(max))) = (&set.statistics, legacy) {
         set.statistics = Some(Statistics {
@@ -455,7 +455,7 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
         }
     }
     if c.left() > 0 {
-        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last characteristic", c.left())));
     }
     Ok(Some(set))
 }

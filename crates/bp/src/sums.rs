@@ -270,12 +270,12 @@ impl Places {
             let (entry, crc) = (c.u32("places of sums")?, c.u32("places of sums")?);
             let extent = Extent::new(places.length(), c.u64("places of sums")?);
             if extent.end().is_none_or(|end| end > length) {
-                return Err(c.fail(ErrorKind::Corrupt, "sums of more blocks than there are"));
+                return Err(c.fail(ErrorKind::Corrupt, "more checksums than blocks"));
             }
             places.0.push(Place { entry, crc, extent });
         }
         if places.length() != length {
-            return Err(c.fail(ErrorKind::Corrupt, "sums of fewer blocks than there are"));
+            return Err(c.fail(ErrorKind::Corrupt, "fewer checksums than blocks"));
         }
         Ok(places)
     }

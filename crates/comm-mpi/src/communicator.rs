@@ -537,7 +537,7 @@ impl Communicator for MpiCommunicator {
         if self.size() == 1 {
             return self.duplicate();
         }
-        let what = "MPI cannot go on without a rank that was lost";
+        let what = "MPI cannot continue without a lost rank";
         Err(Error::new(ErrorKind::Unsupported, what).at_rank(self.rank()))
     }
 }

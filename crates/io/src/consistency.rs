@@ -75,7 +75,7 @@ impl Opening<'_> {
             Mode::Write => "\"w\"".to_string(),
             Mode::Append => "\"a\"".to_string(),
             Mode::Update => "\"u\"".to_string(),
-            Mode::AppendAfter(step) => format!("append behind step {step}"),
+            Mode::AppendAfter(step) => format!("append after step {step}"),
         };
         let method = |m: &MethodChoice| {
             let mut text = m.method.clone();

@@ -111,7 +111,7 @@ impl<'a> Output<'a> {
             if choices.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Config,
-                    format!("group \"{group_name}\" has no method; NULL writes nothing"),
+                    format!("group \"{group_name}\" has no method; choose NULL to write nothing"),
                 ));
             }
             wanted.profile |= choices.iter().any(registry::is_profiled);

@@ -153,7 +153,7 @@ pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<
                     Some(value) => whole(value, name),
                     None => Err(Error::new(
                         ErrorKind::InvalidArgument,
-                        format!("\"{variable}\" behind attribute \"{name}\" was not written yet"),
+                        format!("variable \"{variable}\" of attribute \"{name}\" was not written yet"),
                     )),
                 },
                 _ => {

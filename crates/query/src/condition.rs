@@ -54,7 +54,7 @@ impl Condition {
             return Err(Error::new(ErrorKind::InvalidArgument, "text can't be compared with a number"));
         }
         if number.is_nan() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "NaN compares with nothing: ask for a number"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "NaN cannot be compared: give a number"));
         }
         let (below, above) = (operator.holds(Ordering::Less), operator.holds(Ordering::Greater));
         let nan = operator == Operator::NotEqual && non_finite == NonFinite::Compared;

@@ -286,7 +286,7 @@ fn no_window(length: usize) -> Error {
 }
 
 fn too_short() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "memory to read into is too short")
+    Error::new(ErrorKind::InvalidArgument, "the buffer to read into is too short")
 }
 
 /// The memory at a place, and its word.

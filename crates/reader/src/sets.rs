@@ -142,7 +142,7 @@ impl Sets {
             self.places.push(Place { time, segment: self.segments.len() as u32, at });
         }
         if c.left() > 0 {
-            return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
+            return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last set", c.left())));
         }
         self.segments.push(segment);
         Ok(())

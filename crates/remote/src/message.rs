@@ -247,7 +247,7 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((head, [])) => Ok(head),
         Ok((_, rest)) => {
-            let what = format!("a damaged message: {} bytes behind its end", rest.len());
+            let what = format!("a damaged message: {} bytes after its end", rest.len());
             Err(Error::new(ErrorKind::Corrupt, what))
         }
         Err(e) => Err(Error::new(ErrorKind::Corrupt, format!("a damaged message: {e}"))),

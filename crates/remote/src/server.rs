@@ -94,7 +94,7 @@ impl Session {
         let layout = &self.layout;
         let reply = match request {
             Request::Hello { .. } => {
-                return Err(Error::new(ErrorKind::Corrupt, "a second greeting on one connection"));
+                return Err(Error::new(ErrorKind::Corrupt, "a second Hello on one connection"));
             }
             Request::OpenWrite { path, how, writer } => {
                 let object = layout.open_write(&path, how.into(), WriterId(writer))?;
@@ -273,7 +273,7 @@ impl Shared {
     fn greet(&self, channel: &Channel, greeting: Request) -> Result<Arc<Session>> {
         channel.0.admit()?;
         let Request::Hello { version, prefix, session } = greeting else {
-            return Err(Error::new(ErrorKind::Corrupt, "a connection begins with a greeting"));
+            return Err(Error::new(ErrorKind::Corrupt, "a connection must begin with Hello"));
         };
         if version != VERSION {
             let what = format!(

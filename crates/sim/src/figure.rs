@@ -76,7 +76,7 @@ pub fn draw(name: &str, seed: u64) -> Result<Drawn> {
         "cug2009-8" => by_slow_targets(seed),
         "sand-5" => by_share_of_processes(seed),
         _ => {
-            let what = format!("no figure '{name}'; there are {}", FIGURES.join(", "));
+            let what = format!("no figure '{name}'; figures: {}", FIGURES.join(", "));
             Err(Error::new(ErrorKind::NotFound, what))
         }
     }

@@ -126,8 +126,9 @@ pub fn declare(name: &str, time_index: &str, statistics: Statistics) -> Outcome<
     builder.set_statistics(statistics);
     let (group, is_second) = session.declare_beside(builder);
     if is_second {
-        session
-            .warn(&format!("group \"{name}\" is declared again: outputs go on with the first one until that is freed"));
+        session.warn(&format!(
+            "group \"{name}\" is declared again: outputs use the first declaration until that group is freed"
+        ));
     }
     with(|p| {
         let handle = handle::group(p.groups.len())

@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
                 if begun.elapsed() > STUCK
                     && let Some(failure) = draining::log_of(&tiered).as_deref().and_then(last_failure)
                 {
-                    complain("thalweg drain", &format!("the drain at work moves nothing: {failure}"));
+                    complain("thalweg drain", &format!("the running drain makes no progress: {failure}"));
                     return Ok(Outcome::No);
                 }
                 std::thread::sleep(Duration::from_millis(50));

@@ -67,8 +67,11 @@ fn library() -> Result<PathBuf, Failure> {
     let known = [folder.join("libthalweg_preload.so"), folder.join("../lib/libthalweg-preload.so")];
     let there = known.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok());
     there.ok_or_else(|| {
-        let what =
-            format!("{} and {} are not there; {VARIABLE} may name the library", known[0].display(), known[1].display());
+        let what = format!(
+            "{} and {} do not exist; set {VARIABLE} to the path of the library",
+            known[0].display(),
+            known[1].display()
+        );
         Failure::File(Error::new(ErrorKind::NotFound, what))
     })
 }

@@ -478,7 +478,7 @@ impl Part {
             files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
         });
         if let Err(e) = dropped {
-            tracing::warn!("an incomplete index remains behind the end of the file: {e}");
+            tracing::warn!("an incomplete index remains after the end of the file: {e}");
             files.keeper().forget_index();
         }
         failed.map(|_| true)

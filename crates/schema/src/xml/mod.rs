@@ -324,8 +324,9 @@ impl<'a> Reader<'a> {
                 if key.is_empty() {
                     self.report.error(span, Problem::new("a parameter without a name").expected("key=value;key=value"));
                 } else if value.contains(',') && value.contains('=') {
-                    let problem =
-                        Problem::new(format!("value {value:?} of parameter {key:?} looks like several parameters"));
+                    let problem = Problem::new(format!(
+                        "value {value:?} of parameter {key:?} seems to contain several parameters"
+                    ));
                     self.report.warning(span, problem.expected("parameters separated by ;"));
                 }
                 if !seen.insert(key.clone()) {

@@ -144,7 +144,7 @@ pub const MOST_RANKS: u32 = 10_000_000;
 /// where the planner finds no place.
 pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
     let Some(simulated) = known(&job.method) else {
-        let what = format!("method '{}' is not simulated; there are {}", job.method, METHODS.join(", "));
+        let what = format!("method '{}' is not simulated; simulated methods: {}", job.method, METHODS.join(", "));
         return Err(Error::new(ErrorKind::NotFound, what));
     };
     if job.ranks == 0 || job.ranks > MOST_RANKS {

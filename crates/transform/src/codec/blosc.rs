@@ -78,7 +78,7 @@ impl Codec for Blosc {
             done += size;
         }
         if at != stored.payload.len() {
-            return Err(corrupt("bytes behind the last buffer of blosc"));
+            return Err(corrupt("bytes after the last buffer of blosc"));
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind};
 
 const OPENING: &str = "open the file";
-const ADVANCING: &str = "go on to the next step";
+const ADVANCING: &str = "continue with the next step";
 
 /// An open file or stream.
 pub struct ReadFile {

@@ -69,7 +69,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         found.extend(step.map(|step| (step, file)));
     }
     if found.is_empty() {
-        let what = format!("there is no profile in the folder '{}': none is called step-N.json", folder.display());
+        let what = format!("no profile in the folder '{}': no file is called step-N.json", folder.display());
         return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
     }
     found.sort();

@@ -628,7 +628,7 @@ impl Closing<'_, '_, Open> {
         let (sync, patience) = (self.open.metadata.index.sync, comm.timeout() / 2);
         let at = |e: Error| e.at_rank(writer.rank).in_object(path.clone());
         if place.end().is_none_or(|end| end >= 1 << 63) {
-            let what = format!("{} bytes behind {} leave the file", place.length, place.offset);
+            let what = format!("{} bytes after {} exceed the largest offset", place.length, place.offset);
             return Ok(Copied::Failed(at(Error::new(ErrorKind::OutOfBounds, what))));
         }
         let object = match caught("open a subfile", || self.open.object(target)) {
