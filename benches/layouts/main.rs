@@ -562,7 +562,7 @@ fn about_waits(all: &Measurements, options: Options) -> String {
         }
     };
     format!(
-        "Waiting times of users in a folder, through FUSE compared with the bare filesystem and bindfs, in turns, \
+        "Operations on a folder through FUSE, compared with the bare filesystem and bindfs, in turns, \
          {} rounds; {place}. The long file has {} MiB; as many bytes of memory were used before each turn.",
         wait_rounds(options),
         wait_mib(options)
