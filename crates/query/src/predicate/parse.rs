@@ -8,11 +8,11 @@ use std::fmt;
 /// Deepest nesting of parentheses and `not`.
 const DEEPEST: usize = 200;
 
-/// What is wrong, and where.
+/// A mistake, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: String,
-    /// Characters in front of it.
+    /// Number of characters before it.
     at: usize,
     what: String,
 }
@@ -40,7 +40,7 @@ enum Token {
 /// Reads a predicate.
 ///
 /// # Errors
-/// What was expected instead, with the place shown under the text.
+/// The expected form, with the position shown under the text.
 pub fn parse(text: &str) -> Result<Predicate, Mistake> {
     let tokens = tokens(text)?;
     let mut parser = Parser { text, tokens, next: 0, depth: 0, variables: Vec::new(), attributes: Vec::new() };
