@@ -1,4 +1,4 @@
-//! Agreement: all ranks learn the same outcome, and what rank 0 knows, in one reduction.
+//! Agreement: all ranks learn the same result, and numbers that only rank 0 knows, in one reduction.
 
 use crate::{Communicator, Reduce};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ pub fn agree(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u
     }
 }
 
-/// What all ranks said together, before each puts it in its own words.
+/// The common result, from which each rank makes its own error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict(u64);
 

@@ -3,7 +3,7 @@
 //! | question     | answer |
 //! |--------------|--------|
 //! | who writes   | every rank its own subfile; rank 0 also the index, while ranks with much data still write ([`crate::output_file::commit`]) |
-//! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close`; a rank makes its subfile when rank 0 has opened the index, and waits for nobody else's |
+//! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close`; a rank creates its subfile after rank 0 has opened the index, and waits for no other subfile |
 //! | where        | `<name>.dir/<name>.<rank>`; the index in `<name>` |
 //! | what moves   | index fragments up a tree to rank 0, and results (three reductions, one of them before the method is called); no data |
 //! | memory       | data buffered until close, within the buffer limit; blocks beyond it are written directly to the subfile |

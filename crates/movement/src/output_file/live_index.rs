@@ -681,7 +681,7 @@ fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
     AsSource::up_to(object, full.offset + full.length).read(full.offset, &mut head)?;
     let length = Cursor::new(&head[16..], ByteOrder::NATIVE, full.offset).u64("extension section")?;
-    // What is written at its end must not go anywhere else.
+    // The bytes written at its end must not go to another offset.
     if !head.starts_with(extension::MAGIC) || !(extension::HEAD + extension::TAIL..=full.length).contains(&length) {
         let what = "the index that was written last cannot be read again: other bytes are in its place";
         return Err(Error::new(ErrorKind::Corrupt, what).at_byte(full.offset).safe("outputs closed before"));

@@ -159,7 +159,7 @@ fn not_xml(text: &str, error: &roxmltree::Error) -> (SourceSpan, Problem) {
         roxmltree::Error::DuplicatedAttribute(name, _) => format!("attribute {name:?} occurs twice"),
         other => other.to_string(),
     };
-    // The place is told already.
+    // The position is reported separately.
     let message = match message.rsplit_once(" at ") {
         Some((before, place)) if place.bytes().all(|b| b.is_ascii_digit() || b == b':') => before,
         _ => &message,
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
                 version = self.schema_element(*node).or(version);
             }
         }
-        // Groups first: methods may stand before them.
+        // Groups first: methods may precede them.
         for (name, node) in &children {
             if name == "adios-group" {
                 self.group(*node, version.clone());

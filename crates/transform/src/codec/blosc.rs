@@ -96,13 +96,13 @@ fn decompress(bytes: &[u8], out: &mut [u8]) -> Result<usize> {
         return Err(thalweg_types::Error::new(thalweg_types::ErrorKind::Unsupported, what));
     }
     let mut size = 0;
-    // SAFETY: looks at `length` bytes of `buffer` and fails unless its header says the same length.
+    // SAFETY: reads `length` bytes of `buffer` and fails unless its header has the same length.
     let valid = unsafe { blosc_src::blosc_cbuffer_validate(buffer.as_ptr().cast(), length, &mut size) };
     if valid != 0 || size != out.len() {
         return Err(bad());
     }
-    // SAFETY: the buffer is as long as its header says (checked above), reads beyond that are refused by the library;
-    // at most `out.len()` bytes are written.
+    // SAFETY: the buffer has the length of its header (checked above), and the library refuses reads beyond it; at most
+    // `out.len()` bytes are written.
     let got = unsafe { blosc_src::blosc_decompress_ctx(buffer.as_ptr().cast(), out.as_mut_ptr().cast(), out.len(), 1) };
     if usize::try_from(got) == Ok(out.len()) { Ok(length) } else { Err(bad()) }
 }
