@@ -135,7 +135,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     Ok(Space { steps: u64::from(live.step_count()), parts, groups_known })
 }
 
-/// What a scan of the first `end` bytes tells; `dead` is what the others leave.
+/// The part that a scan of the first `end` bytes finds; `dead` are the remaining bytes.
 fn part(object: &Object, end: u64, last_time: u32, order: ByteOrder) -> Result<Part> {
     let scan = scan::scan(&Before { source: object, end }, order).map_err(|e| e.in_object(&*object.path))?;
     let mut part = Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };

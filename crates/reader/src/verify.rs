@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The checksums of the full index: as a whole, its entries, its process group index, what is left.
+    /// The checksums of the full index: as a whole, of its entries, of its process group index, and of the rest.
     fn index_checksums(&self, report: &mut Report) -> Result<()> {
         let Some(base) = &self.live.base else { return Ok(()) };
         let Some(extension) = &base.extension else { return Ok(()) };
