@@ -55,7 +55,7 @@ pub struct Transform {
     pub element: ElementType,
     /// Shape before.
     pub shape: Shape,
-    /// What the transform needs to undo itself.
+    /// Metadata for undoing the transform.
     pub metadata: Vec<u8>,
 }
 
@@ -167,7 +167,7 @@ fn put_sums(out: &mut Vec<u8>, s: &Statistics) {
     out.put_f64(s.sum_of_squares);
 }
 
-/// Appends what a block was before its transform.
+/// Appends type and shape of the block before its transform.
 fn put_transform(out: &mut Vec<u8>, transform: &Applied<'_>, element: ElementType, shape: &Shape) {
     let uid = &transform.uid.as_bytes()[..transform.uid.len().min(usize::from(u8::MAX))];
     out.put_u8(11);
@@ -178,7 +178,7 @@ fn put_transform(out: &mut Vec<u8>, transform: &Applied<'_>, element: ElementTyp
     out.put_str16(transform.metadata);
 }
 
-/// Appends `u8 count, u32 length` and what `records` appends.
+/// Appends `u8 count, u32 length` and the records.
 fn put_set(out: &mut Vec<u8>, records: impl FnOnce(&mut Vec<u8>) -> u8) {
     let start = out.len();
     out.put(&[0; 5]);

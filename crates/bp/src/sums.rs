@@ -392,7 +392,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fragments of other ranks are joined unread: whatever is in them, the index that is made of them loads again.
+        /// Fragments of other ranks are joined without being decoded: for any content, the resulting index can be loaded again.
         #[test]
         fn what_was_split_of_any_bytes_can_be_joined(
             levels in prop::collection::vec(0..4usize, 1..5), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)

@@ -134,7 +134,7 @@ impl RankPart {
         })
     }
 
-    /// Checks what the other methods rely on.
+    /// Checks the conditions that the other methods rely on.
     pub(super) fn check(&self, ranks: u32) -> Result<()> {
         let at = |what: String| Err(corrupt(format!("rank {}: {what}", self.rank)));
         if self.rank >= ranks {

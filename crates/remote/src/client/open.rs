@@ -38,7 +38,7 @@ pub struct File {
 /// The last writes.
 struct Tail {
     run: Run,
-    /// The failure that lost bytes which the program was told are written.
+    /// The failure that lost bytes although their writes had succeeded.
     lost: Option<Reply>,
 }
 

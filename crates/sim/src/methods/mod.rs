@@ -10,8 +10,8 @@
 //! | `MPI_COLLECTIVE` | aggregators, whole stripes of one shared file, after an exchange | [`collective`] |
 //! | `ADAPTIVE` | every rank where and when [`next`](thalweg_movement::plan::adaptive::next) says | [`adaptive`] |
 //!
-//! What all have in common: ranks pack their groups, agree once at the beginning and once at the end, characteristics go up a tree
-//! to one rank, which writes the index.
+//! Common to all: ranks pack their groups, agree once at the beginning and once at the end, and send characteristics up a tree to
+//! one rank, which writes the index.
 
 pub mod adaptive;
 pub mod aggregated;

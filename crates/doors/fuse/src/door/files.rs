@@ -1,4 +1,4 @@
-//! Open files: handles, what all handles of one file share, reading and writing.
+//! Open files: handles, state shared by all handles of a file, reading and writing.
 //!
 //! With passthrough the kernel reads and writes a file of this machine itself; all handles of a file have the same mode, as the kernel
 //! requires.
@@ -239,7 +239,7 @@ impl Door {
         number
     }
 
-    /// Closes every handle. Returns the first failure, including earlier publish errors that no program was told of.
+    /// Closes every handle. Returns the first failure, including earlier publish errors that no program received.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
         for handle in handles {
