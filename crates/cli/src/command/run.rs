@@ -19,7 +19,7 @@ const VARIABLE: &str = "THALWEG_PRELOAD";
 /// Replaces this process by the program, which receives signals and determines the exit status.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Failure::Usage("which program?".into()))?;
-    // Whatever is wrong in the table is told before anything runs.
+    // Mistakes in the mount table are reported before the program runs.
     let mounts = mounts::of_process()?;
     if mounts.mounts().is_empty() {
         complain("thalweg run", "no mounts: the program runs without the library");
@@ -186,7 +186,7 @@ mod tests {
         for torn in [&bytes[..30], &bytes[..64], b"", b"#!"] {
             assert_eq!(deaf(&put("torn", torn), 4), None);
         }
-        // A section gets the name of Go's. Their names lie at the end of the file, behind the text of this test.
+        // A section gets the name of Go's. Section names are at the end of the file, after the text of this test.
         let at = bytes.windows(14).rposition(|name| name == b".note.ABI-tag\0").expect("the system's linker names it");
         let mut go = bytes.clone();
         go[at..at + 14].copy_from_slice(b".go.buildinfo\0");

@@ -33,7 +33,7 @@ pub fn write(reader: &Reader, part: &Part, target: &Path, out: &mut Terminal) ->
         std::fs::rename(beside, target).map_err(failed)
     });
     if let Err(failure) = written {
-        // The failure is what counts; a leftover is named by it.
+        // The failure is returned; it names a leftover file.
         let _ = std::fs::remove_file(beside);
         return Err(failure);
     }

@@ -43,7 +43,7 @@ pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> 
     Ok(Outcome::Done)
 }
 
-/// The profiles that a path stands for: a file, a folder of them, or an output that has such a folder beside it.
+/// The profiles of a path: a file, a folder of them, or an output with such a folder beside it.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let cannot = |path: &Path| {
         let what = format!("cannot open '{}'", path.display());
@@ -54,7 +54,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let folder = match fs::metadata(path) {
         Ok(found) if found.is_dir() => path,
         Ok(_) if is_profile => return Ok(vec![path.to_path_buf()]),
-        // The output may be another method's, or gone.
+        // The output may be of another method, or may have been removed.
         _ if beside.is_dir() => &beside,
         Ok(_) => {
             let what = format!("'{}' has no profile: there is no folder '{}'", path.display(), beside.display());
@@ -91,7 +91,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn doing(held: &WaitCause) -> &'static str {
     match held.doing {
         None => "its program",
-        // It waited for nobody in particular: a call of all ranks takes its time when all have come.
+        // It waited for no rank in particular: the time of a call of all ranks after all have entered.
         Some(Phase::Wait) => "messages",
         Some(phase) => phase.name(),
     }
