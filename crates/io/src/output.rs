@@ -315,7 +315,8 @@ impl<'a> Output<'a> {
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message states the steps that are safe.
     /// Later failures are returned, on all ranks, by the next open of the file or at the end of the session.
     /// # Cost
-    /// The collective calls of the group's methods, which their first pages list; with full consistency also two agreements, a gather and a broadcast.
+    /// The collective calls of the group's methods, which their first pages list; with full consistency also two agreements, a
+    /// gather and a broadcast.
     pub fn close(mut self) -> Result<Closed> {
         let Some(mut profile) = self.profile.take() else {
             let (comm, closed, _) = self.commit(true);

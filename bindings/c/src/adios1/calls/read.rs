@@ -162,7 +162,7 @@ pub unsafe extern "C" fn thalweg_core_read_init_method(method: c_int, parameters
     })
 }
 
-/// Restores the defaults that [`adios_read_init_method`] changed.
+/// Restores the defaults that `adios_read_init_method` changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_read_finalize_method(method: c_int) -> c_int {
     status(|| {
