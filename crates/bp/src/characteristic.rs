@@ -489,7 +489,7 @@ fn decode_number(c: &mut Cursor<'_>, element: Option<ElementType>) -> Result<Opt
             Ok(Value::from_bytes(t, bytes, c.order()))
         }
         Some(ElementType::String) => Ok(Some(Value::String(c.str16("value")?.to_vec()))),
-        _ => Err(c.fail(ErrorKind::Unsupported, "a value whose type is not known")),
+        _ => Err(c.fail(ErrorKind::Unsupported, "a value of unknown type")),
     }
 }
 
@@ -533,7 +533,7 @@ fn decode_statistics(c: &mut Cursor<'_>, element: Option<ElementType>, bits: u32
         return Ok(None);
     }
     let Some(element) = element else {
-        return Err(c.fail(ErrorKind::Unsupported, "statistics of a type that is not known"));
+        return Err(c.fail(ErrorKind::Unsupported, "statistics of unknown type"));
     };
     if bits & !(FULL | HISTOGRAM) != 0 {
         return Err(c.fail(ErrorKind::Corrupt, format!("statistics bitmap {bits:#x}")));

@@ -65,7 +65,7 @@ pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Resul
         if at < known {
             return Err(Error::new(
                 ErrorKind::NotFound,
-                "the file was begun anew: its steps follow none of those known",
+                "the file was created again: its steps do not follow the known ones",
             )
             .at_byte(at));
         }

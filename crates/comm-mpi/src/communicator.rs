@@ -61,7 +61,7 @@ fn fits(length: u64) -> bool {
 }
 
 fn refused_by(rank: u32) -> Error {
-    Error::reported(ErrorKind::InvalidArgument, rank, "one part for each rank is needed")
+    Error::reported(ErrorKind::InvalidArgument, rank, "a part for each rank is required")
 }
 
 impl MpiCommunicator {

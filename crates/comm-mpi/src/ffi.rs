@@ -252,7 +252,7 @@ impl RawComm {
         library.ready()?;
         // SAFETY: the handle is a live communicator, the numbers outlive the call.
         let code = unsafe { (library.table.rank_and_size)(handle, &mut made.rank, &mut made.size) };
-        library.check(code, "ask for rank and size")?;
+        library.check(code, "get rank and size")?;
         let mut number = 0;
         // SAFETY: as above.
         *made.unsettled.get_mut() = unsafe { (library.table.offer)(handle, &mut number) } != 0;
@@ -298,7 +298,7 @@ impl RawComm {
         let mut tag = 0;
         // SAFETY: a live communicator, and a number that outlives the call.
         let code = unsafe { (self.library.table.largest_tag)(self.handle, &mut tag) };
-        self.library.check(code, "ask for the largest tag")?;
+        self.library.check(code, "get the largest tag")?;
         Ok(tag)
     }
 

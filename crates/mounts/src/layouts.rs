@@ -47,8 +47,7 @@ pub const SEGMENT: Parameter =
     Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");
 /// `host` of `container`.
 pub const HOST: Parameter =
-    Parameter::text("host", "a host name", "name of this host; selects the store that its logs go to")
-        .or_else("the system's");
+    Parameter::text("host", "a host name", "name of this host; selects the store of its logs").or_else("the system's");
 /// `index_folder` of `container`.
 pub const INDEX_FOLDER: Parameter = Parameter::text(
     "index_folder",

@@ -87,7 +87,7 @@ impl Wrappers {
         } else if DRAIN.is(key) {
             self.manual = Some(given.get::<String>(&DRAIN).map_err(wrong)? == "manual");
         } else {
-            return Err(format!("there is no {key}"));
+            return Err(format!("unknown key {key}"));
         }
         Ok(())
     }

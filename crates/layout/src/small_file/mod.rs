@@ -186,7 +186,7 @@ impl SmallFile {
                 Some(entry) => Ok(Some(entry.more.clone().unwrap_or_default())),
                 None => match folder.real(&mut inner, last)? {
                     Some(_) => Ok(None),
-                    None => Err(errno::failure(Errno::NOENT, "look at extended attributes", path)),
+                    None => Err(errno::failure(Errno::NOENT, "read extended attributes", path)),
                 },
             }
         })

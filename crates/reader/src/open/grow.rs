@@ -150,7 +150,7 @@ impl Inner {
     /// The error if known steps do not exist any more.
     fn lost(&self) -> Error {
         let what = format!(
-            "steps were dropped from the file, or it was begun anew: its last known step, {}, is not at byte {} \
+            "steps were dropped from the file, or it was created again: its last known step, {}, is not at byte {} \
              any more; open it again",
             self.live.step_count().saturating_sub(1),
             self.live.end

@@ -48,7 +48,7 @@ struct Plain(Arc<File>);
 
 impl ReadObject for Plain {
     fn length(&self) -> thalweg_types::Result<u64> {
-        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot look at a file", e))
+        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot read the attributes of a file", e))
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> thalweg_types::Result<usize> {

@@ -143,7 +143,7 @@ fn unexpected(from: u32) -> Error {
 }
 
 fn no_group() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "there is no process group")
+    Error::new(ErrorKind::InvalidArgument, "no process group")
 }
 
 /// A second error of the same kind and text: errors are not `Clone`.
