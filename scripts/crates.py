@@ -86,7 +86,7 @@ def main():
             MAP.write_text(text[:begin] + "\n".join(new) + text[end:])
         else:
             changed = [f"  {n}" for o, n in zip(lines, new) if o != n]
-            wrong.append("ARCHITECTURE.md: the column \"uses\" is not what the manifests say (scripts/crates.py --write):")
+            wrong.append("ARCHITECTURE.md: the column \"uses\" differs from the manifests (scripts/crates.py --write):")
             wrong += changed
     preload = reachable(uses, "doors/preload")
     wrong += [f"doors/preload uses {crate}" for crate in sorted(preload - PRELOAD)]

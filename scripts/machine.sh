@@ -58,7 +58,7 @@ wants() {
         if installed "$package" || [[ -n $(apt-cache madison "$package" 2>/dev/null) ]]; then
             offered+=("$package")
         else
-            echo "dev: this distribution has no package $package; what compares with it is skipped" >&2
+            echo "dev: this distribution has no package $package; comparisons with it are skipped" >&2
         fi
     done
     [[ ${#offered[@]} == 0 ]] || needs "${offered[@]}"

@@ -17,7 +17,7 @@ use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
 
 const RANKS: u32 = 4;
-/// Measures what users wait for at a folder, and nothing else.
+/// Measures waiting times of users at a folder, and nothing else.
 const WAITS: &str = "--waits";
 /// Measures N to 1 on HDFS, and nothing else.
 const FAR: &str = "--far";
@@ -391,7 +391,7 @@ fn main() -> Result<ExitCode, Failure> {
     bench.doors()?;
     measured("doors");
     bench.waits()?;
-    measured("what users wait for");
+    measured("waiting times of users");
     let Bench { folder, all, .. } = bench;
     std::fs::remove_dir_all(format!("{folder}/stores"))?;
     report(&all, &folder, records, options)
@@ -558,12 +558,12 @@ fn about_waits(all: &Measurements, options: Options) -> String {
     let place = match own {
         true => "each turn on an ext4 filesystem made new, in a file",
         false => {
-            "all turns on one filesystem, as none could be made: those after the first suffer from what was removed before"
+            "all turns on one filesystem, as none could be made for each: files removed in earlier turns slow down later ones"
         }
     };
     format!(
-        "What users wait for at a folder, through FUSE beside the bare filesystem and bindfs, in turns, {} rounds; {place}. \
-         The long file has {} MiB; as many bytes of memory were used before each turn.",
+        "Operations on a folder through FUSE, compared with the bare filesystem and bindfs, in turns, \
+         {} rounds; {place}. The long file has {} MiB; as many bytes of memory were used before each turn.",
         wait_rounds(options),
         wait_mib(options)
     )

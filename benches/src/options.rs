@@ -35,7 +35,7 @@ impl Options {
                 "--check" => options.check = true,
                 "--small" => options.small = true,
                 "--keep" => options.keep = true,
-                other => return Err(format!("what is '{other}'? There are --check, --small and --keep").into()),
+                other => return Err(format!("unknown option '{other}': expected --check, --small or --keep").into()),
             }
         }
         Ok(options)

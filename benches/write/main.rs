@@ -47,8 +47,8 @@ fn main() -> Result<ExitCode, Failure> {
 
     let about = format!(
         "Each step {mib} MiB of doubles from each of 4 ranks (or from one), with 7 scalars, into a file of its own that is \
-         removed afterwards. Statistics and checksums on. {rounds} rounds of {steps} steps (ADIOS 1.13 and HDF5: 2), behind a \
-         first one that is told apart; seconds per step, into the page cache."
+         removed afterwards. Statistics and checksums on. {rounds} rounds of {steps} steps (ADIOS 1.13 and HDF5: 2), after a \
+         first step, which the column \"first s\" shows; seconds per step, into the page cache."
     );
     let mut report = Report::new("write", about, &files);
     tables(&mut report, &all, mib);

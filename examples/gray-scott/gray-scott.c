@@ -75,7 +75,7 @@ static Options options(int argc, char **argv)
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "gray-scott: what is '%s'?\n%s", argv[optind], usage);
+        fprintf(stderr, "gray-scott: unknown option '%s'\n%s", argv[optind], usage);
         exit(2);
     }
     return o;

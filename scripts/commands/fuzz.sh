@@ -29,7 +29,7 @@ for target in "${targets[@]}"; do
         -max_total_time="$each" -rss_limit_mb=512 -timeout=10 -verbosity=0 -print_final_stats=1 || failed+=("$target")
 done
 if [[ ${#failed[@]} -gt 0 ]]; then
-    echo "found something: ${failed[*]} (fuzz/README.md says what becomes of a find)" >&2
+    echo "found something: ${failed[*]} (for the next steps see fuzz/README.md)" >&2
     exit 1
 fi
 echo "${#targets[@]} targets, $each s each: nothing found"

@@ -1,6 +1,8 @@
 //! The sweep over system calls: each system call of an output, and of operations on files of a mount, fails once.
 //!
-//!   faults bp PATH METHOD PARAMETERS RANKS FIRST COUNT   writes steps FIRST.. of a BP file; ranks are threads
+//!   faults bp PATH METHOD PARAMETERS RANKS HOW FIRST COUNT
+//!                                                        writes steps FIRST.. of a BP file; ranks are threads. HOW: steps, update,
+//!                                                        restart
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
 //!   faults methods                                       the names of the methods that write files
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods
@@ -67,8 +69,8 @@ mod worker;
 use files::{sweeps_file, sweeps_upkeep};
 use judge::judge;
 use launch::{End, Launch, lost_close};
-use outputs::{Place, check_bp, methods, sweeps_bp, sweeps_bp_through, sweeps_over, sweeps_read};
-use worker::{leave, operate, wait_for_a_line, write_bp};
+use outputs::{Place, check_steps, methods, sweeps_bp, sweeps_bp_through, sweeps_over, sweeps_read};
+use worker::{How, leave, operate, wait_for_a_line, write_bp};
 
 type Outcome<T> = std::result::Result<T, Box<dyn AnyError>>;
 
@@ -81,7 +83,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |word: &str| word.parse::<u64>().unwrap_or_else(|e| panic!("{word}: {e}"));
     match &words[..] {
-        ["bp", path, method, parameters, ranks, first, count] => {
+        ["bp", path, method, parameters, ranks, how, first, count] => {
             wait_for_a_line();
             leave(write_bp(
                 None,
@@ -89,6 +91,7 @@ fn main() {
                 method,
                 parameters,
                 number(ranks) as u32,
+                How::named(how),
                 number(first)..number(first) + number(count),
             ));
         }
@@ -100,14 +103,8 @@ fn main() {
         ["methods"] => methods().for_each(|method| println!("{method}")),
         ["check", folder, method, parameters, ranks, first, end] => {
             let end = if *end == "success" { End::Success } else { End::Failed(ErrorKind::Io) };
-            let kept = check_bp(
-                &Place::plain(Path::new(folder)),
-                method,
-                parameters,
-                number(ranks) as u32,
-                number(first),
-                end,
-            );
+            let place = Place::plain(Path::new(folder));
+            let kept = check_steps(&place, method, parameters, number(ranks) as u32, number(first), end);
             if let Err(e) = kept {
                 eprintln!("{e}");
                 std::process::exit(1);

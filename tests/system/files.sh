@@ -85,7 +85,7 @@ unheard() { # a bell that cannot be rung at the end of the process is no success
         "$work/files" unheard "/mnt/of small_file/unheard/a" "$ends" "$bell" 2>"$work/told" || status=$?
         rm -rf "$bell"
         "$thalweg" run -- rm -r "/mnt/of small_file/unheard"
-        [[ $status == $((ends ? ends : 1)) ]] && grep -q '^thalweg: ending what the process kept open: ' "$work/told" || return 1
+        [[ $status == $((ends ? ends : 1)) ]] && grep -q '^thalweg: cannot close files at the end of the process: ' "$work/told" || return 1
     done
 }
 try "a process that cannot end what it kept open exits with 1" unheard

@@ -513,7 +513,7 @@ PYTHON
     kill "$pid" 2>/dev/null || true
     cat "$work/told"
     umount "$work/full"
-    [[ $status == 3 ]] && grep -q 'not published' "$work/told" && grep -q 'No space left\|no space left' "$log"
+    [[ $status == 3 ]] && grep -q 'cannot publish' "$work/told" && grep -q 'No space left\|no space left' "$log"
     rm -f "$log" "${log%.log}.unpublished"
 }
 try "what could not be published is told by unmount --lazy, in the log and by mount --status" told_at_unmount
@@ -542,7 +542,7 @@ PYTHON
     if [[ $status == 0 ]]; then
         [[ $(THALWEG_MOUNTS=$work/full.toml "$thalweg" run -- cat /full/file | wc -c) == 20000 ]] || status=1
     elif [[ $status == 3 ]]; then
-        grep -q 'not published' "$work/told" && status=0
+        grep -q 'cannot publish' "$work/told" && status=0
     fi
     umount "$work/full"
     return "$status"
@@ -572,7 +572,7 @@ try "errors of a mount are counted, written and told" errors_are_counted
 
 try "a mount point that is not there is said" refuses "No such file" "$thalweg" mount "$work/at/nowhere" --path /direct
 try "a mount that is not in the table is said" refuses "has no mount /other" "$thalweg" mount "$work/at/direct" --path /other
-try "which of several must be told" refuses "which of the mounts" "$thalweg" mount "$work/at/direct"
-try "what is not mounted is not unmounted" refuses "nothing of Thalweg is mounted" "$thalweg" unmount "$work/at/direct"
+try "which of several must be told" refuses "several mounts: choose" "$thalweg" mount "$work/at/direct"
+try "what is not mounted is not unmounted" refuses "no mount of Thalweg" "$thalweg" unmount "$work/at/direct"
 
 exit "$failed"

@@ -8,13 +8,13 @@
 //! | [`adios1`] | `adios*.h`: programs written for ADIOS 1.x |
 //! | `native` | `thalweg.h`: new codes |
 //! | `collective` | steps between collective calls, with one outcome on all ranks |
-//! | `pointer` | pointers from C, and what C promises about them |
+//! | `pointer` | pointers from C, and the requirements on them |
 //! | [`leaving`] | sessions that a program leaves open when it exits |
 //!
-//! Any thread may call; calls on one file take turns. What MPI's thread level does not allow is refused.
+//! Any thread may call; calls on one file take turns. Calls that MPI's thread level does not allow are refused.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-/// Runs when the library is loaded: a relative `THALWEG_MOUNTS` holds wherever the program goes.
+/// Runs when the library is loaded, so that a relative `THALWEG_MOUNTS` stays valid if the program changes its directory.
 // SAFETY: the loader calls the functions of this section with the program's arguments, which a function without parameters ignores;
 // the standard library is usable then.
 #[used]

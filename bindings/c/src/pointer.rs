@@ -1,18 +1,18 @@
 //! Pointers from C, checked for null.
 //!
-//! What C promises, and nobody can check: a pointer is null or points to what the function's prototype says, for as long as
-//! the call lasts (until close for memory of deferred blocks, and of variables with `copy-on-write="no"`), and a text ends
-//! with a zero byte. Null is checked for everywhere.
+//! Requirements on C that cannot be checked: a pointer is null or points to the object in the function's prototype, as long as
+//! the call lasts (until close for memory of deferred blocks, and of variables with `copy-on-write="no"`), and a text ends with a
+//! zero byte. Null is checked for everywhere.
 #![allow(unsafe_code)] // pointers from C
 
 use crate::adios1::error::Failure;
 use std::ffi::{CStr, c_char, c_void};
 use thalweg_types::{Error, ErrorKind};
 
-/// A pointer, or what it points to, that makes no sense: an invalid argument in both interfaces.
+/// An invalid pointer or content: an invalid argument in both interfaces.
 #[derive(Debug, Clone)]
 pub struct BadPointer {
-    /// What is wrong.
+    /// The mistake.
     pub text: String,
 }
 
@@ -43,7 +43,7 @@ pub unsafe fn optional_text<'c>(text: *const c_char) -> Option<&'c CStr> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
-/// A text. Bytes that are no UTF-8 make it a mistake: names are told apart by their characters.
+/// A text. Text that is not UTF-8 is an error, because names are compared by characters.
 ///
 /// # Errors
 /// A null pointer; bytes that are no UTF-8.
@@ -84,13 +84,13 @@ fn utf8<'c>(text: &'c CStr, what: &str) -> Result<&'c str> {
     text.to_str().map_err(|_| bad(format!("{what} {text:?} is no UTF-8 text")))
 }
 
-/// Where a result goes.
+/// The memory for a result.
 ///
 /// # Errors
 /// A null pointer.
 ///
 /// # Safety
-/// Null, or memory for one `T` that nobody else uses during the call.
+/// Null, or memory for one `T` without other users during the call.
 pub unsafe fn out<'c, T>(place: *mut T, what: &str) -> Result<&'c mut T> {
     // SAFETY: as the caller promises.
     unsafe { place.as_mut() }.ok_or_else(|| bad(format!("{what} is a null pointer")))
@@ -125,7 +125,7 @@ pub unsafe fn bytes<'c>(start: *const c_void, length: u64, what: &str) -> Result
 /// As [`bytes`].
 ///
 /// # Safety
-/// Null, or that many bytes that nobody else uses during the call.
+/// Null, or that many bytes without other users during the call.
 pub unsafe fn bytes_mut<'c>(start: *mut c_void, length: u64, what: &str) -> Result<&'c mut [u8]> {
     if length == 0 {
         return Ok(&mut []);

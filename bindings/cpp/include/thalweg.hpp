@@ -303,7 +303,7 @@ struct is_mdspan : std::false_type {};
 #if defined(__cpp_lib_mdspan)
 template <class T, class E, class L, class A>
 struct is_mdspan<std::mdspan<T, E, L, A>> : std::true_type {
-    static_assert(std::is_same_v<L, std::layout_right>, "elements of an mdspan lie one behind the other, row by row: std::layout_right");
+    static_assert(std::is_same_v<L, std::layout_right>, "the elements of an mdspan must be contiguous, row by row: std::layout_right");
 };
 template <class T, class E, class L, class A>
 struct is_view<std::mdspan<T, E, L, A>> : std::true_type {};
@@ -320,7 +320,7 @@ Elements elements_of(const V& values)
         using T = std::remove_all_extents_t<V>;
         return elements(reinterpret_cast<const T*>(&values), sizeof(V) / sizeof(T));
     } else {
-        static_assert(has_data<const V>::value, "no number, text, or what holds numbers one behind the other");
+        static_assert(has_data<const V>::value, "neither a number, nor a text, nor a container of contiguous numbers");
         return elements(values.data(), static_cast<std::size_t>(values.size()));
     }
 }
@@ -1011,7 +1011,7 @@ public:
     void read_deferred(const std::string& name, V&& out, Step step = last, const Selection& selection = {})
     {
         static_assert(std::is_lvalue_reference_v<V> || detail::is_view<std::remove_cv_t<std::remove_reference_t<V>>>::value,
-                      "a temporary is gone before perform()");
+                      "a temporary is destroyed before perform()");
         get(name, out, step, selection, nullptr, thalweg_get_deferred);
     }
     /// Carries out all scheduled reads together.

@@ -100,7 +100,7 @@ static int place_texts(const char *piece, int texts, const CFI_cdesc_t *into)
         free(all);
     }
     free(padded);
-    return cut ? fail(err_out_of_bound, "a text", "longer than the character variable; what fits is there") : 0;
+    return cut ? fail(err_out_of_bound, "a text", "longer than the character variable; it contains the first characters") : 0;
 }
 
 /* Ends the reads of a file; `read` not 0: copies the read values to the arguments. */
@@ -297,7 +297,7 @@ static int give(const void *values, int count, enum ADIOS_DATATYPES type, const 
 static int give_text(const char *text, char *into, size_t length, const char *name)
 {
     return thalweg_bridge_pad(text, into, length)
-               ? fail(err_out_of_bound, name, "longer than the character variable; what fits is there")
+               ? fail(err_out_of_bound, name, "longer than the character variable; it contains the first characters")
                : 0;
 }
 

@@ -212,7 +212,7 @@ int thalweg_bridge_attribute(int64_t group, const char *name, size_t name_length
     struct array array;
     int64_t there = thalweg_bridge_elements(values);
     if (values->rank && there >= 0 && count > there) {
-        thalweg_core_error(err_invalid_argument, "an attribute by value: more values are asked for than the array has");
+        thalweg_core_error(err_invalid_argument, "an attribute by value: more values requested than the array has");
         return err_invalid_argument;
     }
     int err = thalweg_bridge_array(values, &array);

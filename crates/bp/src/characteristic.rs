@@ -55,7 +55,7 @@ pub struct Transform {
     pub element: ElementType,
     /// Shape before.
     pub shape: Shape,
-    /// What the transform needs to undo itself.
+    /// Metadata for undoing the transform.
     pub metadata: Vec<u8>,
 }
 
@@ -167,7 +167,7 @@ fn put_sums(out: &mut Vec<u8>, s: &Statistics) {
     out.put_f64(s.sum_of_squares);
 }
 
-/// Appends what a block was before its transform.
+/// Appends type and shape of the block before its transform.
 fn put_transform(out: &mut Vec<u8>, transform: &Applied<'_>, element: ElementType, shape: &Shape) {
     let uid = &transform.uid.as_bytes()[..transform.uid.len().min(usize::from(u8::MAX))];
     out.put_u8(11);
@@ -178,7 +178,7 @@ fn put_transform(out: &mut Vec<u8>, transform: &Applied<'_>, element: ElementTyp
     out.put_str16(transform.metadata);
 }
 
-/// Appends `u8 count, u32 length` and what `records` appends.
+/// Appends `u8 count, u32 length` and the records.
 fn put_set(out: &mut Vec<u8>, records: impl FnOnce(&mut Vec<u8>) -> u8) {
     let start = out.len();
     out.put(&[0; 5]);
@@ -386,7 +386,7 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
         }
     }
     if c.left() > 0 {
-        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last characteristic", c.left())));
     }
     if let (None, (Some(min), Some(max))) = (&set.statistics, legacy) {
         set.statistics = Some(Statistics {
@@ -455,7 +455,7 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
         }
     }
     if c.left() > 0 {
-        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last characteristic", c.left())));
     }
     Ok(Some(set))
 }
@@ -489,7 +489,7 @@ fn decode_number(c: &mut Cursor<'_>, element: Option<ElementType>) -> Result<Opt
             Ok(Value::from_bytes(t, bytes, c.order()))
         }
         Some(ElementType::String) => Ok(Some(Value::String(c.str16("value")?.to_vec()))),
-        _ => Err(c.fail(ErrorKind::Unsupported, "a value whose type is not known")),
+        _ => Err(c.fail(ErrorKind::Unsupported, "a value of unknown type")),
     }
 }
 
@@ -533,7 +533,7 @@ fn decode_statistics(c: &mut Cursor<'_>, element: Option<ElementType>, bits: u32
         return Ok(None);
     }
     let Some(element) = element else {
-        return Err(c.fail(ErrorKind::Unsupported, "statistics of a type that is not known"));
+        return Err(c.fail(ErrorKind::Unsupported, "statistics of unknown type"));
     };
     if bits & !(FULL | HISTOGRAM) != 0 {
         return Err(c.fail(ErrorKind::Corrupt, format!("statistics bitmap {bits:#x}")));

@@ -270,12 +270,12 @@ impl Places {
             let (entry, crc) = (c.u32("places of sums")?, c.u32("places of sums")?);
             let extent = Extent::new(places.length(), c.u64("places of sums")?);
             if extent.end().is_none_or(|end| end > length) {
-                return Err(c.fail(ErrorKind::Corrupt, "sums of more blocks than there are"));
+                return Err(c.fail(ErrorKind::Corrupt, "more checksums than blocks"));
             }
             places.0.push(Place { entry, crc, extent });
         }
         if places.length() != length {
-            return Err(c.fail(ErrorKind::Corrupt, "sums of fewer blocks than there are"));
+            return Err(c.fail(ErrorKind::Corrupt, "fewer checksums than blocks"));
         }
         Ok(places)
     }
@@ -392,7 +392,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fragments of other ranks are joined unread: whatever is in them, the index that is made of them loads again.
+        /// Fragments of other ranks are joined without being decoded: for any content, the resulting index can be loaded again.
         #[test]
         fn what_was_split_of_any_bytes_can_be_joined(
             levels in prop::collection::vec(0..4usize, 1..5), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)

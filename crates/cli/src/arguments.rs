@@ -207,7 +207,7 @@ pub struct Verify {
 
 /// Repair the index of a file that was cut off.
 ///
-/// Writes a full index behind the closed steps, rebuilt from the process groups if the old one is lost, and truncates
+/// Writes a full index after the closed steps, rebuilt from the process groups if the old one is lost, and truncates
 /// torn bytes. Keeps every closed step and every whole process group. Other BP readers can't open such a file before;
 /// Thalweg can. Refuses a file that a process still writes.
 #[derive(Debug, Args)]
@@ -666,7 +666,7 @@ pub enum Caching {
     Writeback,
 }
 
-/// Unmount: close the files and publish what was written.
+/// Unmount: close the files and publish written bytes.
 ///
 /// Returns when the process that served the mount has ended. Also unmounts a stale mount of a killed process.
 #[derive(Debug, Args)]

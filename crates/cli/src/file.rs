@@ -157,7 +157,7 @@ fn notice(reader: &Reader, path: &Path) {
         let (step, rank, why) = (partial.step, partial.rank, partial.kind.words());
         complain(
             "thalweg",
-            &format!("step {step} is partial: rank {rank} failed ({why}), what the others wrote is there"),
+            &format!("step {step} is partial: rank {rank} failed ({why}), the data of the other ranks is readable"),
         );
     }
     if status.partial.len() > 10 {

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Err(failure) => failure,
     };
     if !matches!(failure, Failure::Pipe) {
-        // What was printed so far comes before the reason why it ends.
+        // The output so far is printed before the reason of the failure.
         let _ = out.flush();
         terminal::complain("thalweg", &failure.to_string());
     }

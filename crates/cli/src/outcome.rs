@@ -9,7 +9,7 @@ use thalweg_types::{Error, ErrorKind};
 pub enum Outcome {
     /// Exit code 0.
     Done,
-    /// Exit code 1: nothing matches, or the check found something. The command has said so.
+    /// Exit code 1: nothing matches, or the check found something, as the command has printed.
     No,
 }
 
@@ -25,7 +25,7 @@ impl Outcome {
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub enum Failure {
-    /// The reader of our output has gone (`| head`): no failure at all.
+    /// The reader of our output has ended (`| head`), which is no failure.
     Pipe,
     /// The file does not contain the requested item: exit code 1.
     Absent(String),

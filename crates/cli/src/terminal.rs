@@ -71,7 +71,7 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Prints a line on standard error: `thalweg: ...`, the word in front in colour on a terminal.
 pub fn complain(word: &str, what: &str) {
     let style = if io::stderr().is_terminal() && colors_wanted() { BAD } else { Style::new() };
-    // Where standard error is gone there is nobody left to tell.
+    // Without standard error the message is dropped.
     let _ = writeln!(io::stderr().lock(), "{style}{word}{style:#}: {}", printable_lines(what));
 }
 

@@ -176,7 +176,7 @@ fn what_is_no_profile_is_refused_and_its_place_named() {
         (newer, "a profile of version 2; version 1 is understood"),
         (torn.display().to_string(), "EOF while parsing"),
         (bare.display().to_string(), "has no profile"),
-        (empty.display().to_string(), "none is called step-N.json"),
+        (empty.display().to_string(), "no file is called step-N.json"),
         (folder.path().join("none.json").display().to_string(), "cannot open"),
     ] {
         let ended = run(&["profile", &path]);

@@ -8,13 +8,13 @@ use thalweg_layout::container::parallel::Fragment;
 use thalweg_layout::container::part::{PartFile, Section};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// For errors: what a rank was doing.
+/// Operation name in errors.
 const DOING: &str = "look up where bytes lie";
 
-/// Collective: requests sections from their owners and takes in the answers, until every rank has all of its sections. The outer
-/// error is common to all ranks; the inner one is this rank's, which went on answering.
+/// Collective: requests sections from their owners and stores the answers, until every rank has all of its sections. The outer
+/// error is common to all ranks; the inner one is this rank's, which continues to answer others.
 ///
-/// - `then`: called for each part of a section that was learned.
+/// - `then`: called with each part of a section that was received.
 pub fn ask(
     comm: &dyn Communicator,
     part: &PartFile,
@@ -71,7 +71,7 @@ pub fn ask(
     }
 }
 
-/// Whether this rank requests anything, then first byte and end.
+/// Whether this rank has a request, then first byte and end.
 fn question(any: u8, ask: Option<&Section>) -> Vec<u8> {
     let mut bytes = vec![any];
     if let Some(section) = ask {
@@ -95,7 +95,7 @@ fn answer(part: &PartFile, question: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Takes an answer in; returns the end of the answered part.
+/// Stores an answer; returns the end of the answered part.
 fn learned(part: &PartFile, asked: Section, bytes: &[u8]) -> Result<u64> {
     let nonsense = || Error::new(ErrorKind::Corrupt, format!("rank {} gave no answer that makes sense", asked.owner));
     let (upto, rest) = bytes.split_first_chunk::<8>().ok_or_else(nonsense)?;
@@ -124,7 +124,7 @@ mod tests {
 
     const RANGE: u64 = 64 << 20;
 
-    /// A file of which each of three ranks holds a part, and `body` on each.
+    /// Opens a file of which each of three ranks has a part, and runs `body` on each.
     fn on_parts<T: Send>(body: impl Fn(&ThreadCommunicator, &PartFile) -> T + Sync) -> Vec<T> {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let over = || {

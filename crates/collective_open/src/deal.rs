@@ -67,7 +67,7 @@ fn bases(comm: &dyn Communicator, reach: &mut Reach, doing: &str) -> Result<Base
     Bases::of(&all)
 }
 
-/// Entries on their way to their owners.
+/// Entries to be sent to their owners.
 struct Dealer<'c> {
     comm: &'c dyn Communicator,
     builder: PartBuilder,
@@ -78,9 +78,9 @@ struct Dealer<'c> {
     reach: Reach,
     /// Entries for one rank at which all are sent.
     most: usize,
-    /// Received entries could not be taken in.
+    /// The error of storing received entries.
     failed: Option<Error>,
-    /// The ranks cannot reach each other any more.
+    /// The error of a failed exchange: no further one is possible.
     lost: bool,
 }
 
@@ -141,7 +141,7 @@ impl<'c> Dealer<'c> {
         self.exchange(MORE).map(|_| ())
     }
 
-    /// Sends the buffered entries and takes in the received ones; returns whether any rank has more.
+    /// Sends the buffered entries and stores the received ones; returns whether any rank has more.
     fn exchange(&mut self, flag: u8) -> Result<bool> {
         let outcome = self.send_and_take(flag);
         self.lost |= outcome.is_err();
@@ -178,7 +178,7 @@ impl<'c> Dealer<'c> {
 
     /// Returns when all ranks have sent all their entries. The outer error is common to all ranks.
     ///
-    /// - `told`: this rank's outcome so far. A rank that failed takes part all the same, because the others wait for it.
+    /// - `told`: this rank's result so far. A rank that failed takes part nevertheless, because the others wait for it.
     fn all_to_their_parts(&mut self, told: Result<()>) -> Result<Result<()>> {
         if self.lost {
             return told.map(Ok);

@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | who opens | every rank calls [`CollectiveFile::open`]; rank 0 reads the file's state after all ranks have called, so everything that any of them had closed is visible |
 //! | who reads which index log | each is read by one rank; index bytes are spread evenly |
-//! | `flat`, `pattern` | fragments travel up a tree ([`tree_gather`]) and are merged on the way; the whole index is broadcast, and each rank holds it |
+//! | `flat`, `pattern` | fragments are sent up a tree ([`tree_gather`]) and merged on the way; the whole index is broadcast, and each rank holds it |
 //! | `distributed` | the file is divided into ranges of 64 MiB, owned by the ranks in turn; entries are sent to the owners of the ranges they overlap. No rank holds the whole index |
 //! | appended records | start where all earlier records end: distributed after all ranks have exchanged how far each clock of each log reaches |
 //! | lookups at owners | collective only: [`CollectiveFile::look_up_all`], [`CollectiveFile::read_all`]. Results stay cached as long as they fit `index_cache` |
@@ -43,7 +43,7 @@ mod ask;
 pub mod deal;
 mod outcome;
 
-/// Pieces in an answer to one rank, more or less.
+/// Approximate number of pieces in an answer to one rank.
 pub const MOST_PIECES: usize = 1 << 14;
 
 /// A file open on all ranks of a communicator. Any thread may call; collective calls take turns.
@@ -62,8 +62,9 @@ impl CollectiveFile {
     /// Collective: opens a file for reading.
     ///
     /// - `comm`: used by this file alone.
-    /// - `at`: the layout, and the file's name in it, the same on all ranks; or the error that this rank has instead, which is reported to the others.
-    /// - `fan_in`: most ranks that one rank takes fragments from ([`thalweg_comm::tree::FAN_IN`]).
+    /// - `at`: the layout, and the file's name in it, the same on all ranks; or this rank's error, which is then returned on all
+    ///   ranks.
+    /// - `fan_in`: largest number of ranks that send fragments to the same rank ([`thalweg_comm::tree::FAN_IN`]).
     ///
     /// # Errors
     /// On all ranks the lowest failing rank's: that of an open, a log that cannot be read, a panic. `PeerLost` or `Timeout` if a rank
@@ -77,7 +78,7 @@ impl CollectiveFile {
     }
 
     fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
-        // A call that panicked left no state behind.
+        // A call that panicked left no inconsistent state.
         self.comm.lock()
     }
 
@@ -86,7 +87,7 @@ impl CollectiveFile {
         matches!(self.file, Index::Part(_))
     }
 
-    /// Bytes of memory of this rank's part of the index, and of what it looked up at others; `None` if it holds the whole index.
+    /// Bytes of memory of this rank's part of the index, and of its cached lookups; `None` if it holds the whole index.
     pub fn memory(&self) -> Option<(usize, usize)> {
         match &self.file {
             Index::Whole(_) => None,
@@ -94,7 +95,7 @@ impl CollectiveFile {
         }
     }
 
-    /// Collective: each rank looks up where the bytes of its ranges lie, so that it can read them alone afterwards.
+    /// Collective: each rank looks up the positions of the bytes of its ranges, so that it can read them alone afterwards.
     ///
     /// - `ranges`: first byte and end. May exceed the end of the file.
     ///
@@ -116,12 +117,12 @@ impl CollectiveFile {
         agreed(&**comm, trimmed.and(learned), doing, &[]).map(|_| ())
     }
 
-    /// Collective: reads at `offset` up to `out.len()` bytes, which may be 0; returns how many there were.
+    /// Collective: reads up to `out.len()` bytes (also 0) at `offset`; returns the number of bytes read.
     ///
     /// # Errors
     /// On all ranks the lowest failing rank's. The file stays open.
     /// # Cost
-    /// With `flat` and `pattern` a reduction and a read. With `distributed` that of
+    /// With `flat` and `pattern` a reduction and a read. With `distributed` the cost of
     /// [`look_up_all`](CollectiveFile::look_up_all) and a read; memory for [`MOST_PIECES`] pieces and `index_cache`.
     pub fn read_all(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let comm = self.comm();
@@ -149,7 +150,7 @@ impl CollectiveFile {
             }
             Ok(())
         });
-        // A rank that failed asks for nothing more; it answers the others.
+        // A rank that failed makes no further requests, but answers those of others.
         if known.is_err() {
             wanted.clear();
         }
@@ -211,7 +212,7 @@ fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -
                 Module::Distributed => dealt(comm, container, name, &opening, &doing),
             };
             match together {
-                // On all ranks: a log is shorter than its mark says. Each rank reads the rest alone.
+                // On all ranks: a log is shorter than its mark states. Each rank reads the rest alone.
                 Err(e) if e.kind() == ErrorKind::Torn => alone(),
                 held => held?,
             }
@@ -263,7 +264,7 @@ fn joined(
             *own = Err(e);
         }
     };
-    // A rank that failed sends nothing: the agreement tells why.
+    // A rank that failed sends nothing: the agreement reports the reason.
     let say = |own: &mut Result<Fragment>| {
         let Ok(whole) = own else { return Fragment::default().encode() };
         caught(doing, || Ok(std::mem::take(whole).encode())).unwrap_or_else(|e| {

@@ -27,7 +27,7 @@ pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[
         // A rank was lost: no further exchange is possible.
         return Err(e);
     }
-    // All ranks come here, as all know that one failed.
+    // All ranks come here, because all know that a rank failed.
     let Ok(all) = comm.all_gather(&told.map_or_else(Vec::new, ErrorReport::encode)) else { return Err(e) };
     let Some((by, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else { return Err(e) };
     if by as u32 == comm.rank() {
@@ -62,7 +62,7 @@ impl ErrorReport {
         }
     }
 
-    /// Kind; byte, the highest for none; length and bytes of what, object and cause.
+    /// Encoding: kind; byte offset, the highest value for none; length and bytes of text, object and cause.
     pub fn encode(self) -> Vec<u8> {
         let mut out = vec![self.kind.code()];
         out.extend_from_slice(&self.byte.unwrap_or(u64::MAX).to_le_bytes());

@@ -61,7 +61,7 @@ fn fits(length: u64) -> bool {
 }
 
 fn refused_by(rank: u32) -> Error {
-    Error::reported(ErrorKind::InvalidArgument, rank, "one part for each rank is needed")
+    Error::reported(ErrorKind::InvalidArgument, rank, "a part for each rank is required")
 }
 
 impl MpiCommunicator {
@@ -537,7 +537,7 @@ impl Communicator for MpiCommunicator {
         if self.size() == 1 {
             return self.duplicate();
         }
-        let what = "MPI cannot go on without a rank that was lost";
+        let what = "MPI cannot continue without a lost rank";
         Err(Error::new(ErrorKind::Unsupported, what).at_rank(self.rank()))
     }
 }

@@ -43,7 +43,7 @@ pub fn not_ready(readiness: Readiness) -> Result<()> {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         Readiness::OtherThread => {
-            "MPI was initialised for one thread, and this is another; ask for MPI_THREAD_MULTIPLE where threads write"
+            "MPI was initialised for one thread, and this is another; initialise it with MPI_THREAD_MULTIPLE if threads write"
         }
     };
     Err(Error::new(ErrorKind::InvalidArgument, what))

@@ -99,7 +99,7 @@ pub enum Sort {
 
 impl Library {
     /// # Safety
-    /// `table` is null, or what `thalweg_mpi_table` of `mpi/shim.c` returned, in a library that is never unloaded.
+    /// `table` is null, or the result of `thalweg_mpi_table` of `mpi/shim.c`, in a library that is never unloaded.
     pub unsafe fn new(table: *const Table) -> Result<Library> {
         // SAFETY: the first two fields are there in every version; the rest is used only after they were compared.
         let head = unsafe { table.cast::<[u32; 2]>().as_ref() };
@@ -193,7 +193,7 @@ impl crate::MpiCommunicator {
     /// # Safety
     /// As [`Self::from_raw`].
     pub unsafe fn from_raw_to_agree(table: *const Table, handle: *mut c_void) -> Result<Self> {
-        // SAFETY: what the two ask for is what the caller promises.
+        // SAFETY: the caller's promise covers the requirements of both.
         Self::on(unsafe { RawComm::new(Library::new(table)?, handle)? })
     }
 }
@@ -213,9 +213,9 @@ pub struct RawComm {
 // SAFETY: the handle is a pointer to plain memory that only this owner uses. Which threads may call MPI through it is
 // checked before every call (`ready`), as MPI itself allows.
 unsafe impl Send for RawComm {}
-// SAFETY: no call changes what the handle points to. Calls from several threads at once reach MPI only where a window
-// and its communicator are used from different threads; MPI takes that at thread level multiple, and below it only one
-// thread passes `ready` or the program has promised to take turns (serialized).
+// SAFETY: no call changes the object of the handle. Calls from several threads at once reach MPI only if a window and its
+// communicator are used from different threads; MPI allows that at thread level multiple, and below it only one thread passes
+// `ready` or the program has promised to take turns (serialized).
 unsafe impl Sync for RawComm {}
 
 /// A matched message of MPI, not yet received.
@@ -238,7 +238,7 @@ impl Matched {
 
 impl RawComm {
     /// # Safety
-    /// `handle` is null, or a communicator made by the same library that nobody else uses or releases.
+    /// `handle` is null, or a communicator created by the same library without other users.
     pub unsafe fn new(library: Library, handle: *mut c_void) -> Result<RawComm> {
         if handle.is_null() {
             if library.readiness() == Readiness::Foreign {
@@ -252,7 +252,7 @@ impl RawComm {
         library.ready()?;
         // SAFETY: the handle is a live communicator, the numbers outlive the call.
         let code = unsafe { (library.table.rank_and_size)(handle, &mut made.rank, &mut made.size) };
-        library.check(code, "ask for rank and size")?;
+        library.check(code, "get rank and size")?;
         let mut number = 0;
         // SAFETY: as above.
         *made.unsettled.get_mut() = unsafe { (library.table.offer)(handle, &mut number) } != 0;
@@ -298,7 +298,7 @@ impl RawComm {
         let mut tag = 0;
         // SAFETY: a live communicator, and a number that outlives the call.
         let code = unsafe { (self.library.table.largest_tag)(self.handle, &mut tag) };
-        self.library.check(code, "ask for the largest tag")?;
+        self.library.check(code, "get the largest tag")?;
         Ok(tag)
     }
 
@@ -640,8 +640,8 @@ pub struct RawWindow {
     handle: *mut c_void,
 }
 
-// SAFETY: a pointer to plain memory, described once and not changed after; the shared bytes themselves are only
-// copied by C, and ordering them between ranks is what fences are for.
+// SAFETY: a pointer to plain memory, described once and not changed afterwards; the shared bytes themselves are only copied by C,
+// and fences order them between ranks.
 unsafe impl Send for RawWindow {}
 // SAFETY: as above.
 unsafe impl Sync for RawWindow {}
@@ -682,8 +682,8 @@ impl RawWindow {
         if range.is_empty() {
             return with(&[]);
         }
-        // SAFETY: inside the part, as just checked; the window is mapped until it is freed, and stays while `self` is
-        // borrowed. Whoever may put there waits for a message that is sent after this: the promise of `SharedWindow::show`.
+        // SAFETY: inside the part, as just checked; the window is mapped until it is freed, and stays while `self` is borrowed.
+        // Any rank that may put there waits for a message that is sent after this: the promise of `SharedWindow::show`.
         let bytes = unsafe {
             let start = (self.comm.library.table.window_start)(self.handle, rank).cast::<u8>();
             std::slice::from_raw_parts(start.add(range.start), range.len())

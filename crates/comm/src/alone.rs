@@ -1,7 +1,6 @@
-//! One rank without peers: what a serial program uses.
+//! One rank without peers, for serial programs.
 //!
-//! It can send to itself. A receive whose message it has not sent fails at once with `Timeout`: nobody else could
-//! send it.
+//! It can send to itself. A receive without a message fails immediately with `Timeout`, because no other rank can send one.
 
 use crate::inbox::{Inbox, Ticket};
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};

@@ -62,7 +62,7 @@ pub fn count(bytes: u64) -> Result<usize> {
 pub fn window(rank_: u32, part_bytes: u64, offset: u64, count: usize) -> Result<std::ops::Range<usize>> {
     let end = offset.checked_add(count as u64).filter(|end| *end <= part_bytes);
     match end {
-        // The part lies in memory, so its length fits.
+        // The part is in memory, so its length fits.
         Some(end) => Ok(offset as usize..end as usize),
         None => Err(Error::new(
             ErrorKind::OutOfBounds,

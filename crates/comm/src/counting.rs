@@ -1,4 +1,4 @@
-//! A communicator that counts what passes, by kind of call: how a method shows that it coordinates as rarely as it says.
+//! A communicator that counts calls and messages by kind, to test how often a method communicates.
 //!
 //! ```
 //! use thalweg_comm::{Communicator, alone::Alone, counting::Counting};
@@ -9,9 +9,8 @@
 //! comm.barrier().unwrap();
 //! assert_eq!(counts.snapshot().since(&before).barriers, 1);
 //! ```
-//!
-//! Communicators made from a counted one add to the same counts, so one [`Counts`] shows all that a rank did. A call
-//! counts when it is made, whatever comes of it; received messages and bytes count when they come.
+//! Communicators created from a counted one add to the same counts, so one [`Counts`] contains everything that a rank did. A call
+//! is counted when it is made, whatever its result; received messages and bytes are counted on arrival.
 
 use crate::watched::{Collective, MessageCall, Watch, Watched};
 use crate::{Communicator, Message};
@@ -35,7 +34,7 @@ macro_rules! counters {
         }
 
         impl Snapshot {
-            /// What was added since an earlier snapshot.
+            /// The increase since an earlier snapshot.
             pub fn since(&self, earlier: &Snapshot) -> Snapshot {
                 Snapshot { $($name: self.$name.wrapping_sub(earlier.$name),)* }
             }
@@ -119,12 +118,12 @@ impl Counts {
 pub type Counting = Watched<Counts>;
 
 impl Counting {
-    /// Counts what passes through `inner`, from 0.
+    /// Counts the calls on `inner`, from 0.
     pub fn new(inner: Box<dyn Communicator>) -> Counting {
         Counting::with(inner, Counts::default())
     }
 
-    /// The counts; they go on after the communicator is gone.
+    /// The counts, which remain after the communicator was dropped.
     pub fn counts(&self) -> Counts {
         self.watch().clone()
     }

@@ -82,7 +82,7 @@ impl<T> Inbox<T> {
         ticket
     }
 
-    /// What the receives that still wait ask for, in order.
+    /// The pending receives (sender, tag), in order.
     pub fn waiting(&self) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
         self.posted.iter().filter(|p| p.matched.is_none()).map(|p| (p.from, p.tag))
     }
@@ -98,14 +98,14 @@ impl<T> Inbox<T> {
         self.posted.iter_mut().filter_map(|p| p.matched.as_mut()).map(|m| &mut m.message)
     }
 
-    /// Ends a receive that has its message: the sender and what it sent.
+    /// Ends a receive that has its message: returns the sender and the content.
     pub fn take(&mut self, ticket: Ticket) -> Option<(u32, T)> {
         let at = self.posted.iter().position(|p| p.ticket == ticket && p.matched.is_some())?;
         let got = self.posted.remove(at)?.matched?;
         Some((got.from, got.message))
     }
 
-    /// Gives up a receive. A message it had goes to the next one it fits, or back to its place among those that wait.
+    /// Cancels a receive. Its message goes to the next receive that it matches, or back to its place among the pending messages.
     pub fn withdraw(&mut self, ticket: Ticket) {
         let Some(at) = self.posted.iter().position(|p| p.ticket == ticket) else { return };
         if let Some(Posted { tag, matched: Some(message), .. }) = self.posted.remove(at) {

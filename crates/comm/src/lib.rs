@@ -4,19 +4,19 @@
 //! |------|--------------|
 //! | [`alone`] | one rank, no peers |
 //! | [`threads`] | hundreds of ranks as threads of one process, for tests and small machines |
-//! | [`watched`] | shows what passes through a communicator to whoever watches |
-//! | [`counting`] | counts what passes, by kind of call |
-//! | [`inbox`] | which receive gets which message; shared by all of them |
-//! | [`check`] | checks of arguments, in the same words everywhere |
+//! | [`watched`] | reports every call and message of a communicator to an observer |
+//! | [`counting`] | counts calls and messages by kind |
+//! | [`inbox`] | matches messages with receives; shared by all of them |
+//! | [`check`] | checks of arguments, with the same error texts everywhere |
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
 //! | [`guarded`] | a panic between two collective calls becomes an error |
-//! | [`tree`] | who sends to whom on the way to rank 0, as a pure function |
-//! | [`tree_gather`] | what every rank has to say travels to rank 0 up a tree, joined on the way |
-//! | [`tags`] | the one table of message tags of the library |
+//! | [`tree`] | the tree towards rank 0, as a pure function |
+//! | [`tree_gather`] | gathers messages of all ranks at rank 0 up the tree |
+//! | [`tags`] | the only table of message tags of the library |
 //!
-//! `thalweg-comm-mpi` is the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; a
-//! rank that died or left makes the others' calls fail with `PeerLost`, or with `Timeout` where a dead rank cannot be told from a
-//! slow one.
+//! `thalweg-comm-mpi` implements the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; if a
+//! rank died or left, the calls of the others fail with `PeerLost`, or with `Timeout` if a dead rank cannot be distinguished from
+//! a slow one.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -34,10 +34,10 @@ pub mod tree;
 pub mod tree_gather;
 pub mod watched;
 
-/// The longest wait inside one call unless [`Communicator::set_timeout`] says otherwise.
+/// Default of [`Communicator::timeout`].
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Zeros, or `NoMemory`.
+/// Zeros; `NoMemory` if they cannot be allocated.
 fn zeroed(bytes: u64) -> Result<Vec<u8>> {
     let no_memory = || Error::new(ErrorKind::NoMemory, format!("{bytes} bytes for a shared window"));
     let count = usize::try_from(bytes).map_err(|_| no_memory())?;
@@ -47,18 +47,18 @@ fn zeroed(bytes: u64) -> Result<Vec<u8>> {
     Ok(part)
 }
 
-/// The error of a receive that no message came for.
+/// The error of a receive that cannot complete.
 pub fn no_message(from: Option<u32>, tag: u32, waited: Duration) -> Error {
     let sender = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
     Error::new(ErrorKind::Timeout, format!("no message with tag {tag} from {sender} within {waited:?}"))
 }
 
-/// How many threads may call the communicator, as in MPI.
+/// Which threads may call the communicator, as in MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
-    /// Only the thread that initialised.
+    /// Only the thread that initialised MPI.
     Single,
-    /// The process has threads; only the main one calls.
+    /// The process has threads, but only the main thread calls.
     Funneled,
     /// Any thread, one at a time.
     Serialized,
@@ -67,7 +67,7 @@ pub enum ThreadLevel {
 }
 
 impl Reduce {
-    /// The two values as one.
+    /// Packs the two numbers into one `u64`.
     pub fn combine(self, a: u64, b: u64) -> u64 {
         match self {
             Reduce::Sum => a.wrapping_add(b),
@@ -77,98 +77,106 @@ impl Reduce {
     }
 }
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who sent it.
+    /// Rank of the sender.
     pub from: u32,
-    /// With which tag.
+    /// Its tag.
     pub tag: u32,
-    /// What it says.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// How [`Communicator::all_reduce`] combines.
+/// Operation of [`Communicator::all_reduce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
-    /// Adds, wrapping.
+    /// Sum, wrapping.
     Sum,
-    /// Keeps the smallest.
+    /// Minimum.
     Min,
-    /// Keeps the largest.
+    /// Maximum.
     Max,
 }
 
-/// A send or receive under way. Dropping one waits for a send and cancels a receive.
+/// A pending send or receive. Dropping it waits for a send and cancels a receive.
 pub trait Request {
     /// Whether it is complete, without waiting.
     ///
     /// # Errors
-    /// `PeerLost` where the other rank died or left; `NoMemory` where the message cannot be stored.
+    /// `PeerLost` if the other rank died or left; `NoMemory` if the message cannot be stored.
     fn test(&mut self) -> Result<bool>;
-    /// Waits (bounded); a receive returns its message, a send `None`.
+    /// Waits, at most [`Communicator::timeout`]; a receive returns its message, a send `None`.
     ///
     /// # Errors
-    /// `PeerLost` where the other rank died or left, `Timeout`; `NoMemory` where the message cannot be stored: it can be received again.
+    /// `PeerLost` if the other rank died or left; `Timeout`; `NoMemory` if the message cannot be stored: it can be received
+    /// again.
     fn wait(self: Box<Self>) -> Result<Option<Message>>;
 }
 
-/// Memory that all ranks of a node see. Each rank owns one part.
+/// Memory shared by the ranks of a node. Each rank owns a part.
 pub trait SharedWindow: Send {
     /// Bytes of the part of `rank`.
     fn length(&self, rank: u32) -> u64;
     /// Copies `bytes` into the part of `rank`.
     ///
     /// # Errors
-    /// `OutOfBounds` where they leave the part, `InvalidArgument` where there is no such rank; nothing is copied then.
+    /// `OutOfBounds` if they exceed the part, `InvalidArgument` for an unknown rank; then nothing is copied.
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Copies bytes out of the part of `rank`.
     ///
     /// # Errors
     /// As [`SharedWindow::put`].
     fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()>;
-    /// Shows bytes of this rank's own part without copying them.
+    /// Gives access to bytes of this rank's own part without copying them.
     ///
-    /// `with` sees the bytes that other ranks have put there and announced by a message. No rank may put bytes there until `with`
-    /// returns, and `with` calls no method of the window but `put` to another rank: the caller has to make sure of both.
+    /// `with` gets bytes that other ranks have put there and announced by a message. The caller must ensure that no rank puts
+    /// bytes there until `with` returns, and that `with` calls no method of the window except `put` to another rank.
     ///
     /// # Errors
-    /// `OutOfBounds` where the bytes leave the part; `with` is not called then.
+    /// `OutOfBounds` if the bytes exceed the part; then `with` is not called.
     fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// Collective: makes this rank's writes visible and waits for all ranks of the window.
     ///
     /// # Errors
     /// `PeerLost`, `Timeout`.
+    /// # Cost
+    /// One barrier of the window's ranks.
     fn fence(&self) -> Result<()>;
 }
 
 /// The ranks that open a file together.
 ///
-/// Collective calls (marked) must be made by every rank in the same order. Message order between two ranks with one
-/// tag is kept. Tags are below 2^15; the upper half of that is the library's.
+/// Collective calls (marked) must be made by every rank in the same order. Messages between two ranks with one tag arrive in
+/// order. Tags are below 2^15; the upper half is reserved for the library.
+///
+/// # Cost
+/// A send or receive is one message. A collective call waits for all ranks and is one collective call of MPI for short arguments:
+/// up to 248 bytes for each pair of ranks, up to 1016 for a broadcast. Longer arguments add messages or collective calls of up to
+/// 16 MiB.
 pub trait Communicator: Send {
     /// This process, from 0.
     fn rank(&self) -> u32;
     /// Number of processes, at least 1.
     fn size(&self) -> u32;
-    /// How many threads may call.
+    /// Which threads may call.
     fn thread_level(&self) -> ThreadLevel;
-    /// Longest wait inside one call; the default of every communicator is 10 minutes.
+    /// Longest wait inside a call; 10 minutes by default.
     fn timeout(&self) -> Duration;
-    /// Sets it for this handle; communicators made from it afterwards keep it.
+    /// Sets the longest wait of this handle; communicators created from it inherit it.
     fn set_timeout(&mut self, timeout: Duration);
 
     /// Sends; returns when `bytes` may be reused.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` where `to` died or left; `Timeout` where it does not take the
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` if `to` died or left; `Timeout` if it does not accept the
     /// message.
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()>;
     /// Receives the next message with `tag` from `from`, or from any rank.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rank or tag out of range; `PeerLost`, `Timeout`; `NoMemory` where the message cannot be stored: it
-    /// stays and can be received again.
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost`, `Timeout`; `NoMemory` if the message cannot be stored: it
+    /// remains and can be received again.
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message>;
     /// Starts a send; the request owns the bytes.
     ///
@@ -180,82 +188,91 @@ pub trait Communicator: Send {
     /// # Errors
     /// As [`Communicator::receive`]; those of the transfer are returned by the request.
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>>;
-    /// Sender and length of the next message with `tag`, if one has arrived; returns at once.
+    /// Sender and length of the next message with `tag`, if one has arrived; returns immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` where `from` died or left.
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` if `from` died or left.
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>>;
 
     /// Collective: waits for all ranks.
     ///
     /// # Errors
-    /// `PeerLost` where a rank died or left, `Timeout` where nothing happens for [`Communicator::timeout`].
+    /// `PeerLost` if a rank died or left, `Timeout` if no rank makes progress for [`Communicator::timeout`].
     fn barrier(&self) -> Result<()>;
     /// Collective: replaces `bytes` by those of `root` on every rank.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`]; `InvalidArgument` where there is no rank `root`; `NoMemory`.
+    /// As [`Communicator::barrier`]; `InvalidArgument` for an unknown rank `root`; `NoMemory`.
     fn broadcast(&self, root: u32, bytes: &mut Vec<u8>) -> Result<()>;
-    /// Collective: the bytes of all ranks on `root`, by rank; `None` on the others. Lengths may differ.
+    /// Collective: gathers the bytes of all ranks on `root`, by rank; `None` on the others. Lengths may differ.
     ///
     /// # Errors
     /// As [`Communicator::broadcast`].
+    /// # Cost
+    /// Memory for the bytes of all ranks on `root`, and one message to it from each rank with more than 248 bytes.
     fn gather(&self, root: u32, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>>;
-    /// Collective: the bytes of all ranks on every rank, by rank. Lengths may differ.
+    /// Collective: gathers the bytes of all ranks on every rank, by rank. Lengths may differ.
     ///
     /// # Errors
     /// As [`Communicator::barrier`]; `NoMemory`.
     /// # Cost
-    /// Memory for the bytes of all ranks on each rank.
+    /// Memory for the bytes of all ranks on each rank; further rounds if any rank has more than 248 bytes.
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Collective: sends part `r` of `root`'s parts to rank `r`; the other ranks pass `None`.
     ///
     /// # Errors
-    /// As [`Communicator::broadcast`]; `InvalidArgument` on all ranks where `root` has not one part for each rank.
+    /// As [`Communicator::broadcast`]; `InvalidArgument` on all ranks if `root` does not have one part for each rank.
+    /// # Cost
+    /// One further message for each part of more than 248 bytes.
     fn scatter(&self, root: u32, parts: Option<&[Vec<u8>]>) -> Result<Vec<u8>>;
     /// Collective: sends part `r` of each rank to rank `r`; returns the parts received, by sender.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`]; `InvalidArgument` where there is not one part for each rank; `NoMemory`.
+    /// As [`Communicator::barrier`]; `InvalidArgument` if there is not one part for each rank; `NoMemory`.
+    /// # Cost
+    /// Memory for the parts of all ranks; one further message for each part of more than 248 bytes.
     fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>>;
     /// Collective: the sum of the values of all lower ranks; 0 on rank 0.
     ///
     /// # Errors
     /// As [`Communicator::barrier`].
     fn exclusive_scan(&self, value: u64) -> Result<u64>;
-    /// Collective: combines the values of all ranks element by element; the lists have the same length.
+    /// Collective: combines the values of all ranks element by element; all lists have the same length.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`]; `InvalidArgument` where lengths differ.
+    /// As [`Communicator::barrier`]; `InvalidArgument` if lengths differ.
+    /// # Cost
+    /// One reduction; up to 16 ranks exchange up to 32 values through rank 0.
     fn all_reduce(&self, values: &[u64], how: Reduce) -> Result<Vec<u64>>;
 
-    /// Collective: a communicator of the same ranks whose messages never mix with this one's.
+    /// Collective: creates a communicator of the same ranks with separate messages.
     ///
     /// # Errors
     /// As [`Communicator::barrier`].
     fn duplicate(&self) -> Result<Box<dyn Communicator>>;
-    /// Collective: ranks with the same `color` form a communicator, ordered by `key`, then rank; a rank with `None` is in none.
+    /// Collective: ranks with the same `color` form a communicator, ordered by `key`, then rank; a rank with `None` joins none.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`].
+    /// As [`Communicator::barrier`]; `Unsupported` for a color that the library below cannot represent.
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>>;
-    /// Collective: a communicator of the ranks that share this rank's node.
+    /// Collective: creates a communicator of the ranks that share this rank's node.
     ///
     /// # Errors
     /// As [`Communicator::barrier`].
     fn split_by_node(&self) -> Result<Box<dyn Communicator>>;
-    /// Collective over the ranks of one node: memory that all of them see, `bytes` of it owned by this rank.
+    /// Collective over the ranks of one node: creates memory that all of them share; this rank owns `bytes` of it.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`]; `NoMemory`; `OutOfBounds` for more bytes than memory addresses; `Unsupported` or
-    /// `InvalidArgument` where the ranks share no node.
+    /// As [`Communicator::barrier`]; `NoMemory`; `OutOfBounds` for more bytes than can be addressed; `Unsupported` or
+    /// `InvalidArgument` if the ranks are not on one node.
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>>;
-    /// Says that nothing of this handle's is under way any more, here or on any other rank, and that it will be dropped: what it
-    /// stands on may then serve the next one who opens something with the same ranks. Not collective.
+    /// Declares that nothing of this handle is in flight on any rank, and that it will be dropped: its resources may then be
+    /// reused by the next open of the same ranks. Not collective.
     fn set_idle(&self) {}
-    /// Collective over the ranks that are left after `PeerLost`: a communicator of these, in the old order.
+    /// Collective over the remaining ranks after `PeerLost`: creates a communicator of them, in the old order.
     ///
     /// # Errors
-    /// `Unsupported` where the library below cannot go on without a rank; `PeerLost` where another rank is lost meanwhile; `Timeout`.
+    /// `Unsupported` if the library below cannot continue without a rank; `PeerLost` if another rank is lost meanwhile;
+    /// `Timeout`.
     fn survivors(&self) -> Result<Box<dyn Communicator>>;
 }

@@ -1,7 +1,7 @@
-//! The one table of message tags of the library: below 2^15, in the upper half, which programs do not use.
+//! The only table of message tags of the library: below 2^15, in the upper half, which programs do not use.
 //!
-//! A tag belongs to one exchange of one method or part. Two exchanges that may be under way at once over the same communicator
-//! never have the same.
+//! A tag belongs to one exchange of one method or part. Two exchanges that may be in flight at once over the same communicator
+//! have different tags.
 
 /// The first tag of the library's half.
 pub const FIRST: u32 = 1 << 14;
@@ -12,25 +12,25 @@ pub const SERIAL_OPEN: u32 = FIRST + 0x01;
 pub const WRITING_TURN: u32 = FIRST + 0x05;
 /// Aggregation: the length of a process group.
 pub const TRANSFER_SIZE: u32 = FIRST + 0x20;
-/// Aggregation: where a process group lies in the file.
+/// Aggregation: the offset of a process group in the file.
 pub const TRANSFER_PLACE: u32 = FIRST + 0x21;
 /// Aggregation: a piece of a process group.
 pub const TRANSFER_PIECE: u32 = FIRST + 0x22;
 /// Aggregation: the answer to a piece.
 pub const TRANSFER_ANSWER: u32 = FIRST + 0x23;
-/// Aggregation: what became of a process group.
+/// Aggregation: the result of a process group.
 pub const TRANSFER_OUTCOME: u32 = FIRST + 0x24;
 /// Collective output: pieces of process groups and their answers.
 pub const EXCHANGE: u32 = FIRST + 0x28;
 /// Index fragments on their way to rank 0.
 pub const COMMIT: u32 = FIRST + 0x30;
-/// Summaries of what a workflow step is started for.
+/// Summaries for the trigger of an output.
 pub const TRIGGER: u32 = FIRST + 0x31;
-/// What became of process groups whose index fragments went ahead of them.
+/// Results of process groups whose index fragments were sent ahead.
 pub const COMMIT_OUTCOMES: u32 = FIRST + 0x32;
-/// Adaptive output: what the coordinator orders.
+/// Adaptive output: orders of the coordinator.
 pub const COORDINATOR_ORDER: u32 = FIRST + 0x50;
-/// Adaptive output: what a rank reports to the coordinator.
+/// Adaptive output: reports of a rank to the coordinator.
 pub const COORDINATOR_REPORT: u32 = FIRST + 0x51;
 /// Profiles of ranks on their way to rank 0.
 pub const PROFILE: u32 = FIRST + 0x60;

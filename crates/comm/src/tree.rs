@@ -1,8 +1,8 @@
-//! The tree up which index fragments travel to rank 0, as a pure function: who sends to whom.
+//! The tree in which index fragments are sent to rank 0, as a pure function of rank and size.
 //!
-//! Each node of the tree stands for a run of ranks, and is the first of them. The others of the run are dealt to at most
-//! `fan_in` children, in runs of equal length, give or take one. So what a rank has received from its children, one behind
-//! the other, is in the order of ranks, as if all had been gathered in one place; and no tree of that fan-in is flatter.
+//! Each node of the tree stands for a run of ranks and is the first of them. The other ranks of the run are divided among at most
+//! `fan_in` children, in runs whose lengths differ by at most one. A rank's fragment followed by those of its children is
+//! therefore in the order of ranks, as if all had been gathered at once; no tree of that fan-in has fewer levels.
 //!
 //! | ranks | fan-in | hops of the farthest rank |
 //! |---|---|---|
@@ -12,30 +12,30 @@
 
 use std::ops::Range;
 
-/// Children of a node unless asked for otherwise.
+/// Default number of children of a node.
 ///
-/// What a fragment costs grows with the hops, as its bytes move once for each; what a node waits for grows with its
-/// children. 64 keeps the ranks of a large node, and any run that small, at one hop as with no tree at all; 140,000 ranks are three hops
-/// away, and 32 would already need four.
+/// The cost of a fragment grows with the hops, because its bytes are sent once for each; the wait of a node grows with its
+/// children. 64 keeps the ranks of a large node, and any small run, at one hop, as without a tree; 140,000 ranks need three hops,
+/// with 32 already four.
 pub const FAN_IN: u32 = 64;
 
-/// The place of one rank in the tree.
+/// The position of one rank in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// To whom it sends; `None` for rank 0.
+    /// Parent; `None` for rank 0.
     pub parent: Option<u32>,
-    /// Whose fragments it brings along, its own included.
+    /// Ranks of its subtree, its own included.
     pub ranks: Range<u32>,
-    /// The runs that its children bring, in order; the first rank of each is the child.
+    /// Ranks of each child's subtree, in order; the first rank of each is the child.
     pub children: Vec<Range<u32>>,
     /// Hops to rank 0.
     pub depth: u32,
 }
 
-/// The place of `rank` among `ranks`; both counts are taken as at least 1.
+/// The position of `rank` among `ranks`; both counts are taken as at least 1.
 ///
 /// # Panics
-/// Where there is no such rank.
+/// If there is no such rank.
 pub fn node(rank: u32, ranks: u32, fan_in: u32) -> Node {
     let mut run = 0..ranks.max(1);
     assert!(run.contains(&rank), "rank {rank} of {ranks}");
@@ -48,7 +48,7 @@ pub fn node(rank: u32, ranks: u32, fan_in: u32) -> Node {
     Node { parent, children: parts(run.start + 1..run.end, fan_in).collect(), ranks: run, depth }
 }
 
-/// How many parts a run falls into, how long each is at least, and how many are one longer (the first ones).
+/// Number of parts of a run, their least length, and how many (the first ones) are longer by one.
 fn cut(run: &Range<u32>, fan_in: u32) -> (u32, u32, u32) {
     let length = run.end - run.start;
     let count = length.min(fan_in.max(1));
@@ -65,7 +65,7 @@ fn parts(run: Range<u32>, fan_in: u32) -> impl Iterator<Item = Range<u32>> {
     (0..count).map(move |number| part(&run, number, short, longer))
 }
 
-/// The part that a rank of the run is in.
+/// The part that contains a rank of the run.
 fn part_of(rank: u32, run: Range<u32>, fan_in: u32) -> Range<u32> {
     let (_, short, longer) = cut(&run, fan_in);
     let at = rank - run.start;
@@ -78,7 +78,7 @@ fn part_of(rank: u32, run: Range<u32>, fan_in: u32) -> Range<u32> {
 mod tests {
     use super::*;
 
-    /// Ranks that a tree of this depth has room for.
+    /// Largest number of ranks of a tree of this depth.
     fn room(fan_in: u64, depth: u32) -> u64 {
         (0..=depth).map(|level| fan_in.pow(level)).sum()
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn every_number_of_ranks_up_to_ten_thousand_has_its_tree() {
         for fan_in in [2, 3, 16, FAN_IN] {
-            // How deep the tree of so many ranks is. What a child brings is such a tree again, of as many ranks.
+            // Depth of a tree of so many ranks. A child's subtree is again such a tree.
             let mut depths = vec![0u32; 10_001];
             for ranks in 1..=10_000u32 {
                 let root = node(0, ranks, fan_in);

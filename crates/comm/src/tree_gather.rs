@@ -1,20 +1,21 @@
-//! What every rank has to say travels to rank 0 up a tree ([`crate::tree`]), joined on the way.
+//! Gathers a message of every rank at rank 0 up a tree ([`crate::tree`]); each inner rank joins its children's messages into its
+//! own.
 //!
 //! | question | answer |
 //! |---|---|
-//! | what moves | each rank sends one message, to its parent, when it has heard its children; a leaf at once, whatever the others do |
-//! | calls | no collective one |
-//! | large messages | in pieces of [`PIECE`] bytes, so that a rank without memory for the whole can take the rest off its child's hands piece by piece |
-//! | in two parts | what is known before a rank's work is done may go first, and what became of the work later, from those ranks alone that said so: [`gather_at`] |
-//! | a rank without memory | receives all pieces and keeps the first alone; `join` gets that and the reason ([`Heard::short`]). The rank then sends its own message as usual: nobody waits, and what the message says of the failure is the caller's |
-//! | on failure | a rank that hears nothing from a child returns `PeerLost` or `Timeout`; those above it then hear nothing from it. What those left do next is theirs: everyone still has what it gave |
+//! | what moves | each rank sends one message to its parent, after it has received its children's; a leaf sends immediately |
+//! | calls | point-to-point only, no collective call |
+//! | large messages | sent in pieces of [`PIECE`] bytes, so that a rank without memory for the whole message can receive it piece by piece |
+//! | in two parts | what is known before the rank's work ends may be sent first; the result of the work later, only by ranks that announced it: [`gather_at`] |
+//! | a rank without memory | receives all pieces, keeps the first, and passes it to `join` with the error ([`Heard::short`]); it then sends its own message as usual, so that no rank waits. The caller decides how its message reports the failure |
+//! | on failure | a rank that receives nothing from a child returns `PeerLost` or `Timeout`, and sends nothing to its parent, which fails likewise. Every rank keeps its own data; the caller decides how to continue |
 
 use crate::tree;
 use crate::{Communicator, Message, Request};
 use std::ops::Range;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Which gathering a message belongs to: those of one that failed may come late, and are passed over.
+/// Identifies a gathering: late messages of a gathering that failed are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gathering {
     /// Tag of the messages, in the library's half of the tags.
@@ -23,23 +24,23 @@ pub struct Gathering {
     pub run: u64,
     /// Step + 1.
     pub time_index: u32,
-    /// Which gathering of this output.
+    /// Number of the gathering within this output.
     pub attempt: u32,
 }
 
-/// What a rank hears of a child.
+/// A message received from a child.
 #[derive(Debug)]
 pub struct Heard<'m> {
-    /// What the child says; the first bytes of it, at most [`PIECE`], where `short` says why there are no more.
+    /// The message; if `short` is set, its first bytes, at most [`PIECE`].
     pub bytes: &'m [u8],
-    /// `NoMemory`: this rank has no room for all that the child says.
+    /// `NoMemory` if this rank has no memory for the whole message.
     pub short: Option<Error>,
 }
 
-/// Most bytes of one message.
+/// Largest message, in bytes, without the head.
 pub const PIECE: usize = 64 << 10;
 
-/// Bytes in front of each piece: the gathering, and how many bytes of what is said are still to come, with this piece.
+/// Bytes before each piece: the gathering, and the bytes of the message that remain, including this piece.
 const HEAD: usize = 16 + 8;
 
 impl Gathering {
@@ -52,16 +53,19 @@ impl Gathering {
     }
 }
 
-/// All ranks call it; none waits but for those that it brings along.
+/// Gathers messages up the tree. All ranks call it; each rank waits only for its children.
 ///
-/// - `fan_in`: most children of a rank.
-/// - `join`: called for each child, in the order of ranks, with the ranks it brings and what it says.
-/// - `say`: called once all children are heard, on all ranks but rank 0: what this rank sends.
+/// - `fan_in`: largest number of children of a rank.
+/// - `join`: called for each child, in the order of ranks, with the ranks of its subtree and its message.
+/// - `say`: called after all children on all ranks but rank 0; returns this rank's message.
 ///
-/// Returns what is under way to the parent: a rank that goes on to where its parent waits anyway need not wait twice.
+/// Returns the pending send to the parent; `None` on rank 0. A rank that waits for its parent anyway need not wait for the send.
 ///
 /// # Errors
-/// A lost rank, or one that says nothing within the time limit. Missing memory is no error here: `join` is told of it.
+/// `PeerLost` or `Timeout` for a lost or silent child. Missing memory is no error: `join` gets it.
+/// # Cost
+/// One message to the parent and one from each child, split into pieces of [`PIECE`] bytes; up to 1 + log(ranks) / log(`fan_in`)
+/// hops. Memory for one child's message at a time.
 pub fn gather<'c, S>(
     comm: &'c dyn Communicator,
     fan_in: u32,
@@ -74,11 +78,11 @@ pub fn gather<'c, S>(
     gather_at(comm, &place.children, place.parent, call, state, join, say)
 }
 
-/// As [`gather`], where not all have something to say: this rank hears these of its children, and sends to `parent` where
-/// that is one. Whoever sends and whoever hears it know that from a gathering before.
+/// As [`gather`], for a gathering in which only some ranks take part: this rank receives from `children`, and sends to `parent`
+/// if it is set. Both sides know from an earlier gathering which messages are sent.
 ///
 /// # Errors
-/// As [`gather`]; `Corrupt` where a piece of a message is damaged.
+/// As [`gather`]; `Corrupt` if a piece of a message is damaged.
 pub fn gather_at<'c, S>(
     comm: &'c dyn Communicator,
     children: &[Range<u32>],
@@ -121,18 +125,18 @@ pub fn gather_at<'c, S>(
     send(comm, parent, call, &say(state)).map(Some)
 }
 
-/// The bytes of a piece, and how many of the message are still to come behind them.
+/// The bytes of a piece, and how many bytes of the message follow it.
 fn opened(piece: &[u8]) -> Result<(&[u8], usize)> {
     let damaged = || Error::new(ErrorKind::Corrupt, "a piece of a gathered message is damaged");
     let (_, rest) = piece.split_at_checked(HEAD - 8).ok_or_else(damaged)?;
     let (left, bytes) = rest.split_first_chunk().ok_or_else(damaged)?;
     let left = usize::try_from(u64::from_le_bytes(*left)).ok().and_then(|left| left.checked_sub(bytes.len()));
-    // A piece without bytes brings its message no nearer to its end.
+    // A piece without bytes would never complete its message.
     let left = left.filter(|left| *left == 0 || !bytes.is_empty());
     Ok((bytes, left.ok_or_else(damaged)?))
 }
 
-/// Memory for one piece, given back to the system when a piece cannot be received for lack of memory.
+/// Memory for one piece, released when a piece cannot be received for lack of memory.
 struct Spare(Vec<u8>);
 
 impl Spare {
@@ -172,7 +176,7 @@ fn send<'c>(comm: &'c dyn Communicator, parent: u32, call: Gathering, said: &[u8
     }
 }
 
-/// The pieces of one message, under way.
+/// The pending pieces of one message.
 struct Sending<'c>(Vec<Box<dyn Request + 'c>>);
 
 impl Request for Sending<'_> {
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn a_lost_rank_keeps_nobody_waiting_who_does_not_need_it() {
         let began = Instant::now();
-        // Those it brings along send when it is gone: what came before would be gone with it, unseen.
+        // The ranks of its subtree send only after it has left: earlier messages would be lost with it, unread.
         let gone = AtomicBool::new(false);
         let machine = Machine::new(13).timeout(Duration::from_secs(20));
         let outcomes = machine.run(|comm| {
@@ -243,7 +247,7 @@ mod tests {
             }
             let outcome = all(&comm, 3, CALL).map(|_| ());
             if outcome.is_err() {
-                // As those do who commit a step: they gather, and that ends the waits of the others.
+                // As ranks that commit a step do: they gather the survivors, which ends the waits of the others.
                 let _ = comm.survivors();
             } else {
                 let _ = comm.barrier();
@@ -258,7 +262,7 @@ mod tests {
             match rank {
                 0 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost),
                 6..9 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost, "its parent is lost"),
-                // The gathering of those left ends the waits that are not over yet.
+                // Gathering the survivors ends the waits that are still pending.
                 _ => assert!(outcome.is_ok() || outcome.is_err_and(|e| e.kind() == ErrorKind::PeerLost)),
             }
         }

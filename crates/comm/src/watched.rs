@@ -1,67 +1,68 @@
-//! A communicator around another one, which shows a [`Watch`] each call before it is made and each message when it comes: how calls are
-//! counted, how profiles know who waited, how a rank of a test dies at its time.
+//! A communicator around another one, which reports each call to a [`Watch`] before the call is made, and each message when it
+//! arrives. It serves to count calls, to find in profiles which rank waited, and to let a rank of a test die at a given time.
 //!
-//! Calls go through as they are, unless the watch refuses them. Communicators, windows and requests made from a watched one are watched too.
+//! Calls are forwarded unchanged, unless the watch refuses them. Communicators, windows and requests created from a watched one
+//! are watched too.
 
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
 use std::time::Duration;
 use thalweg_types::{Error, Result};
 
-/// What is about to be asked of the communicator below.
+/// A call that is about to be made on the communicator below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageCall {
     /// A send, started or blocking.
     Send {
-        /// To this rank.
+        /// Receiver.
         to: u32,
-        /// With this tag.
+        /// Tag.
         tag: u32,
         /// Bytes of the message.
         bytes: u64,
     },
-    /// A receive that waits.
+    /// A blocking receive.
     Receive {
-        /// From this rank, or any.
+        /// Sender, or any.
         from: Option<u32>,
-        /// With this tag.
+        /// Tag.
         tag: u32,
     },
-    /// A receive that is started.
+    /// A started receive.
     StartReceive {
-        /// From this rank, or any.
+        /// Sender, or any.
         from: Option<u32>,
-        /// With this tag.
+        /// Tag.
         tag: u32,
     },
-    /// Waiting for a send that was started.
+    /// The wait for a started send.
     WaitForSend {
-        /// To this rank.
+        /// Receiver.
         to: u32,
     },
-    /// Waiting for a receive that was started.
+    /// The wait for a started receive.
     WaitForMessage {
-        /// From this rank, or any.
+        /// Sender, or any.
         from: Option<u32>,
     },
-    /// A look for a message.
+    /// A probe for a message.
     Probe,
-    /// A call that every rank makes.
+    /// A collective call.
     Collective {
-        /// Which one.
+        /// Its kind.
         what: Collective,
-        /// Bytes that this rank hands in for others, where these are not of one size by the call's nature.
+        /// Bytes that this rank contributes, if the call does not fix their number.
         bytes: u64,
     },
     /// Bytes put into a shared window.
     Put {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// A fence of a shared window.
     Fence,
 }
 
-/// Calls that every rank makes.
+/// Kinds of collective calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the trait's calls")]
 pub enum Collective {
@@ -80,26 +81,26 @@ pub enum Collective {
     Survivors,
 }
 
-/// Who is shown what passes.
+/// An observer of calls and messages.
 pub trait Watch: Send + Sync + 'static {
-    /// Lives as long as the call.
+    /// State that lives as long as the call.
     type During;
 
     /// A call is about to be made.
     fn begins(&self, call: MessageCall) -> Self::During;
 
-    /// Why a call that receives fails instead of being made: for tests. Its message waits for another.
+    /// An error with which a receiving call fails instead of being made, for tests. Its message remains for another receive.
     fn refuses(&self, _call: &MessageCall) -> Option<Error> {
         None
     }
 
-    /// A message came by the call that `during` is of.
+    /// A message arrived in the call that `during` belongs to.
     fn came(&self, _during: &mut Self::During, _message: &Message) {}
 
-    /// Who watches a communicator or window that was made from the watched one.
+    /// The observer of a communicator or window created from the watched one.
     fn of_a_part(&self) -> Self;
 
-    /// The same where ranks were lost, and these go on among themselves.
+    /// The observer of a communicator of the ranks that remain after others were lost.
     fn of_survivors(&self, _survivors: &dyn Communicator) -> Self
     where
         Self: Sized,
@@ -108,19 +109,19 @@ pub trait Watch: Send + Sync + 'static {
     }
 }
 
-/// See the module's page.
+/// A watched communicator.
 pub struct Watched<W> {
     inner: Box<dyn Communicator>,
     watch: W,
 }
 
 impl<W: Watch> Watched<W> {
-    /// Shows `watch` what passes through `inner`.
+    /// Reports the calls on `inner` to `watch`.
     pub fn with(inner: Box<dyn Communicator>, watch: W) -> Watched<W> {
         Watched { inner, watch }
     }
 
-    /// Who watches.
+    /// The observer.
     pub fn watch(&self) -> &W {
         &self.watch
     }

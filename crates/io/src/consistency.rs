@@ -38,7 +38,7 @@ pub const VARIABLE: &str = "THALWEG_CONSISTENCY";
 /// The operation, for messages.
 const COMPARING: &str = "compare the output between ranks";
 
-/// Whether a method asks for full consistency, by its parameter.
+/// Whether the parameter of a method requires full consistency.
 pub fn is_asked_by(choice: &MethodChoice) -> bool {
     Parameters::from(choice.parameters.clone()).get::<String>(&PARAMETER).is_ok_and(|word| word == "full")
 }
@@ -75,7 +75,7 @@ impl Opening<'_> {
             Mode::Write => "\"w\"".to_string(),
             Mode::Append => "\"a\"".to_string(),
             Mode::Update => "\"u\"".to_string(),
-            Mode::AppendAfter(step) => format!("append behind step {step}"),
+            Mode::AppendAfter(step) => format!("append after step {step}"),
         };
         let method = |m: &MethodChoice| {
             let mut text = m.method.clone();
@@ -98,7 +98,7 @@ impl Opening<'_> {
 /// Collective, before an output is opened: checks that all ranks open the same output.
 ///
 /// # Errors
-/// `InvalidArgument` on all ranks, naming the first rank that differs from rank 0 and in what; a lost rank.
+/// `InvalidArgument` on all ranks, naming the first rank that differs from rank 0, and the difference; a lost rank.
 pub(crate) fn check_opening(comm: &dyn Communicator, own: &Opening<'_>) -> Result<()> {
     let said = caught(COMPARING, || {
         let mut bytes = Vec::new();
@@ -131,7 +131,7 @@ enum Form {
     Scalar,
     /// Blocks of their own, of so many dimensions.
     Local(usize),
-    /// A global array of these extents; [`JOINED`] where ranks' blocks are laid one behind the other.
+    /// A global array of these extents; [`JOINED`] if the ranks' blocks are concatenated.
     Global(Vec<u64>),
 }
 
@@ -170,7 +170,7 @@ struct Written {
 pub(crate) struct Record(BTreeMap<String, Written>);
 
 impl Record {
-    /// Notes a block; one whose shape differs from an earlier one of this rank is a mismatch, too, and is found at close.
+    /// Records a block; a shape that differs from an earlier block of this rank is also a mismatch, which is found at close.
     pub(crate) fn note(&mut self, spec: &BlockSpec) {
         let form = Form::of(spec.shape.as_ref());
         let name = thalweg_schema::full_name(&spec.path, &spec.name);
@@ -239,7 +239,7 @@ impl Record {
 /// `InvalidArgument` on all ranks, naming a variable and two ranks that differ in it; a lost rank.
 pub(crate) fn check_written(comm: &dyn Communicator, own: &Record, failed: bool) -> Result<()> {
     let bytes = caught(COMPARING, || Ok(if failed { Vec::new() } else { own.to_bytes() }));
-    // A rank that failed leaves gaps that are nobody's mistake.
+    // A rank that failed leaves gaps that are not a mistake.
     let any_failed = agree(comm, Ok(()), COMPARING, &[u64::from(failed)])?.first() == Some(&1);
     let safe = "the step is not in the file; earlier steps are as they were";
     compare(comm, bytes, "close the output", safe, |all| {

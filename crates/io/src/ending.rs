@@ -65,7 +65,7 @@ pub(crate) struct Ending {
     pub(crate) outcome: Result<Closed>,
 }
 
-/// An output whose next method has taken it over.
+/// An output that its next method owns.
 pub(crate) struct TakenOver {
     pending: Box<dyn Pending>,
     ending: Ending,
@@ -145,7 +145,7 @@ impl Ending {
             step: about.step,
             outcome: closed.as_ref().map(|closed| closed.bytes).map_err(|e| (e.kind(), e.to_string())),
         });
-        // All methods are closed on all ranks; the first failure is what the caller gets.
+        // All methods are closed on all ranks; the caller gets the first failure.
         let before = std::mem::replace(&mut self.outcome, Ok(Closed::default()));
         self.outcome = before.and_then(|before| {
             closed.map(|closed| Closed { bytes: before.bytes.saturating_add(closed.bytes), ..before })
@@ -195,7 +195,7 @@ impl Ending {
 }
 
 impl TakenOver {
-    /// Ends the output, by this method and those behind it.
+    /// Ends the output by this method and the later ones.
     fn end(self) -> Done {
         let mut taken = self;
         loop {

@@ -26,7 +26,7 @@ pub(crate) struct Done {
     pub(crate) comm: Option<Box<dyn Communicator>>,
 }
 
-/// What ends an output.
+/// The work that ends an output.
 pub(crate) type Work = Box<dyn FnOnce() -> Done + Send>;
 
 enum State {
@@ -71,7 +71,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Adds an output behind those of its line.
+    /// Adds an output after those of its line.
     pub(crate) fn add(self: &Arc<InFlight>, line: &str, files: Vec<String>, work: Work) {
         let mut outputs = self.outputs.lock();
         let number = outputs.next;
@@ -182,7 +182,7 @@ impl InFlight {
             let outputs = self.outputs.lock();
             let mut of_line = outputs.all.iter().filter(|o| which(o)).peekable();
             match of_line.peek() {
-                // This rank does not say how many.
+                // This rank has no output of the line: the others determine the number.
                 None => u64::MAX,
                 Some(_) => of_line.take_while(|o| o.has_ended()).count() as u64,
             }

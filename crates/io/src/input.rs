@@ -43,7 +43,7 @@ impl Input {
             } else {
                 format!("{}/{path}", base.trim_end_matches('/'))
             };
-            // What was closed before is read, also where it ends later.
+            // Closed steps are read, even if their outputs end later.
             shared.in_flight.settle(std::slice::from_ref(&path), None, comm.timeout())?;
             Ok((group, Reader::open(shared.layout.clone(), &path)?))
         });
@@ -105,7 +105,7 @@ impl Input {
             Some(value) => Ok(value.clone()),
             None => {
                 let step = self.last_step(full)?;
-                // What this rank wrote, if as many ranks read; nobody looks at all ranks' values.
+                // The value that this rank wrote, if the number of ranks is the same; values of all ranks are not compared.
                 let mine = self.reader.block_of_step(full, step, u64::from(self.rank))?.and_then(|b| b.value);
                 mine.map_or_else(|| self.reader.value(full, step), Ok)
             }
@@ -122,7 +122,7 @@ impl Input {
         let group = self.group.lock();
         let group = group.builder.group();
         let known: Scalars = {
-            // What dimensions name and the program did not set is looked up in the file.
+            // Names in dimensions that the program did not set are looked up in the file.
             let mut known = self.scalars.clone();
             let mut missing = Vec::new();
             for d in variable.local.iter().chain(&variable.global).chain(&variable.offset) {

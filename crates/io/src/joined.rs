@@ -90,7 +90,7 @@ impl Joins {
     /// # Errors
     /// `Unsupported` where the array was declared after the output was opened, or is written under several paths.
     pub(crate) fn note(&mut self, full: &str, path: &str, shape: Option<&Shape>, number: usize) -> Result<()> {
-        // What was to come here before, and was refused, is not there.
+        // A block that was refused here before does not exist.
         self.blocks.retain(|b| b.number < number);
         let dimension = shape.and_then(|s| s.global.iter().position(|g| *g == JOINED));
         let (Some(shape), Some(dimension)) = (shape, dimension) else { return Ok(()) };

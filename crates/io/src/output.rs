@@ -46,7 +46,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 pub use write::Resolved;
 
-/// A profile that is taken of the output.
+/// The profile of the output.
 struct Profiled {
     taking: Taking,
     /// Run id of the first method's file.
@@ -54,7 +54,7 @@ struct Profiled {
     is_new: bool,
 }
 
-/// A step being written. `'a` is how long deferred memory stays unchanged: at least until close.
+/// A step that is being written. `'a` is how long deferred memory stays unchanged: at least until close.
 pub struct Output<'a> {
     shared: Arc<Shared>,
     profile: Option<Profiled>,
@@ -66,9 +66,9 @@ pub struct Output<'a> {
     scalars: Scalars,
     names: Names,
     failed: Option<Error>,
-    /// Arrays of which the file records other statistics than declared, by path and name: blocks follow the file.
+    /// Arrays for which the file records other statistics than declared, by path and name: blocks follow the file.
     levels: HashMap<(String, String), Level>,
-    /// Paths that stand in for the declared ones: for all variables, and by position.
+    /// Paths that replace the declared ones: for all variables, and by position.
     path: Option<String>,
     paths: HashMap<usize, String>,
     joins: Joins,
@@ -111,13 +111,13 @@ impl<'a> Output<'a> {
             if choices.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Config,
-                    format!("group \"{group_name}\" has no method; NULL writes nothing"),
+                    format!("group \"{group_name}\" has no method; choose NULL to write nothing"),
                 ));
             }
             wanted.profile |= choices.iter().any(registry::is_profiled);
             wanted.comparison |= choices.iter().any(consistency::is_asked_by);
             registry::check_together(&choices)?;
-            // What a document says is told when it is read, with its place.
+            // Mistakes in a document are reported when it is read, with their position.
             if comm.rank() == 0 {
                 choices
                     .iter()
@@ -139,7 +139,7 @@ impl<'a> Output<'a> {
             joined = joined::arrays(group.lock().builder.group());
             Ok((group, made, arrays))
         });
-        // A mistake that only some ranks make must not leave the others waiting.
+        // A mistake on some ranks only must not leave the others waiting.
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (Some(prepared), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name))),
@@ -192,13 +192,13 @@ impl<'a> Output<'a> {
             };
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
             if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == opened.first_time {
-                // Nothing is in the file yet, or what was written last is no more.
+                // The file contains no step yet, or its last step was removed.
                 shared.written.lock().remove(&written_key(&*method, &path));
             }
             for array in opened.levels {
                 let other = levels.insert((array.path, array.name.clone()), array.level);
                 if other.is_some_and(|other| other != array.level) {
-                    // On all ranks, as all were told the same.
+                    // On all ranks, because the result is the same on all.
                     let what = "the files of two methods record different statistics of it; write new files";
                     return Err(Error::new(ErrorKind::Unsupported, what).in_variable(array.name).in_group(group_name));
                 }
@@ -251,9 +251,9 @@ impl<'a> Output<'a> {
     /// Returns these bytes plus those of names, shapes and statistics.
     pub fn group_size(&mut self, bytes: u64) -> u64 {
         let variables = self.group.lock().builder.group().variables.len() as u64;
-        // A record's head has about 200 bytes for a 3-D array with statistics.
+        // The head of a record has about 200 bytes for a 3-D array with statistics.
         let total = bytes.saturating_add(200 * variables + 256);
-        // How small transformed blocks become is known when they are.
+        // The size of transformed blocks is known only after the transform.
         if !self.group.lock().builder.group().variables.iter().any(|v| !transform::name(v).is_empty()) {
             self.pack.expect(total);
         }
@@ -265,8 +265,8 @@ impl<'a> Output<'a> {
         self.ways.first().map_or(0, ActiveMethod::step)
     }
 
-    /// From now on writes all variables under this path instead of the declared one. The program still uses the declared names, in
-    /// dimensions too.
+    /// Writes all variables under this path instead of the declared one from now on. The program still uses the declared names,
+    /// also in dimensions.
     pub fn set_path(&mut self, path: &str) {
         self.path = Some(path.to_string());
         self.paths.clear();
@@ -282,11 +282,10 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The position in the group of the variable that a program names: its full name, or its bare name where only one
-    /// variable has it.
+    /// The position in the group of a variable, by its full name, or by its bare name if only one variable has it.
     ///
     /// # Errors
-    /// `NotFound` with the nearest name, `InvalidArgument` where several variables are called so.
+    /// `NotFound` with the nearest name; `InvalidArgument` if several variables have the name.
     pub fn position(&mut self, name: &str) -> Result<usize> {
         let group = self.group.lock();
         let found = self.names.position(&group.builder.group().variables, name);
@@ -309,16 +308,19 @@ impl<'a> Output<'a> {
         self.close()
     }
 
-    /// Collective: commits the step. When it returns without error the step is readable, and durable where the method
-    /// says `sync=yes`; unless a method of the group ends outputs later, which [`Closed::pending`] says.
+    /// Collective: commits the step. When it returns without error the step is readable, and durable with `sync=yes`; unless a
+    /// method of the group ends outputs later ([`Closed::pending`]).
     ///
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message states the steps that are safe.
-    /// Later failures are reported, on all ranks, by the next open of the file or at the end of the session.
+    /// Later failures are returned, on all ranks, by the next open of the file or at the end of the session.
+    /// # Cost
+    /// The collective calls of the group's methods, which their first pages list; with full consistency also two agreements, a
+    /// gather and a broadcast.
     pub fn close(mut self) -> Result<Closed> {
         let Some(mut profile) = self.profile.take() else {
             let (comm, closed, _) = self.commit(true);
-            // Whatever fails, messages may be under way yet.
+            // After any failure, messages may still be in flight.
             if let (Ok(_), Some(comm)) = (&closed, comm) {
                 comm.set_idle();
             }
@@ -380,7 +382,7 @@ impl<'a> Output<'a> {
     ///
     /// - `later`: methods may end it after this has returned.
     ///
-    /// Returns the communicator, where nobody uses it any more, the outcome, and the length of this rank's process group.
+    /// Returns the communicator if it has no other user, the result, and the length of this rank's process group.
     fn commit(mut self, later: bool) -> (Option<Box<dyn Communicator>>, Result<Closed>, u64) {
         let rank = self.comm.rank();
         let attributes = caught("gather the attributes", || Ok(if rank == 0 { self.attributes() } else { Vec::new() }));
@@ -485,7 +487,7 @@ fn join(base: &str, path: &str) -> String {
     }
 }
 
-/// Parameters as one text, as process groups hold it.
+/// Parameters as one text, as stored in process groups.
 fn parameter_text(choice: &MethodChoice) -> String {
     let mut text = choice.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(";");
     let mut end = text.len().min(LONGEST_STRING / 2);

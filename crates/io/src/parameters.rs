@@ -98,7 +98,7 @@ pub fn entries(subject: Subject) -> Vec<Entry> {
                 .map(|kind| Entry { lacks: kind.lacks(), ..entry(&[kind.scheme], kind.form, kind.parameters()) })
                 .collect()
         }
-        Subject::Wrapper => vec![entry(&["mount"], "keys of a mount, whatever its layout", wrappers::KEYS)],
+        Subject::Wrapper => vec![entry(&["mount"], "keys of a mount, for every layout", wrappers::KEYS)],
         Subject::Element => thalweg_schema::xml::ELEMENTS
             .iter()
             .map(|element| entry(element.names, element.about, element.attributes))

@@ -2,8 +2,7 @@
 //!
 //! [`METHODS`] lists the library's methods; a program adds its own with [`add`] before it opens outputs.
 //!
-//! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
-//! statically.
+//! The list is explicit, because linkers drop objects that register themselves when a C or Fortran code links us statically.
 
 use crate::consistency;
 use thalweg_movement::Method;
@@ -39,8 +38,7 @@ fn added() -> Vec<&'static MethodKind> {
 /// Adds a method of the program, for all sessions of the process; XML and code then choose it by name. Call it on every rank.
 ///
 /// # Errors
-/// `Config` where one of its names is that of another method, or where it has none. Adding the same method again changes
-/// nothing.
+/// `Config` if one of its names is that of another method, or if it has no name. Adding the same method again has no effect.
 pub fn add(kind: &'static MethodKind) -> Result<()> {
     let mut added = ADDED.write();
     if added.iter().any(|known| std::ptr::eq(*known, kind)) {
@@ -49,7 +47,7 @@ pub fn add(kind: &'static MethodKind) -> Result<()> {
     let all = || METHODS.iter().chain(added.iter().copied());
     let taken = |name: &&&str| all().any(|known| is_called(known, name));
     if let Some(name) = kind.names.iter().find(taken) {
-        return Err(Error::new(ErrorKind::Config, format!("there is a method {name} already")));
+        return Err(Error::new(ErrorKind::Config, format!("a method {name} is registered already")));
     }
     if kind.names.is_empty() {
         return Err(Error::new(ErrorKind::Config, "a method without a name"));
@@ -87,42 +85,42 @@ pub struct Remark {
 /// The consequence of a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// A parameter of ADIOS 1.x: nothing.
+    /// A parameter of ADIOS 1.x, without effect.
     NoEffect,
-    /// The parameter is ignored, its default counts; if the method is [strict](is_strict), it is refused.
+    /// The parameter is ignored and its default used; if the method is [strict](is_strict), it is an error.
     LeftOut,
-    /// The method cannot be made.
+    /// The method cannot be created.
     Refused,
 }
 
-/// A method as chosen, with what is wrong about the choice.
+/// A chosen method with its parameters, and remarks about them.
 pub struct Examined {
     /// Its kind; `None` for an unknown one.
     pub kind: Option<&'static MethodKind>,
-    /// The parameters that count.
+    /// The valid parameters.
     pub parameters: Parameters,
     /// In the order of the parameters.
     pub remarks: Vec<Remark>,
 }
 
-/// Whether mistakes that could be left out of account are errors: `strict=yes` among the parameters, or `THALWEG_STRICT=1`.
+/// Whether mistakes that could be ignored are errors: `strict=yes` among the parameters, or `THALWEG_STRICT=1`.
 pub fn is_strict(choice: &MethodChoice) -> bool {
     strict_by_environment() || Parameters::from(choice.parameters.clone()).get(&STRICT).unwrap_or(false)
 }
 
-/// Whether `THALWEG_STRICT` asks for errors where a mistake in a description could be left out of account.
+/// Whether `THALWEG_STRICT` turns mistakes that could be ignored into errors.
 pub fn strict_by_environment() -> bool {
     const NAME: &str = "THALWEG_STRICT";
     let Some(value) = std::env::var_os(NAME) else { return false };
     let value = value.to_string_lossy();
-    // A word that makes no sense was meant to ask for something.
+    // An unknown word was probably meant as a yes.
     !value.trim().is_empty() && thalweg_params::switch(&value).unwrap_or(true)
 }
 
-/// Makes the method a schema chose; parameters that make no sense are left out unless the choice is [strict](is_strict).
+/// Creates the method that a schema chose; invalid parameters are ignored unless the choice is [strict](is_strict).
 ///
 /// # Errors
-/// `Config` naming an unknown method and the nearest known one; where it is strict, parameters likewise.
+/// `Config` for an unknown method, with the nearest known one; for an invalid parameter if the choice is strict.
 pub fn make(choice: &MethodChoice) -> Result<(&'static MethodKind, Box<dyn Method>)> {
     let examined = examine(choice);
     if let Some(remark) = examined.refusal(choice) {
@@ -133,7 +131,7 @@ pub fn make(choice: &MethodChoice) -> Result<(&'static MethodKind, Box<dyn Metho
     Ok((kind, made))
 }
 
-/// What is left out of account of a choice that [`make`] accepts, in words.
+/// The ignored parts of a choice that [`make`] accepts, in words.
 ///
 /// # Errors
 /// As [`make`].
@@ -147,7 +145,7 @@ pub fn check(choice: &MethodChoice) -> Result<Vec<String>> {
 }
 
 impl Examined {
-    /// The remark that refuses the method.
+    /// The remark because of which the method is refused.
     pub fn refusal(&self, choice: &MethodChoice) -> Option<&Remark> {
         let strict = is_strict(choice);
         let refuses = |r: &&Remark| r.weight == Weight::Refused || (strict && r.weight == Weight::LeftOut);
@@ -155,7 +153,7 @@ impl Examined {
     }
 }
 
-/// Looks at a method's name and parameters.
+/// Checks a method's name and parameters.
 pub fn examine(choice: &MethodChoice) -> Examined {
     let mut remarks = Vec::new();
     let Some(kind) = find(&choice.method) else {
@@ -170,7 +168,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
             kept.push(i);
         } else if method::is_of_adios1(key) {
             let problem =
-                Problem::new(format!("parameter {key:?} of ADIOS 1.x changes nothing in method {}", kind.names[0]));
+                Problem::new(format!("parameter {key:?} of ADIOS 1.x has no effect in method {}", kind.names[0]));
             remarks.push(Remark { parameter: Some(i), problem, weight: Weight::NoEffect });
         } else {
             let what = format!("parameter of method {}", kind.names[0]);
@@ -186,7 +184,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
         made.and_then(|()| common()).err().map(|e| e.what().to_string())
     };
     while let Some(what) = said(&kept) {
-        // The one without which something else is said, or nothing; of two that contradict each other the later one.
+        // The parameter without which the error changes or vanishes; if two contradict each other, the later one.
         let without =
             |at: usize| kept.iter().copied().enumerate().filter(|(i, _)| *i != at).map(|(_, p)| p).collect::<Vec<_>>();
         let blamed = (0..kept.len()).rev().find(|at| said(&without(*at)).as_ref() != Some(&what));
@@ -206,7 +204,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
     Examined { kind: Some(kind), parameters: of(&kept), remarks }
 }
 
-/// Whether a method wants a profile of its outputs.
+/// Whether a method's outputs are profiled.
 pub fn is_profiled(choice: &MethodChoice) -> bool {
     Parameters::from(choice.parameters.clone()).get(&profile::PARAMETER).unwrap_or(false)
 }
@@ -219,12 +217,12 @@ pub fn stores(kind: &MethodKind) -> bool {
 /// Checks that the methods of one group do not write the same files.
 ///
 /// # Errors
-/// `Config` naming two that do; unknown methods are none of it.
+/// `Config` naming two that do; unknown methods are ignored.
 pub fn check_together(choices: &[MethodChoice]) -> Result<()> {
     clash(choices.iter()).map_or(Ok(()), |(_, problem)| Err(Error::from(problem)))
 }
 
-/// The first choice whose files an earlier one of the same group writes too.
+/// The first choice whose files an earlier choice of the same group writes too.
 fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<(&'c MethodChoice, Problem)> {
     let writers = choices.filter(|c| find(&c.method).is_some_and(stores));
     for (i, choice) in writers.clone().enumerate() {
@@ -240,13 +238,13 @@ fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<
     None
 }
 
-/// Adds to a document's report what only the tables of methods and of transforms know: every mistake is an error.
+/// Adds to a document's report the mistakes that only the tables of methods and transforms can find, as errors.
 pub fn lint(schema: &Schema, report: &mut Report) {
     look(schema, report, true);
 }
 
-/// As [`lint`], for a program that is to run: what can be left out of account is a warning, unless [strictness](is_strict) is
-/// asked for. The first report is of what refuses the document or was left out; parameters of ADIOS 1.x are not told.
+/// As [`lint`], for a program that will run: ignored parameters are warnings, unless [strictness](is_strict) is required.
+/// Parameters of ADIOS 1.x are not reported.
 pub(crate) fn look_to_run(schema: &Schema, report: &mut Report) {
     look(schema, report, false);
 }
@@ -276,10 +274,10 @@ fn look(schema: &Schema, report: &mut Report, lint: bool) {
     }
 }
 
-/// Checks methods and transforms of a schema. Returns, in words, what is left out of account.
+/// Checks methods and transforms of a schema. Returns, in words, the ignored parts.
 ///
 /// # Errors
-/// `Config` as in [`make`], and what [`crate::transform::of`] says of a variable where that is strict.
+/// `Config` as in [`make`], and the errors of [`crate::transform::of`] for a variable if that is strict.
 pub fn check_all(schema: &Schema) -> Result<Vec<String>> {
     let mut left_out = Vec::new();
     for choice in &schema.methods {

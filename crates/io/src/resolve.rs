@@ -1,7 +1,7 @@
-//! Dimensions become numbers when a write happens.
+//! Evaluates dimensions at a write.
 //!
-//! A scalar counts with the value it was last written with in the same output, an integer attribute with its value. The
-//! time index stands for one step, which the format keeps apart, so such a dimension is left out.
+//! The value of a scalar is the last one written in the same output, that of an integer attribute its value. The time dimension
+//! has one element per step and is not stored, so it is omitted.
 
 use std::collections::HashMap;
 use thalweg_bp::shape::{JOINED, Shape};
@@ -22,7 +22,7 @@ pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<
         return Ok(None);
     }
     let global = !variable.global.is_empty();
-    // The time index may stand in the local list alone; the others then have one entry less.
+    // The time dimension may occur in the local list alone; the others then have one entry less.
     let without_time = |list: &[Dimension]| -> Vec<Dimension> {
         list.iter().filter(|d| !matches!(d, Dimension::Time)).cloned().collect()
     };
@@ -50,7 +50,7 @@ pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<
     if global && shape.is_global() {
         check_inside(&shape)?;
     }
-    // No dimension but time is left: one value per step and block.
+    // Only the time dimension remains: one value per step and block.
     Ok((shape.rank() > 0).then_some(shape))
 }
 
@@ -70,11 +70,11 @@ fn check_inside(shape: &Shape) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program may give a block of `variable` this shape itself.
+/// Checks that a program may give a block of `variable` this shape.
 ///
 /// # Errors
-/// `InvalidArgument` for another number of dimensions, or a local block of a global array and the other way round;
-/// `OutOfBounds` where it leaves the array.
+/// `InvalidArgument` for another number of dimensions, or a local block of a global array and vice versa; `OutOfBounds` if it
+/// exceeds the array.
 pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
     let dimensions = variable.local.iter().filter(|d| !matches!(d, Dimension::Time)).count();
     let lists = [&given.local, &given.global, &given.offset];
@@ -83,7 +83,9 @@ pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     match (variable.global.is_empty(), given.is_global()) {
-        (true, true) => Err(Error::new(ErrorKind::InvalidArgument, "a local array lies in no global one")),
+        (true, true) => {
+            Err(Error::new(ErrorKind::InvalidArgument, "a box with a global shape, but the variable is a local array"))
+        }
         (false, false) if given.elements() != Some(0) => {
             Err(Error::new(ErrorKind::InvalidArgument, "a block of a global array needs the array's shape"))
         }
@@ -100,14 +102,14 @@ pub(crate) fn check_says_extents(variable: &Variable) -> Result<()> {
     if !variable.needs_box {
         return Ok(());
     }
-    let what = "the array is defined without extents: a write of it needs a box that says where the block lies";
+    let what = "the array is defined without extents: each write needs a box with the block's position";
     Err(Error::new(ErrorKind::InvalidArgument, what))
 }
 
-/// Bytes of one block of `variable` as scalars are now; `None` for text, which says itself.
+/// Bytes of one block of `variable` with the present values of scalars; `None` for text, which has its own length.
 ///
 /// # Errors
-/// As for [`shape`]; `OutOfBounds` for more than 2^62 bytes; `InvalidArgument` where only a box says the extents.
+/// As for [`shape`]; `OutOfBounds` for more than 2^62 bytes; `InvalidArgument` if only a box can give the extents.
 pub fn expected_bytes(variable: &Variable, group: &Group, scalars: &Scalars) -> Result<Option<u64>> {
     check_says_extents(variable).map_err(|e| e.in_variable(variable.full_name()))?;
     let shape = shape(variable, &mut lookup(group, scalars))?;
@@ -130,7 +132,7 @@ pub(crate) fn block_bytes(variable: &Variable, local: Option<&[u64]>) -> Result<
 /// The value of a name in a dimension, among scalars written so far and attributes of the group.
 ///
 /// # Errors
-/// The lookup fails with `InvalidArgument` for a scalar that was not written yet, with `Config` for what is no whole
+/// The lookup fails with `InvalidArgument` for a scalar that was not written yet, with `Config` for a value that is not a whole
 /// number.
 pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<'_>) -> Result<i128> + 's {
     move |name| match name {
@@ -151,7 +153,7 @@ pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<
                     Some(value) => whole(value, name),
                     None => Err(Error::new(
                         ErrorKind::InvalidArgument,
-                        format!("\"{variable}\" behind attribute \"{name}\" was not written yet"),
+                        format!("variable \"{variable}\" of attribute \"{name}\" was not written yet"),
                     )),
                 },
                 _ => {

@@ -122,7 +122,7 @@ impl Session {
         Session::agreed(Ok(schema), comm, false)
     }
 
-    /// `told`: warnings about ignored parameters were given already.
+    /// `told`: warnings about ignored parameters were already given.
     fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>, told: bool) -> Result<Session> {
         let checked = caught(READING, || {
             let schema = schema?;
@@ -138,7 +138,7 @@ impl Session {
         Session::begin(schema, layout, comm, told)
     }
 
-    /// A session whose files lie on a layout of the caller's.
+    /// A session with files on a layout of the caller.
     ///
     /// # Errors
     /// `Config` for a method or parameter that is refused. Not agreed between ranks.
@@ -210,12 +210,12 @@ impl Session {
         &self.shared.pool
     }
 
-    /// Sets the language whose order of dimensions outputs follow.
+    /// Sets the language that determines the order of dimensions of outputs.
     pub fn set_host_language(&self, language: HostLanguage) {
         *self.shared.language.lock() = language;
     }
 
-    /// The language whose order of dimensions outputs follow.
+    /// The language that determines the order of dimensions of outputs.
     pub fn host_language(&self) -> HostLanguage {
         *self.shared.language.lock()
     }
@@ -378,7 +378,7 @@ impl Session {
     }
 }
 
-/// Whether `THALWEG_PROFILE` asks for a profile of every output.
+/// Whether `THALWEG_PROFILE` requests a profile of every output.
 fn profiled_by_environment() -> Result<bool> {
     const NAME: &str = "THALWEG_PROFILE";
     let Some(value) = std::env::var_os(NAME) else { return Ok(false) };

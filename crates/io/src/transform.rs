@@ -27,8 +27,8 @@ pub struct Chosen {
     pub instead: Option<Problem>,
 }
 
-/// The transform of a variable's blocks when they are written. One that is not built in, does not take such blocks or has no
-/// sound parameters costs nobody the variable: it is written with the transform's default where nothing is lost by it, else as it is.
+/// The transform of a variable's blocks. If it is not built in, does not support the blocks or has invalid parameters, the
+/// variable is written nevertheless: with the transform's default if that is lossless, else untransformed.
 ///
 /// # Errors
 /// Where `THALWEG_STRICT` is set: as [`of`].
@@ -48,7 +48,7 @@ pub fn chosen(variable: &Variable) -> Result<Chosen> {
     };
     let full = variable.full_name();
     let instead = match &default {
-        Some(_) => format!("variable {full:?} goes through {name} with its default"),
+        Some(_) => format!("variable {full:?} is transformed by {name} with its default"),
         None => format!("variable {full:?} is written untransformed"),
     };
     let problem = Problem { what: format!("{}: {instead}", error.what()), ..problem(variable, &error) };
@@ -81,8 +81,8 @@ pub fn of(variable: &Variable) -> Result<Option<Spec>> {
     Ok(Some(spec))
 }
 
-/// Adds to a document's report what is wrong with its transforms. `lint`: every mistake is an error, and who will read the
-/// variables is told; else mistakes are warnings where the variable is written all the same.
+/// Adds mistakes in a document's transforms to its report. `lint`: every mistake is an error, and the report lists the libraries
+/// that can read the variables; else a mistake is a warning if the variable is written nevertheless.
 pub(crate) fn look(schema: &Schema, report: &mut Report, lint: bool) {
     let variables = schema.groups.iter().flat_map(|g| g.variables.iter().map(move |v| (g, v)));
     for (group, variable) in variables {

@@ -265,7 +265,7 @@ fn a_step_that_is_not_there_is_refused_by_all_ranks_and_nothing_changes() {
             session.finalize().unwrap();
             error.to_string()
         });
-        assert!(outcomes[0].contains("there is no step 3 to go on from: the last one is 2"), "{}", outcomes[0]);
+        assert!(outcomes[0].contains("cannot continue after step 3: the last one is 2"), "{}", outcomes[0]);
         let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
         assert_eq!(reader.status().steps, 4);
         assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2));

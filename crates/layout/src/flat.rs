@@ -103,7 +103,7 @@ impl Flat {
     fn found<T>(&self, store: &dyn Store, result: Result<T>) -> Result<T> {
         let Err(error) = result else { return result };
         if error.kind() == ErrorKind::NotFound && stamp_of(store).ok().flatten().is_none() {
-            let what = format!("store {} of the mount is gone or was exchanged", store.describe());
+            let what = format!("store {} of the mount was removed or replaced", store.describe());
             return Err(Error::new(ErrorKind::Io, what).in_object(error.place().object.clone().unwrap_or_default()));
         }
         Err(error)

@@ -65,7 +65,7 @@ impl OtherNodes {
 /// Calls apply to a symbolic link itself, except opens, `stat`, `list` and `truncate`, which follow it.
 ///
 /// # Errors
-/// Of every call that returns a `Result`, unless it says otherwise:
+/// Of every call that returns a `Result`, unless its own section differs:
 ///
 /// - `NotFound`: the path, or a directory in it, does not exist; a part of the path that must be a directory is a file.
 /// - `InvalidArgument`: the path is absolute, has a part `..` or holds a zero byte; a name is too long; a file is given where a
@@ -74,7 +74,7 @@ impl OtherNodes {
 /// - `Unsupported`: the layout or its store cannot do this; the error names the layout. Nothing was changed.
 /// - `Io`, `Timeout`, `NoSpace`, `NoMemory`: the store failed. `Corrupt`, `Torn`: the layout's own records cannot be read.
 ///
-/// A failed call leaves what was closed before as it was. [`errno`] gives the number that a program sees.
+/// A failed call does not change what was closed before. [`errno`] gives the number that a program sees.
 ///
 /// # Cost
 /// On `direct` each call is the store's call. Costs named below are those of the other layouts.
@@ -100,8 +100,8 @@ pub trait Layout: Send + Sync {
     /// # Cost
     /// `container`: reads the file's index logs, or what changed in them since this process read them.
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>>;
-    /// What one more request for bytes below `path` costs, in bytes that could be read in the same time
-    /// ([`thalweg_store::Store::request_cost`]): the greatest of the stores below. 0 where requests are system calls.
+    /// Cost of one more request for bytes below `path`, in bytes that could be read in the same time
+    /// ([`thalweg_store::Store::request_cost`]): the largest of the stores below. 0 if requests are system calls.
     fn request_cost(&self, path: &str) -> u64 {
         let _ = path;
         0
@@ -134,8 +134,8 @@ pub trait Layout: Send + Sync {
     /// # Cost
     /// `flat`, `small_file`: a file that moves to another store or folder is copied.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Does the slow part of a rename that follows with the same names. A door calls this without the locks that keep
-    /// names from changing; [`Layout::rename`] repeats what became outdated. No name changes.
+    /// Performs the slow part of a rename that follows with the same names. A door calls this without the locks that keep names
+    /// from changing; [`Layout::rename`] repeats outdated parts. No name changes.
     ///
     /// # Errors
     /// Those of the copy. The rename may be tried all the same.
@@ -245,7 +245,7 @@ pub trait Layout: Send + Sync {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As `how` says: `AlreadyExists` or `NotFound` for the attribute. `Unsupported` for names with a meaning of the system's
+    /// Depending on `how`: `AlreadyExists` or `NotFound` for the attribute. `Unsupported` for names reserved by the system
     /// (`system.`), if the layout keeps extended attributes itself; `InvalidArgument` or `NoSpace` for a value that is too large.
     fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (key, value, how);
@@ -269,7 +269,7 @@ pub trait Layout: Send + Sync {
     /// Size and free space of the filesystem or service that holds `path`; of several stores, their sum.
     ///
     /// # Errors
-    /// `Unsupported` if the store does not tell.
+    /// `Unsupported` if the store does not provide it.
     fn space(&self, path: &str) -> Result<Space> {
         Err(lacks(&self.describe(), "does not report free space", path))
     }

@@ -172,7 +172,7 @@ impl Mounts {
             _ => false,
         };
         if !same {
-            return Err(errno::failure(Errno::XDEV, &format!("{what} {to}, which lies under another mount"), from));
+            return Err(errno::failure(Errno::XDEV, &format!("{what} {to}, which is under another mount"), from));
         }
         for (place, path) in [(&a, from), (&b, to)] {
             not_the_root(place, what, path)?;

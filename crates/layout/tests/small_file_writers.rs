@@ -139,7 +139,7 @@ fn a_file_that_another_process_removed_or_replaced_is_told_and_stays_so() {
             }
             let error = if sync { late.sync().unwrap_err() } else { late.close().unwrap_err() };
             assert_eq!(thalweg_layout::errno::of(&error), rustix::io::Errno::STALE.raw_os_error(), "{error}");
-            assert!(error.to_string().contains("what the other process published"), "{error}");
+            assert!(error.to_string().contains("bytes that the other process published"), "{error}");
             let reader = over(store);
             match replaced {
                 true => assert_eq!(read(&reader), b"another"),

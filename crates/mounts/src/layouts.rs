@@ -28,7 +28,7 @@ pub struct LayoutKind {
 pub const INDEX: Parameter = Parameter::choice(
     "index",
     &["pattern", "flat", "distributed"],
-    "index module of new files. flat: every record; pattern: runs of regular records; distributed: the index of an open file lies on a local disk",
+    "index module of new files. flat: every record; pattern: runs of regular records; distributed: the index of an open file is kept on a local disk",
 );
 /// `buffer` of `container`.
 pub const BUFFER: Parameter = Parameter::size("buffer", 2 << 20, "size of an open file's write buffer");
@@ -47,8 +47,7 @@ pub const SEGMENT: Parameter =
     Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");
 /// `host` of `container`.
 pub const HOST: Parameter =
-    Parameter::text("host", "a host name", "name of this host; selects the store that its logs go to")
-        .or_else("the system's");
+    Parameter::text("host", "a host name", "name of this host; selects the store of its logs").or_else("the system's");
 /// `index_folder` of `container`.
 pub const INDEX_FOLDER: Parameter = Parameter::text(
     "index_folder",
@@ -96,7 +95,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
     },
     LayoutKind {
         name: "small_file",
-        about: "all small files that a process makes in a folder lie in one log",
+        about: "all small files that a process creates in a folder are in one log",
         parameters: &[SMALL, LOG, PUBLISH],
         most_stores: 1,
         make: small_files,

@@ -87,7 +87,7 @@ pub const STORES: &[StoreKind] = &[
         "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer: the fast store, then the canonical store",
         |url| Ok(Arc::new(tiered(url)?)),
     ),
-    far("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md", HDFS),
+    far("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters after ?, see docs/guide/stores.md", HDFS),
     far("viewfs", "viewfs://cluster/runs: HDFS through its mount table", HDFS),
     far("s3", "s3://bucket/runs: S3 and compatible services", S3),
     far("gcs", "gcs://bucket/runs: Google Cloud Storage", SERVICES),

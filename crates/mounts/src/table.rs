@@ -37,7 +37,7 @@ pub const VARIABLE: &str = "THALWEG_MOUNTS";
 
 const KEYS: [&str; 4] = ["path", "layout", "store", "stores"];
 
-/// A mount as a file describes it.
+/// A mount as the mount table describes it.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Absolute path prefix.
@@ -56,7 +56,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether one of its stores lies on another machine.
+    /// Whether one of its stores is on another machine.
     pub fn is_far(&self) -> bool {
         self.stores.iter().any(|url| stores::is_far(url))
     }
@@ -70,7 +70,7 @@ struct Spans {
     parameters: Vec<SourceSpan>,
 }
 
-/// Reads a mount table. The report has all mistakes; mounts with mistakes are left out.
+/// Reads a mount table. The report lists all mistakes; mounts with mistakes are omitted.
 pub fn parse(text: &str, file: &str) -> (Vec<Entry>, Report) {
     let mut report = Report::new(file, text);
     let mut entries: Vec<Entry> = Vec::new();
@@ -196,14 +196,13 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
         && let Some((key, _)) = table.iter().find(|(key, _)| key.get_ref() == "drain")
         && !entry.stores.iter().any(|url| url.starts_with("tiered:"))
     {
-        let what = "drain is a key of mounts over a burst buffer, tiered:FAST=>CANONICAL, and none is given";
+        let what = "drain needs a burst buffer, tiered:FAST=>CANONICAL, among the mount's stores";
         report.error(key.span(), Problem::new(what));
     }
     if let Some(kind) = kind
         && entry.stores.len() > kind.most_stores
     {
-        let what =
-            format!("layout {} lies over {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
+        let what = format!("layout {} uses {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
         report.error(entry.spans.stores[kind.most_stores], Problem::new(what));
     }
     Some(entry)
@@ -268,6 +267,9 @@ pub struct Checked {
 }
 
 /// Reads a mount table and creates its mounts; those with stores on other machines at their first use.
+///
+/// # Cost
+/// Opens every store on this machine; no request to another machine.
 pub fn check(text: &str, file: &str) -> Checked {
     let (entries, mut report) = parse(text, file);
     let mut mounts = Vec::new();
@@ -302,7 +304,7 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
         let Some(folder) = url.strip_prefix("posix:").map(|p| mount::normal(p, "/")) else { continue };
         if let Some(hiding) = entries.iter().find(|e| mount::resolve([e.path.as_str()], &folder, "/").is_some()) {
             let what = format!(
-                "the store's folder lies under the mount {}: where that is mounted with FUSE, the store is out of reach",
+                "the store's folder is under the mount {}: where that is mounted with FUSE, the store cannot be reached",
                 hiding.path
             );
             report.warning(*span, Problem::new(what));
@@ -313,8 +315,8 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
 /// The working directory at the start of the process, if [`VARIABLE`] has a relative path.
 static STARTED_IN: OnceLock<PathBuf> = OnceLock::new();
 
-/// Remembers the working directory if [`VARIABLE`] has a relative path, which then holds wherever the program goes. Libraries call
-/// this when they are loaded; only the first call has an effect.
+/// Remembers the working directory if [`VARIABLE`] has a relative path, so that the path stays valid if the program changes its
+/// directory. Libraries call this when they are loaded; only the first call has an effect.
 pub fn remember_working_directory() {
     let is_relative = |named: OsString| !named.is_empty() && Path::new(&named).is_relative();
     if std::env::var_os(VARIABLE).is_some_and(is_relative)
@@ -338,7 +340,7 @@ pub fn files() -> Result<Vec<PathBuf>> {
             path = started.join(path);
         }
         if !path.is_file() {
-            let what = format!("{VARIABLE} names a mount table that is not there");
+            let what = format!("{VARIABLE} names a mount table that does not exist");
             return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
         }
         return Ok(vec![path]);
@@ -354,6 +356,8 @@ pub fn files() -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// `Config` with all mistakes of a file; those of the system if a file cannot be read.
+/// # Cost
+/// Reads each file, and as [`check`] for each.
 pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     let mut mounts: HashMap<String, Mount> = HashMap::new();
     for path in files {
@@ -397,7 +401,10 @@ pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
 /// Creates the layout of a mount.
 ///
 /// # Errors
-/// The reason why that is not possible now.
+/// The reason why the layout cannot be created now.
+/// # Cost
+/// Opens the mount's stores, which for stores on other machines may be one or two requests each, or none before the first
+/// operation.
 pub fn make_now(entry: &Entry) -> std::result::Result<Arc<dyn Layout>, String> {
     match make(entry) {
         Made::Works(layout) => Ok(layout),
@@ -417,6 +424,8 @@ static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
 ///
 /// # Errors
 /// Those of [`files`] and [`of_files`].
+/// # Cost
+/// The first call and one after a failure: as [`of_files`]. Others: a lock.
 pub fn of_process() -> Result<Arc<Mounts>> {
     let mut read = READ.lock();
     if let Some(mounts) = &*read {
@@ -440,6 +449,8 @@ pub fn finish() -> Result<()> {
 ///
 /// # Errors
 /// Those of [`of_process`].
+/// # Cost
+/// As [`of_process`].
 pub fn layout() -> Result<Arc<dyn Layout>> {
     let mounts = of_process()?;
     if mounts.mounts().is_empty() { plain() } else { Ok(mounts) }

@@ -67,7 +67,7 @@ impl Wrappers {
     /// Sets one of [`KEYS`].
     ///
     /// # Errors
-    /// A text that says what is expected.
+    /// The expected form, as text.
     pub fn set(&mut self, key: &str, text: &str) -> std::result::Result<(), String> {
         let given = Parameters::from_iter([(key, text)]);
         let wrong = |e: thalweg_types::Error| e.what().to_string();
@@ -87,7 +87,7 @@ impl Wrappers {
         } else if DRAIN.is(key) {
             self.manual = Some(given.get::<String>(&DRAIN).map_err(wrong)? == "manual");
         } else {
-            return Err(format!("there is no {key}"));
+            return Err(format!("unknown key {key}"));
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Wrappers {
         !self.manual.unwrap_or(false)
     }
 
-    /// Whether the mount table says how burst buffers drain.
+    /// Whether the mount table configures the drain of burst buffers.
     pub fn tells_drain(&self) -> bool {
         self.manual.is_some()
     }

@@ -1,13 +1,13 @@
-//! The memory of the process for output, all groups together, and its limit.
+//! The memory of the process for output, all groups together, and its limit (the buffer limit).
 //!
-//! Every byte that an output copies lies in a chunk taken here, so the limit is kept by construction: what does not
-//! fit is written through. Chunks go back when an output closes and are used again, as touching fresh memory costs a
+//! Every byte that an output copies is in a chunk from this pool, so that the limit holds by construction: data beyond it is
+//! written through. Chunks return to the pool when an output closes and are used again, because touching fresh memory costs a
 //! page fault per 4 KiB. Framing of a few hundred bytes per block (names, shapes, statistics) is not counted.
 //!
-//! What carries process groups to their files (windows of an exchange, pieces passed on, copies from a spill file) counts,
-//! too: an output reserves it when it opens, a quarter of the limit at most, and each method's least
-//! ([`crate::method::MethodKind::least`]) even where the limit is lower. So all outputs that are open together hold the limit
-//! at most, or the least of each where that is more.
+//! Memory that carries process groups to files (exchange windows, forwarded pieces, copies from a spill file) is counted, too: an
+//! output reserves it at open, at most a quarter of the limit, or the method's least ([`crate::method::MethodKind::least`]) if
+//! the limit is lower. All outputs that are open at a time therefore use at most the limit, or the sum of their least if that is
+//! more.
 
 use std::sync::Arc;
 use thalweg_types::mutex::Mutex;
@@ -18,9 +18,9 @@ const SMALLEST: u64 = 64 * 1024;
 /// Largest chunk taken for small blocks, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// Smallest piece, in bytes, in which process groups are carried where the limit is low; smaller ones make every byte slow.
+/// Smallest piece, in bytes, in which process groups are carried if the limit is low; smaller pieces would be slow.
 pub const LEAST_PIECE: u64 = 64 * 1024;
-/// Memory that is free besides what an output is about to use, so that small things find some, too.
+/// Memory left free besides that of an output, for small allocations.
 const SPARE: u64 = 1 << 20;
 
 /// Memory with a limit.
@@ -44,11 +44,11 @@ impl BufferPool {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // A panic while the lock is held leaves plain numbers behind, which stay usable.
+        // A panic while the lock is held leaves plain numbers, which stay usable.
         self.state.lock()
     }
 
-    /// Changes the limit; memory that is in use stays.
+    /// Changes the limit; memory in use is not affected.
     pub fn set_limit(&self, limit: Option<u64>) {
         let mut state = self.state();
         state.limit = limit;
@@ -60,7 +60,7 @@ impl BufferPool {
         self.state().limit
     }
 
-    /// Most bytes that were in use at one time.
+    /// Largest number of bytes that were in use at one time.
     pub fn peak(&self) -> u64 {
         self.state().peak
     }
@@ -70,8 +70,8 @@ impl BufferPool {
         self.state().used
     }
 
-    /// An empty chunk that holds at least `least` bytes; `hint` more are expected to follow. `None` where the limit is
-    /// in the way.
+    /// An empty chunk with a capacity of at least `least` bytes; `hint` more are expected to follow. `None` if the limit does not
+    /// allow it.
     pub fn take(&self, least: u64, hint: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
@@ -103,7 +103,7 @@ impl BufferPool {
         Some(chunk)
     }
 
-    /// Gives a chunk back.
+    /// Returns a chunk.
     pub fn give(&self, mut chunk: Vec<u8>) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(chunk.capacity() as u64);
@@ -114,14 +114,14 @@ impl BufferPool {
         }
     }
 
-    /// Counts memory as in use that others take, such as a library; `None` where the limit is in the way.
+    /// Counts memory of others, such as a library, as in use; `None` if the limit does not allow it.
     pub fn hold(self: &Arc<BufferPool>, bytes: u64) -> Option<Reservation> {
         let mut state = self.state();
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
         (bytes <= room).then(|| self.held(&mut state, bytes))
     }
 
-    /// As [`BufferPool::hold`], also beyond the limit: for what [`Room::share`] has allowed.
+    /// As [`BufferPool::hold`], also beyond the limit: for an amount that [`Room::share`] has allowed.
     pub fn reserve(self: &Arc<BufferPool>, bytes: u64) -> Reservation {
         self.held(&mut self.state(), bytes)
     }
@@ -141,30 +141,30 @@ impl BufferPool {
         Reservation { pool: self.clone(), bytes }
     }
 
-    /// What the limit leaves now for carrying process groups.
+    /// Memory that the limit leaves for carrying process groups.
     ///
-    /// - `had`: bytes in use that are to be used for it again.
+    /// - `had`: bytes in use that will be used for it again.
     pub fn room(&self, had: u64) -> Room {
         let state = self.state();
         let left = |limit: u64| (limit / 4).min(limit.saturating_sub(state.used.saturating_sub(had)));
         Room { most: state.limit.map_or(u64::MAX, left) }
     }
 
-    /// Frees chunks that nobody uses.
+    /// Frees unused chunks.
     pub fn trim(&self) {
         self.state().spare.clear();
     }
 }
 
-/// How much one output may take to carry process groups.
+/// Memory that one output may use to carry process groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// A quarter of the limit, or what is left of that.
+    /// A quarter of the limit, or the rest of the limit if that is less.
     most: u64,
 }
 
 impl Room {
-    /// How many bytes of those wanted may be taken: as many as the limit leaves, and `least` all the same.
+    /// The part of `wanted` bytes that may be taken: as the limit allows, but not less than `least`.
     pub fn share(self, wanted: u64, least: u64) -> u64 {
         wanted.min(self.most.max(least))
     }
@@ -178,7 +178,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -195,15 +195,15 @@ fn no_memory(bytes: u64, what: &str) -> Error {
     Error::new(ErrorKind::NoMemory, format!("cannot get {bytes} bytes of memory {what}"))
 }
 
-/// Makes room for `more` bytes, and no more than these.
+/// Reserves capacity for exactly `more` further bytes.
 ///
 /// # Errors
-/// `NoMemory` where the system has none, in place of the abort that a growing vector means.
+/// `NoMemory` if the system has none, instead of the abort of a growing vector.
 pub fn grow(bytes: &mut Vec<u8>, more: usize, what: &str) -> Result<()> {
     bytes.try_reserve_exact(more).map_err(|_| no_memory(more as u64, what))
 }
 
-/// So many zeros.
+/// A vector of `count` zeros.
 ///
 /// # Errors
 /// As [`grow`].
@@ -214,10 +214,10 @@ pub fn zeros(count: usize, what: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes sure that the system has memory for `count` pieces, as long as wanted or, where it has less, shorter ones: returns how
-/// long. What receives messages cannot ask: there is nobody then to tell that there is none.
+/// Checks that the system has memory for `count` pieces of `wanted` bytes, or of fewer; returns the length that it has memory
+/// for. The receiver of a message cannot check this itself, because it could not report the failure.
 ///
-/// - `least`: the shortest that are of use.
+/// - `least`: smallest useful length.
 ///
 /// # Errors
 /// `NoMemory`.
@@ -230,7 +230,7 @@ pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
         let bytes = count.saturating_mul(piece).saturating_add(SPARE.min(piece));
         let mut tried = Vec::<u8>::new();
         let is_had = usize::try_from(bytes).is_ok_and(|bytes| tried.try_reserve_exact(bytes).is_ok());
-        // Else the compiler may leave out memory that nobody uses, and take it for had.
+        // Otherwise the compiler may omit the unused allocation and assume that it succeeds.
         std::hint::black_box(&tried);
         if is_had {
             return Ok(piece);
@@ -242,8 +242,8 @@ pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
     }
 }
 
-/// What there is memory for, or what was wanted where there is none for it, and why. A rank that lacks memory goes on to where
-/// ranks tell each other, and says so there.
+/// The length with available memory, or `wanted` and the error if there is none. A rank without memory continues to the point
+/// where ranks exchange their results, and reports the failure there.
 pub fn or_wanted<T>(obtained: Result<T>, wanted: T) -> (T, Option<Error>) {
     match obtained {
         Ok(obtained) => (obtained, None),
@@ -251,16 +251,16 @@ pub fn or_wanted<T>(obtained: Result<T>, wanted: T) -> (T, Option<Error>) {
     }
 }
 
-/// Share of the memory that is free now, in bytes.
+/// A percentage of the memory that is free now, in bytes.
 ///
 /// # Errors
-/// `Config` for a share outside 0 to 100; `Unsupported` where the system does not say what is free.
+/// `Config` for a share outside 0 to 100; `Unsupported` if the system does not report its free memory.
 pub fn share_of_free_memory(percent: f64) -> Result<u64> {
     if !(0.0..=100.0).contains(&percent) {
         return Err(Error::new(ErrorKind::Config, format!("{percent} percent of the free memory")));
     }
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "this system does not say how much memory is free; give a size instead")
+        Error::new(ErrorKind::Unsupported, "the free memory is unknown on this system; give a size instead")
             .caused_by(e)
     })?;
     let free = text

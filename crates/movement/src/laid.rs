@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
-/// A finished process group: what is in storage already, and slices of memory behind it.
+/// A finished process group: its bytes in storage, and slices of memory for the rest.
 pub struct Laid<'p> {
     /// Where its first bytes are, and how many.
     stored: Option<(&'p dyn WriteObject, u64)>,
     slices: Vec<Cow<'p, [u8]>>,
-    /// Behind the last byte of each slice.
+    /// End of each slice within the group.
     ends: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl<'p> Laid<'p> {
         Ok(found)
     }
 
-    /// As [`Laid::get`], behind what `out` holds.
+    /// As [`Laid::get`], appended to `out`.
     ///
     /// # Errors
     /// As [`Laid::get`]; `out` is then as it was.
@@ -63,7 +63,7 @@ impl<'p> Laid<'p> {
         Ok(())
     }
 
-    /// How many bytes of `part` are in storage, at its beginning, and what lies in memory of the rest.
+    /// Number of bytes of `part` in storage, at its beginning, and the slices with the rest.
     fn parts(&self, part: Extent) -> Result<(usize, impl Iterator<Item = &[u8]>)> {
         let Some(end) = part.end().filter(|end| *end <= self.length()) else {
             return Err(Error::new(

@@ -10,9 +10,9 @@
 //! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`output_file`] | files that are open for an output: their index, its commit, subfiles, what is cached between outputs |
 //! | [`nodes`] | which ranks share a node, and the memory that they share |
-//! | [`method`] | the methods, each with what only it needs |
+//! | [`method`] | the methods, each with its own parts |
 //! | [`guarded`] | panics of a store, or of a step that a rank takes alone, become failures |
-//! | [`events`] | what the program says it is doing between its writes |
+//! | [`events`] | events that the program reports between its writes |
 #![forbid(unsafe_code)]
 
 pub mod buffer;

@@ -32,7 +32,7 @@ pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
 const GATHERED: usize = 64 * 1024;
 
 /// Purpose of an allocation, for its error.
-pub(crate) const COPIED: &str = "to copy what lies in the spill file";
+pub(crate) const COPIED: &str = "to copy data from the spill file";
 
 pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }

@@ -46,8 +46,11 @@ pub fn shared(rank: u32, base: u64, before: u64, size: u64) -> Result<Placement>
         (Some(offset), Some(_)) => {
             Ok(Placement { rank, file: File::Shared, extent: Extent::new(offset, size), turn: 0 })
         }
-        _ => Err(Error::new(ErrorKind::OutOfBounds, format!("{size} bytes behind {base} + {before} leave the file"))
-            .at_rank(rank)),
+        _ => Err(Error::new(
+            ErrorKind::OutOfBounds,
+            format!("{size} bytes after {base} + {before} exceed the largest offset"),
+        )
+        .at_rank(rank)),
     }
 }
 

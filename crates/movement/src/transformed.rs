@@ -1,9 +1,9 @@
-//! Blocks that go through a transform before they are packed.
+//! Blocks that are transformed before they are packed.
 //!
-//! Statistics are those of the values given; checksum and length those of what is stored. The output of a transform
-//! lies in a chunk of the process's buffer until it is packed, and the memory that the transform works in is held
-//! there too, so the limit stays a promise. Where it leaves no room, the block is stored as it is, which every
-//! transform but zfp can say; a zfp block is then refused.
+//! Statistics are those of the original values; checksum and length those of the stored bytes. The output of a transform is in a
+//! chunk of the process's buffer until it is packed, and the working memory of the transform is counted there, too, so that the
+//! limit holds. If the limit leaves no room, the block is stored untransformed, which every transform but zfp can record; a zfp
+//! block is then refused.
 
 use crate::buffer::BufferPool;
 use crate::pack::BlockSpec;
@@ -15,20 +15,20 @@ use thalweg_profile::{Phase, span};
 use thalweg_transform::{Block, Spec};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What a block went through.
+/// The transform of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// The transform's name in files.
     pub uid: &'static str,
-    /// What undoes it.
+    /// Metadata for undoing it.
     pub metadata: Vec<u8>,
-    /// Statistics of the values before.
+    /// Statistics of the original values.
     pub statistics: Option<Statistics>,
 }
 
-/// A block after its transform: what [`crate::Pack`] takes.
+/// A block after its transform, as [`crate::Pack`] takes it.
 pub struct Changed<'d> {
-    /// What it is, the transform included.
+    /// Its description, including the transform.
     pub spec: BlockSpec,
     bytes: Bytes<'d>,
 }
@@ -48,7 +48,7 @@ impl Changed<'_> {
     }
 }
 
-/// Memory of the buffer, given back when it is dropped.
+/// Memory of the buffer, returned when dropped.
 struct Chunk {
     pool: Arc<BufferPool>,
     bytes: Vec<u8>,
@@ -73,8 +73,8 @@ impl Drop for Chunk {
 /// Transforms an array block. `fortran`: its shape lists the fastest dimension first.
 ///
 /// # Errors
-/// `Unsupported` for blocks that the transform does not take; `NoMemory` where the buffer limit leaves no room and the
-/// transform cannot store a block as it is.
+/// `Unsupported` for blocks that the transform does not accept; `NoMemory` if the buffer limit leaves no room and the transform
+/// cannot store a block untransformed.
 pub fn apply<'d>(
     pool: &Arc<BufferPool>,
     transform: &Spec,
@@ -108,7 +108,7 @@ pub fn apply<'d>(
     Ok(Changed { spec, bytes })
 }
 
-/// Metadata, and the bytes where they are others than the block's; `None` where there is no room.
+/// Metadata, and the bytes if they differ from the block's; `None` if there is no room.
 #[allow(clippy::type_complexity)]
 fn encode(
     pool: &Arc<BufferPool>,

@@ -11,6 +11,8 @@ use thalweg_types::{ErrorKind, Result};
 ///
 /// # Errors
 /// Those of the layout, `NotFound` first of all.
+/// # Cost
+/// One request.
 pub fn attributes(layout: &dyn Layout, name: &str) -> Result<Attributes> {
     match layout.attributes(name) {
         Err(e) if e.kind() == ErrorKind::Unsupported => {}
@@ -21,11 +23,13 @@ pub fn attributes(layout: &dyn Layout, name: &str) -> Result<Attributes> {
     Ok(bare(kind, about.length, mode, about.identity))
 }
 
-/// Attributes of the file or directory that a name leads to, and the name that has them.
+/// Attributes of the file or directory to which a name leads, and the name that has them.
 ///
 /// # Errors
 /// `ELOOP` for a circle of links; `ENOENT` for a link that leads out of the layout, which a door may follow itself; those of
 /// the layout.
+/// # Cost
+/// One request without links. Two for each link, and up to two for each part of a target that contains `..`.
 pub fn followed(layout: &dyn Layout, name: &str) -> Result<(String, Attributes)> {
     let step = |name: &str| {
         let about = attributes(layout, name)?;

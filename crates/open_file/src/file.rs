@@ -49,6 +49,10 @@ impl OpenFile {
     ///
     /// # Errors
     /// As `open(2)`; `EISDIR` for every directory, which doors open themselves. A new file may exist, empty, after a failure.
+    /// # Cost
+    /// One open in the layout. With `create`, a mode and an existing file: a failed creation before it; for a new file whose mode
+    /// is not the usual one, also an attribute change. One further request each for `no_follow`, for `directory`, for `truncate`
+    /// without `create`, and for a failure that may be due to a directory; `create` for reading opens twice.
     pub fn open(
         layout: &Arc<dyn Layout>,
         name: &str,
@@ -123,7 +127,7 @@ impl OpenFile {
     /// Writes all pieces, one after the other, from `offset`.
     ///
     /// # Errors
-    /// `EBADF` if it was not opened for writing; those of the layout, as [`WriteObject::write_at`] says.
+    /// `EBADF` if it was not opened for writing; those of the layout, see [`WriteObject::write_at`].
     pub fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.writable()?.write_at(offset, pieces)
     }
@@ -132,6 +136,8 @@ impl OpenFile {
     ///
     /// # Errors
     /// As [`OpenFile::write_at`].
+    /// # Cost
+    /// Appends of this process to one name wait for each other.
     pub fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let object = self.writable()?;
         let _turn = match &*self.named() {
@@ -172,6 +178,8 @@ impl OpenFile {
     ///
     /// # Errors
     /// Those of the layout: bytes written since the last successful sync may be lost in a power cut.
+    /// # Cost
+    /// As [`WriteObject::sync`].
     pub fn sync(&self) -> Result<()> {
         match &self.object {
             Object::Read(_) => Ok(()),
@@ -183,6 +191,8 @@ impl OpenFile {
     ///
     /// # Errors
     /// Those of the layout: other processes may not see bytes written since the last publication.
+    /// # Cost
+    /// As [`WriteObject::publish`].
     pub fn publish(&self) -> Result<()> {
         match &self.object {
             Object::Read(_) => Ok(()),
@@ -209,6 +219,9 @@ impl OpenFile {
     ///
     /// # Errors
     /// Those of the layout. A name that another process removed is no error: the number of links is then 0.
+    /// # Cost
+    /// One request for the attributes of the name and one for the length of the open object; the name of a file opened through a
+    /// link is followed at the first call.
     pub fn attributes(&self) -> Result<Attributes> {
         let mut named = self.named();
         let known = match &mut *named {
@@ -257,6 +270,8 @@ impl OpenFile {
 
     /// Changes mode, owner or times; of an unlinked file only what this handle reports.
     ///
+    /// One request, by name; none for an unlinked file.
+    ///
     /// # Errors
     /// Those of [`Layout::set_attributes`].
     pub fn set_attributes(&self, change: &Change) -> Result<()> {
@@ -276,6 +291,9 @@ impl OpenFile {
     }
 
     /// Call before the file is unlinked or its name replaced: [`OpenFile::attributes`] stays usable.
+    ///
+    /// # Cost
+    /// As [`OpenFile::attributes`].
     pub fn unlinked(&self) {
         // Before the lock, which `attributes` takes.
         let known = self.attributes();
@@ -297,10 +315,12 @@ impl OpenFile {
         }
     }
 
-    /// Closes the file: flushes and publishes what was written.
+    /// Closes the file: flushes and publishes written bytes.
     ///
     /// # Errors
     /// Written bytes that the layout could not store, even if their writes succeeded. The handle is closed in any case.
+    /// # Cost
+    /// As [`WriteObject::close`]; none for a file open for reading.
     pub fn close(self) -> Result<()> {
         match self.object {
             Object::Read(_) => Ok(()),

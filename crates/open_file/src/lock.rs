@@ -95,6 +95,8 @@ impl LockFile {
     /// # Errors
     /// `Unsupported` with `ENOLCK` if the stores of this machine cannot hold lock objects, or if this process may not create
     /// one: the message says which.
+    /// # Cost
+    /// Calls of the local filesystem only: an open, for a new lock object also its creation and mode.
     pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockFile> {
         if let Some(plain) = layout.plain_file(name) {
             let file =
@@ -105,7 +107,7 @@ impl LockFile {
             return Err(unavailable(layout, name, "has no folder of this machine for files to be locked"));
         };
         if about.identity == 0 {
-            return Err(unavailable(layout, name, "does not tell its files apart"));
+            return Err(unavailable(layout, name, "has no identity for each file"));
         }
         let path = folder.join(format!("{NAME}{:016x}", about.identity));
         match LockFile::make(&folder, &path, about) {
@@ -117,7 +119,7 @@ impl LockFile {
     /// Of an open file of the program's own, through a description of its own.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn of_plain(file: &File) -> io::Result<LockFile> {
         Ok(LockFile { file: Some(for_locks(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?), object: None })
     }
@@ -159,7 +161,7 @@ impl LockFile {
         Err(Errno::EAGAIN.into())
     }
 
-    /// What a program inherited from the one that started it: a descriptor of a lock object; `None` for any other.
+    /// Restores a lock file from an inherited descriptor; `None` if the descriptor is not of a lock object.
     pub fn inherited(fd: RawFd, take: impl FnOnce() -> File) -> Option<LockFile> {
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
         let number = path.file_name()?.to_str()?.strip_prefix(NAME)?;

@@ -4,7 +4,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`parameter`] | [`Parameter`]: key, kind of value with bounds, default, description; declared once as a constant |
-//! | [`values`] | [`Parameters`]: the `key=value` pairs a user wrote, read by their declarations |
+//! | [`values`] | [`Parameters`]: the `key=value` pairs of a user, read by their declarations |
 //! | [`mod@size`] | bytes (`64k`, `8MiB`) and bytes per second (`200MB`) |
 //! | [`mod@time`] | durations (`30s`, `100ms`) |
 //! | [`mod@switch`] | `yes` and `no` in all their spellings |
@@ -17,7 +17,7 @@
 //! | time | `30s`, `5min`, `1h 30m`; a bare number has the unit that the parameter declares | |
 //! | switch | `yes` `y` `true` `on` `1`, `no` `n` `false` `off` `0`, in any letter case | |
 //!
-//! A parser of text from outside: it never panics, and an error names the parameter, the text and what is expected instead.
+//! The parser handles untrusted text: it never panics, and an error names the parameter, the text and the expected form.
 //! The default is a typed value in the declaration, so code, help and guide cannot disagree about it.
 #![forbid(unsafe_code)]
 

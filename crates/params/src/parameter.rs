@@ -1,4 +1,5 @@
-//! A parameter as its owner declares it: once, as a constant, from which it is read, checked, and printed in help and guide.
+//! The declaration of a parameter by its owner: once, as a constant, from which it is read, checked, and printed in help and
+//! guide.
 //!
 //! ```
 //! use thalweg_params::{Parameter, Parameters};
@@ -17,22 +18,22 @@ use crate::time::{self, Unit, show_time, time};
 use crate::{nearest, rate};
 use std::time::Duration;
 
-/// A key that a method, transform, layout, store, mount, element or command knows. See the module's page.
+/// A key of a method, transform, layout, store, mount, element or command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameter {
-    /// Its key; letter case does not count when users write it.
+    /// Its key; letter case is ignored in the user's text.
     pub key: &'static str,
-    /// Other keys that mean the same, such as those of ADIOS 1.x.
+    /// Aliases, such as keys of ADIOS 1.x.
     pub also: &'static [&'static str],
-    /// Which values it takes.
+    /// Its kind of value.
     pub kind: Kind,
-    /// The value where the user wrote none.
+    /// The value if the user gives none.
     pub default: Default,
-    /// What it does, without unit and default, which are printed from the other fields.
+    /// Its effect, without unit and default, which are printed from the other fields.
     pub about: &'static str,
 }
 
-/// Which values a parameter takes. Bounds are inclusive.
+/// A kind of value. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Yes or no: [`switch`](crate::switch()).
@@ -62,7 +63,7 @@ pub enum Kind {
     },
     /// A duration: [`time`](crate::time()).
     Time {
-        /// Unit of a number alone; `None`: the unit is needed.
+        /// Unit of a number without unit; `None`: the unit is required.
         bare: Option<Unit>,
         /// Shortest.
         least: Duration,
@@ -71,20 +72,20 @@ pub enum Kind {
     },
     /// One of these words, in any letter case.
     Choice(&'static [&'static str]),
-    /// Any text; the form that is expected, such as `a folder`. Its owner checks it.
+    /// Any text; the expected form, such as `a folder`. Its owner checks it.
     Text(&'static str),
     /// Accepted for files written for ADIOS 1.x, without effect: any text.
     NoEffect,
 }
 
-/// The value of a parameter that the user did not write.
+/// The value of a parameter that the user did not give.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
     /// This value.
     Fixed(Value<'static>),
-    /// What is found out when it is needed, in words: `one per node`.
+    /// A value that is determined at run time, described in words: `one per node`.
     Found(&'static str),
-    /// Nothing: what the parameter asks for is not done.
+    /// No value: the parameter has no effect.
     Nothing,
 }
 
@@ -99,11 +100,11 @@ pub enum Value<'t> {
     Real(f64),
     /// Of a time.
     Time(Duration),
-    /// A word of a choice as it was declared, or a text as the user wrote it.
+    /// A word of a choice as it was declared, or the user's text.
     Text(&'t str),
 }
 
-/// The least of a [`Kind::Real`] that must be above 0.
+/// The lower bound of a [`Kind::Real`] that must be above 0.
 pub const ABOVE_ZERO: f64 = f64::from_bits(1);
 
 impl Parameter {
@@ -139,7 +140,7 @@ impl Parameter {
         Parameter::new(key, kind, Default::Fixed(Value::Real(default)), about)
     }
 
-    /// A duration; `bare` is the unit of a number alone.
+    /// A duration; `bare` is the unit of a number without unit.
     pub const fn time(key: &'static str, default: Duration, bare: Unit, about: &'static str) -> Parameter {
         let kind = Kind::Time { bare: Some(bare), least: Duration::ZERO, most: time::LONGEST };
         Parameter::new(key, kind, Default::Fixed(Value::Time(default)), about)
@@ -160,17 +161,17 @@ impl Parameter {
         Parameter::new(key, Kind::NoEffect, Default::Nothing, about)
     }
 
-    /// Other keys that mean the same.
+    /// Sets the aliases.
     pub const fn also(self, keys: &'static [&'static str]) -> Parameter {
         Parameter { also: keys, ..self }
     }
 
-    /// Without a fixed default: it is found out when it is needed, as these words say.
+    /// Replaces the default by a value determined at run time, described in these words.
     pub const fn or_else(self, words: &'static str) -> Parameter {
         Parameter { default: Default::Found(words), ..self }
     }
 
-    /// Without a default: a parameter that the user did not write has no effect.
+    /// Removes the default: the parameter has no effect unless the user gives it.
     pub const fn or_nothing(self) -> Parameter {
         Parameter { default: Default::Nothing, ..self }
     }
@@ -184,7 +185,7 @@ impl Parameter {
         self.within(least, most)
     }
 
-    /// The smallest and the largest number or size; kinds without such bounds stay as they are.
+    /// The smallest and the largest number or size; no effect on other kinds.
     pub const fn within(self, least: u64, most: u64) -> Parameter {
         let kind = match self.kind {
             Kind::Size { .. } => Kind::Size { least, most },
@@ -194,7 +195,7 @@ impl Parameter {
         Parameter { kind, ..self }
     }
 
-    /// The smallest and the largest real number; other kinds stay as they are.
+    /// The smallest and the largest real number; no effect on other kinds.
     pub const fn between(self, least: f64, most: f64) -> Parameter {
         let kind = match self.kind {
             Kind::Real { .. } => Kind::Real { least, most },
@@ -203,7 +204,7 @@ impl Parameter {
         Parameter { kind, ..self }
     }
 
-    /// The shortest and the longest time; other kinds stay as they are.
+    /// The shortest and the longest time; no effect on other kinds.
     pub const fn lasting(self, least: Duration, most: Duration) -> Parameter {
         let kind = match self.kind {
             Kind::Time { bare, .. } => Kind::Time { bare, least, most },
@@ -212,12 +213,12 @@ impl Parameter {
         Parameter { kind, ..self }
     }
 
-    /// Its key and the other keys that mean the same.
+    /// Its key and its aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         std::iter::once(self.key).chain(self.also.iter().copied())
     }
 
-    /// Whether users may write this key for it.
+    /// Whether this key is its own or one of its aliases.
     pub fn is(&self, key: &str) -> bool {
         self.names().any(|name| name.eq_ignore_ascii_case(key))
     }
@@ -225,7 +226,7 @@ impl Parameter {
     /// Reads a value.
     ///
     /// # Errors
-    /// What is expected instead, to stand behind "expected": see [`Parameter::expected`].
+    /// The expected form, which follows "expected" in the message: see [`Parameter::expected`].
     pub fn read<'t>(&self, text: &'t str) -> std::result::Result<Value<'t>, String> {
         let trimmed = text.trim();
         let value = match self.kind {
@@ -253,7 +254,7 @@ impl Parameter {
         })
     }
 
-    /// What values it takes, for error messages: `bytes from 5 MiB to 1 GiB, as 65536, 64k or 8MiB`.
+    /// The accepted values, for error messages: `bytes from 5 MiB to 1 GiB, as 65536, 64k or 8MiB`.
     pub fn expected(&self) -> String {
         match self.kind {
             Kind::Switch => "yes or no".into(),
@@ -268,7 +269,7 @@ impl Parameter {
         }
     }
 
-    /// What values it takes, for a table: `bytes`, `whole number, at least 1`, `simple or brigade`.
+    /// The accepted values, for a table: `bytes`, `whole number, at least 1`, `simple or brigade`.
     pub fn takes(&self) -> String {
         match self.kind {
             Kind::Switch => "yes or no".into(),
@@ -296,7 +297,7 @@ impl Parameter {
         }
     }
 
-    /// The default in words; empty where there is none.
+    /// The default in words; empty if there is none.
     pub fn default_text(&self) -> String {
         match (self.default, self.kind) {
             (Default::Nothing, _) => String::new(),
@@ -320,7 +321,7 @@ fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// - `least`, `most`: each with the value that stands for no bound.
+/// - `least`, `most`: each with the value that means no bound.
 fn bounded<T: PartialEq>(what: &str, least: (T, T), most: (T, T), show: impl Fn(&T) -> String) -> String {
     match (least.0 == least.1, most.0 == most.1) {
         (true, true) => what.into(),

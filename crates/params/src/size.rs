@@ -5,11 +5,11 @@
 //! | size | 1024 | 1024 |
 //! | rate | 1000 | 1024 |
 //!
-//! Sizes of buffers, chunks and files are powers of two whatever their spelling, as in ADIOS 1.x's XML; rates are decimal, as
-//! networks and storage systems are sold and measured. The arithmetic is exact: no floating point.
+//! Sizes of buffers, chunks and files are powers of two in every spelling, as in ADIOS 1.x's XML; rates are decimal, as networks
+//! and storage systems are specified. The arithmetic is exact: no floating point.
 
 /// A number of bytes: `65536`, `64k`, `8MB`, `8 MiB`, `1.5G`; `k`, `M`, `G`, `T` are powers of 1024 with `B`, `iB` or neither.
-/// Fractions are rounded to whole bytes. `None` for other texts and for more than `u64` holds.
+/// Fractions are rounded to whole bytes. `None` for other texts and for values above `u64::MAX`.
 pub fn size(text: &str) -> Option<u64> {
     quantity(text.trim(), 1024)
 }
@@ -20,7 +20,7 @@ pub fn rate(text: &str) -> Option<u64> {
     quantity(text.strip_suffix("/s").unwrap_or(text).trim_end(), 1000)
 }
 
-/// - `kilo`: what `k` stands for, 1000 or 1024; `ki` is always 1024.
+/// - `kilo`: factor of `k`, 1000 or 1024; that of `ki` is always 1024.
 fn quantity(text: &str, kilo: u64) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..end], text[end..].trim_start().to_ascii_lowercase());
@@ -48,7 +48,7 @@ fn quantity(text: &str, kilo: u64) -> Option<u64> {
     u64::try_from(digits(whole)?.checked_mul(factor)?.checked_add(part)?).ok()
 }
 
-/// A size in the largest binary unit that it is a whole number of: `8 MiB`, `1000`.
+/// A size in the largest binary unit of which it is a multiple: `8 MiB`, `1000`.
 pub fn show_size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(power, _)| bytes != 0 && bytes.is_multiple_of(1 << power)) {

@@ -1,7 +1,7 @@
 //! Switches: `yes` and `no`, spelled as XML files, shells and configuration files spell them.
 
-/// Reads a switch: `yes`, `y`, `true`, `on`, `1`, or nothing (a key alone means yes); `no`, `n`, `false`, `off`, `0`. Letter
-/// case and surrounding blanks do not count. `None` for any other text.
+/// Reads a switch: `yes`, `y`, `true`, `on`, `1`, or nothing (a key alone means yes); `no`, `n`, `false`, `off`, `0`. Letter case
+/// and surrounding blanks are ignored. `None` for any other text.
 pub fn switch(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "yes" | "y" | "true" | "on" | "1" | "" => Some(true),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a number without a unit counts.
+/// Unit of a number without unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds.
@@ -28,18 +28,18 @@ impl Unit {
     }
 }
 
-/// Longest duration: a year is as good as for ever, and can be added to any moment.
+/// Longest duration: a year, which is practically unlimited and can be added to any time.
 pub const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// A duration: `200us`, `100ms`, `30s`, `5min`, `1h 30m`. A number alone, also with a fraction, has the unit `bare`; without
-/// one it is refused. `None` for other texts and for more than [`LONGEST`].
+/// A duration: `200us`, `100ms`, `30s`, `5min`, `1h 30m`. A number without unit, also with a fraction, has the unit `bare`; if
+/// that is `None`, it is refused. `None` for other texts and for more than [`LONGEST`].
 pub fn time(text: &str, bare: Option<Unit>) -> Option<Duration> {
     let text = text.trim();
     let number = || Duration::try_from_secs_f64(text.parse::<f64>().ok()? * bare?.seconds()).ok();
     number().or_else(|| humantime::parse_duration(text).ok()).filter(|time| *time <= LONGEST)
 }
 
-/// A duration in seconds, or in milliseconds where it is no whole number of them: `60 s`, `100 ms`.
+/// A duration in seconds if it is a whole number of them, else in milliseconds: `60 s`, `100 ms`.
 pub fn show_time(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{} s", time.as_secs()),

@@ -1,4 +1,4 @@
-//! The values of parameters: the `key=value` pairs that a user wrote, read by their declarations.
+//! The values of parameters: the `key=value` pairs of a user, read by their declarations.
 
 use crate::nearest;
 use crate::parameter::{Default, Parameter, Value};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// `key=value` pairs in the user's order; of a key that occurs several times the last pair counts.
+/// `key=value` pairs in the user's order; if a key occurs several times, its last pair is used.
 #[derive(Debug, Clone, PartialEq, Eq, std::default::Default)]
 pub struct Parameters {
     owner: String,
@@ -26,8 +26,8 @@ impl From<Vec<(String, String)>> for Parameters {
     }
 }
 
-/// Splits `key=value;key=value`. A key alone means `yes`; blanks around keys and values, and empty parts, are left out. With
-/// each pair comes its place in `text`, in bytes.
+/// Splits `key=value;key=value`. A key alone means `yes`; blanks around keys and values, and empty parts, are removed. With each
+/// pair comes its position in `text`, in bytes.
 pub fn pairs(text: &str) -> Vec<(Range<usize>, (String, String))> {
     let mut pairs = Vec::new();
     let mut at = 0;
@@ -50,7 +50,7 @@ impl Parameters {
         pairs(text).into_iter().map(|(_, pair)| pair).collect()
     }
 
-    /// The same, with the name of what they belong to, which errors then begin with: `store "s3://bucket"`.
+    /// The same, with the name of their owner, with which errors begin: `store "s3://bucket"`.
     pub fn of(self, owner: impl Into<String>) -> Parameters {
         Parameters { owner: owner.into(), ..self }
     }
@@ -60,12 +60,12 @@ impl Parameters {
         &self.pairs
     }
 
-    /// Adds a pair, which then counts.
+    /// Adds a pair, which replaces earlier ones of its key.
     pub fn push(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.pairs.push((key.into(), value.into()));
     }
 
-    /// The user's text for a parameter; the parameter's own key counts before its aliases.
+    /// The user's text for a parameter; the parameter's own key takes precedence over aliases.
     pub fn text(&self, parameter: &Parameter) -> Option<&str> {
         parameter.names().find_map(|name| self.last(name))
     }
@@ -74,12 +74,12 @@ impl Parameters {
         self.pairs.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter, or its default: a `u32`, `u64`, `usize`, `f64`, `bool`, [`Duration`] or `String`, as it was
-    /// declared; an `Option` of one where the default is found out later or there is none.
+    /// The value of a parameter, or its default: a `u32`, `u64`, `usize`, `f64`, `bool`, [`Duration`] or `String`, as declared;
+    /// an `Option` of these if the default is determined at run time or there is none.
     ///
     /// # Errors
-    /// `Config` for a text that is no such value, with what is expected; for two keys that mean the same with different
-    /// values; where nothing is given and there is no fixed default, unless an `Option` is asked for.
+    /// `Config` for an invalid text, with the expected form; for two aliases with different values; if no value is given and
+    /// there is no fixed default, unless an `Option` is requested.
     pub fn get<T: Take>(&self, parameter: &Parameter) -> Result<T> {
         let mut found: Option<(&str, &str, Value<'_>)> = None;
         for name in parameter.names() {
@@ -119,7 +119,7 @@ impl Parameters {
     /// Checks that every key belongs to one of `known`.
     ///
     /// # Errors
-    /// `Config` with the first key that does not, the nearest known one, and all known ones.
+    /// `Config` with the first unknown key, the nearest known one, and all known ones.
     pub fn check_known(&self, known: &[Parameter]) -> Result<()> {
         let Some((key, _)) = self.pairs.iter().find(|(key, _)| !known.iter().any(|p| p.is(key))) else { return Ok(()) };
         let names = || known.iter().flat_map(Parameter::names);
@@ -138,20 +138,20 @@ impl Parameters {
         self.wrong(format!("parameter {key}={text}: expected {expected}"))
     }
 
-    /// A `Config` error that begins with what the parameters belong to.
+    /// A `Config` error that begins with the name of the parameters' owner.
     pub fn wrong(&self, what: impl std::fmt::Display) -> Error {
         let what = if self.owner.is_empty() { what.to_string() } else { format!("{}: {what}", self.owner) };
         Error::new(ErrorKind::Config, what)
     }
 }
 
-/// What [`Parameters::get`] gives back.
+/// A type that [`Parameters::get`] can return.
 pub trait Take: Sized {
-    /// From what was given, or the fixed default; `None` where it is another kind of value, too large, or not there.
+    /// Converts the given value, or the fixed default; `None` if it is of another kind, too large, or missing.
     fn take(value: Option<Value<'_>>) -> Option<Self>;
 }
 
-/// Whatever was given.
+/// Any given value.
 struct Any;
 
 impl Take for Any {

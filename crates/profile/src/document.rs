@@ -134,7 +134,7 @@ impl RankPart {
         })
     }
 
-    /// Checks what the other methods rely on.
+    /// Checks the conditions that the other methods rely on.
     pub(super) fn check(&self, ranks: u32) -> Result<()> {
         let at = |what: String| Err(corrupt(format!("rank {}: {what}", self.rank)));
         if self.rank >= ranks {
@@ -166,7 +166,7 @@ impl RankPart {
                 return bad(format!("begin {begin}, length {length}, bytes {bytes}"));
             }
             if !phase.is_outside() && (begin < opens || begin + length > closed) {
-                return bad(format!("{} lies outside of open and close", phase.name()));
+                return bad(format!("{} is not between open and close", phase.name()));
             }
             if !(-1..i64::from(ranks)).contains(&rank) || !(-1..=i64::from(u32::MAX)).contains(&meeting) {
                 return bad(format!("rank {rank}, meeting {meeting}"));
@@ -302,7 +302,7 @@ mod tests {
             (|d| d.by_rank[1].rank = 7, "rank 7: there are 2 ranks"),
             (|d| d.by_rank[0].close = [1, 0], "one after the other"),
             (|d| d.by_rank[1].spans[0][0] = 99, "rank 1: span 0: there is no phase 99"),
-            (|d| d.by_rank[0].spans[0][2] = 18, "write lies outside of open and close"),
+            (|d| d.by_rank[0].spans[0][2] = 18, "write is not between open and close"),
             (|d| d.by_rank[0].spans[0][4] = 2, "span 0: rank 2"),
         ];
         for (change, says) in changes {

@@ -30,7 +30,7 @@ pub use recorder::{Recorder, Working, span};
 
 /// `profile`, a parameter of every method; an output is profiled if one of its methods sets it.
 pub const PARAMETER: Parameter =
-    Parameter::switch("profile", false, "what each rank did, and when, is written beside each output");
+    Parameter::switch("profile", false, "write a profile beside each output: the phases of each rank with their times");
 
 /// A phase of a rank. The time of a phase excludes the phases inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -341,7 +341,7 @@ mod tests {
         }
         let record = recorder.finish();
         assert_eq!((record.totals[Phase::Index.place()].bytes, record.totals[Phase::Write.place()].calls), (9, 0));
-        // Said too late.
+        // Too late to be recorded.
         drop(recorder.span(Phase::Write));
         assert_eq!(recorder.finish(), Record::default());
     }

@@ -143,7 +143,7 @@ fn of_expression(expression: &Expression, names: &[String], negated: bool) -> Re
             };
             if negated && operator != Operator::Equal && operator != Operator::NotEqual {
                 // NaN is neither above nor below, so that this is not the opposite comparison alone.
-                let what = "'not' goes with == and != only: NaN is neither above a number nor below it";
+                let what = "'not' is valid with == and != only: NaN is neither above a number nor below it";
                 return Err(Error::new(ErrorKind::InvalidArgument, what));
             }
             let operator = match operator {

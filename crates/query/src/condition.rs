@@ -54,7 +54,7 @@ impl Condition {
             return Err(Error::new(ErrorKind::InvalidArgument, "text can't be compared with a number"));
         }
         if number.is_nan() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "NaN compares with nothing: ask for a number"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "NaN cannot be compared: give a number"));
         }
         let (below, above) = (operator.holds(Ordering::Less), operator.holds(Ordering::Greater));
         let nan = operator == Operator::NotEqual && non_finite == NonFinite::Compared;
@@ -198,8 +198,8 @@ impl Condition {
         let whole = self.element.is_integer() || self.element == ElementType::Char;
         let Some(s) = block.statistics.as_ref().filter(|_| !whole) else { return Beside::Nothing };
         match s.level {
-            // The count of finite values is not recorded, only whether there is one; but adios2, whose count of them is
-            // all, has infinities inside its bounds.
+            // The number of finite values is not recorded, only whether there are any; but in files of adios2, whose number is
+            // that of all values, infinities are inside the bounds.
             Level::MinMax if s.finite == elements && elements > 1 => Beside::Nan,
             _ if s.finite == elements => Beside::Nothing,
             _ => Beside::Anything,
@@ -215,7 +215,7 @@ impl Condition {
         }
         let BlockFacts::Known { min, max, .. } = facts::of(block, self.element) else { return 0.5 };
         let (min, max, at) = (min.as_f64(), max.as_f64(), self.number.as_f64());
-        // Halved first: what lies between the extremes may be more than a double holds.
+        // Halved first, because the difference of the extremes may exceed the range of a double.
         let below = ((at / 2.0 - min / 2.0) / (max / 2.0 - min / 2.0)).clamp(0.0, 1.0);
         let below = if below.is_nan() { 0.5 } else { below };
         let equal = 1.0 / (block.elements() as f64).max(1.0);
@@ -293,7 +293,7 @@ mod tests {
         condition.answer_value(value) == Answer::Yes
     }
 
-    /// What the numbers themselves say.
+    /// The result from the numbers themselves.
     fn plainly(value: &Value, operator: Operator, number: Number) -> bool {
         let of = match value {
             Value::Complex([re, im]) => Number::Real(f64::from(*re).hypot(f64::from(*im))),

@@ -201,7 +201,7 @@ impl Query {
             let n = (all as f64).max(1.0);
             match node {
                 Node::Leaf(i) => leaves[*i].count(),
-                // What one leaves out may be what another needs: then only the overlap is certain.
+                // The parts may omit different elements: then only the overlap is certain.
                 Node::All(parts) => parts.iter().map(|p| of(p, leaves, all)).fold((all, all, n), |a, b| {
                     ((a.0.saturating_add(b.0)).saturating_sub(all), a.1.min(b.1), a.2 * b.2 / n)
                 }),
@@ -292,9 +292,9 @@ impl Query {
 struct Ready {
     /// First place.
     start: u64,
-    /// What matches; `None` for everything.
+    /// The matching elements; `None` for all.
     mask: Option<Vec<u8>>,
-    /// Next place behind the first to look at, and how many there are.
+    /// Next position to examine, and their number.
     next: u64,
     length: u64,
 }
@@ -400,7 +400,7 @@ impl Evaluation {
         region.offset.iter().zip(&self.bound.frame).fold(0, |start, (o, extent)| start * extent + o)
     }
 
-    /// Reads what it takes to know a region.
+    /// Reads the data needed to decide a region.
     fn look(&mut self, region: &BoundingBox, near: &Near) -> Result<Vec<u8>> {
         let mut masks = self.bound.paint(region, near);
         let n = region.elements().unwrap_or(0) as usize;

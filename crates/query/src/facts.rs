@@ -47,7 +47,7 @@ fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFa
     }
     let full = s.level.has_sums();
     let known = |min: Number, max: Number, sum: Number, squares: f64| {
-        // What another library recorded may be NaN, or the wrong way round: then nothing is known.
+        // Statistics of another library may be NaN, or minimum and maximum exchanged: then nothing is known.
         if min.is_nan() || max.is_nan() || min.compare(max).is_gt() {
             return BlockFacts::Unknown { elements };
         }

@@ -24,7 +24,7 @@ fn byte(answer: Answer) -> u8 {
     }
 }
 
-/// Where the selection lies.
+/// The position of the selection.
 enum Place {
     /// A box of a global array that starts here.
     Box(Vec<u64>),
@@ -101,7 +101,7 @@ impl Leaf {
             None => reader.blocks(name, step)?,
         };
         if blocks.is_empty() {
-            // Says whether there is no such step at all.
+            // Fails if there is no such step at all.
             reader.shape(name, step)?;
         }
         let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
@@ -275,7 +275,7 @@ impl Leaf {
             Place::Box(_) => {
                 let near = || near.iter().map(|i| &self.parts[*i as usize]);
                 let answer = alike(near().map(|p| p.answer));
-                // What no block covers has no value, and so does not match.
+                // Elements that no block covers have no value, and do not match.
                 if answer != Answer::Yes || self.covers(region, near()) { answer } else { Answer::Maybe }
             }
         }
@@ -341,7 +341,7 @@ impl Leaf {
         (least, most.min(all), likely.min(all as f64))
     }
 
-    /// The blocks inside the selection: number, what they are there for the whole query, and where that is.
+    /// The blocks inside the selection: number, and position in the selection.
     pub fn blocks(&self) -> Vec<(u64, Where)> {
         let numbered = |p: &Part| (p.number, Where::Region(p.bounds.clone()));
         match &self.place {
@@ -384,7 +384,7 @@ impl Leaf {
 ///
 /// - `group`: comparisons of the same values.
 /// - `near`: the parts that intersect the region.
-/// - `wanted`: the answer as far as known; elements that are certain there are not read.
+/// - `wanted`: the answer so far; elements that are certain there are not read.
 pub(crate) fn resolve(
     leaves: &mut [Leaf],
     group: &[usize],
@@ -467,7 +467,7 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-/// Where a block lies in a selection.
+/// The position of a block in a selection.
 pub(crate) enum Where {
     Region(BoundingBox),
     Places(Vec<u64>),

@@ -38,7 +38,7 @@ impl Number {
         if let Ok(whole) = text.parse::<i128>() {
             return Some(Number::Whole(whole));
         }
-        // Names such as `nan` or `infinity` are no numbers here; only what starts like one is.
+        // Names such as `nan` or `infinity` are not numbers here.
         let digits = text.trim_start_matches(['+', '-']);
         if digits != "inf" && !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             return None;
@@ -152,8 +152,8 @@ pub fn possible_mean(min: f64, max: f64, mean: f64) -> bool {
     mean >= min - slack && mean <= max + slack
 }
 
-/// Whether `n` numbers, `min` and `max` among them, can have this variance: those two alone make it half the square of the
-/// range over `n`, and it is never more than a quarter of that square. What rounding or an overflow made is refused.
+/// Whether `n` numbers, `min` and `max` among them, can have this variance: those two alone give at least half the square of the
+/// range over `n`, and the variance is at most a quarter of that square. Results of rounding or overflow are refused.
 pub fn possible_variance(min: f64, max: f64, n: f64, variance: f64) -> bool {
     let square = (max - min).powi(2);
     variance >= square / (2.0 * n) * (1.0 - 1e-6) && variance <= square / 4.0 * (1.0 + 1e-6)

@@ -136,7 +136,7 @@ pub(crate) fn needs_the_others(first: &Block, kind: Kind) -> bool {
     kind == Kind::LocalValue || first.shape.contains(&JOINED)
 }
 
-/// Fills in what depends on all blocks of a step: offsets in a joined dimension, and the number of values local to
+/// Sets the properties that depend on all blocks of a step: offsets in a joined dimension, and the number of values local to
 /// writers. Source: `docs/format/bp3.md`, section 5.2.
 pub(crate) fn resolve(blocks: &mut [Block], kind: Kind) -> Result<()> {
     if kind == Kind::LocalValue {

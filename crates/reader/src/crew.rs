@@ -17,7 +17,7 @@ pub fn most_threads() -> usize {
     *MOST.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).clamp(4, 16))
 }
 
-/// Carries out all tasks. The first failure ends it: tasks that nobody began are left.
+/// Carries out all tasks. The first failure ends the work: tasks that were not begun are dropped.
 ///
 /// - `state`: made once per thread.
 pub fn work_off<T: Send, S, E: Send>(
@@ -31,7 +31,7 @@ pub fn work_off<T: Send, S, E: Send>(
     let most = most_threads().min(tasks.len());
     let queue = Mutex::new((tasks.into_iter(), None));
     let lock = || queue.lock();
-    // Whether it is time for more threads is asked between tasks.
+    // Between tasks a thread checks whether more threads should start.
     let work = |mut between: Option<&mut dyn FnMut()>| {
         let mut state = state();
         loop {

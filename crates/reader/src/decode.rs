@@ -14,7 +14,7 @@ pub(crate) fn before(mut transform: Transform, fortran: bool) -> Transform {
 }
 
 fn block_of(transform: &Transform) -> Block<'_> {
-    // Nothing is asked about the name when a block is decoded.
+    // Decoding a block does not need the name.
     Block { name: "", element: transform.element, extents: &transform.shape.local }
 }
 
@@ -25,7 +25,7 @@ fn size(transform: &Transform, payload: u64) -> Result<u64> {
     block.bytes()
 }
 
-/// Whether decoding the block costs memory in proportion to what is stored of it, for those who only look.
+/// Whether decoding the block needs memory in proportion to its stored bytes, for callers that only inspect it.
 pub(crate) fn worthwhile(transform: &Transform, payload: u64) -> Result<bool> {
     const MUCH: u64 = 64 << 20;
     let bytes = size(transform, payload)?;
@@ -45,7 +45,8 @@ pub(crate) fn values(transform: &Transform, order: ByteOrder, payload: &[u8]) ->
 fn zeros(bytes: u64) -> Result<Vec<u8>> {
     let refuse = || Error::new(ErrorKind::NoMemory, format!("no memory for a block of {bytes} bytes"));
     let n = usize::try_from(bytes).map_err(|_| refuse())?;
-    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
+    // Reserved first, so that too large a request is an error; then allocated as zeros, which cost nothing until they are
+    // touched.
     Vec::<u8>::new().try_reserve_exact(n).map_err(|_| refuse())?;
     Ok(vec![0; n])
 }

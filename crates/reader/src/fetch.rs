@@ -51,7 +51,7 @@ pub type Opening<'a> = &'a (dyn Fn(Option<u32>) -> Result<Object> + Sync);
 /// Gives the values of a block that has to be decoded, in the file's byte order, by number of the order and [`crate::plan::Stored::coded`].
 pub type Decoding<'a> = &'a (dyn Fn(usize, u32) -> Result<Vec<u8>> + Sync);
 
-/// Bytes of a task: what one thread places at a time.
+/// Bytes of a task, which one thread places at a time.
 const TASK: u64 = 4 << 20;
 /// Results of at least this size bypass the caches.
 const LARGE: u64 = 8 << 20;
@@ -107,7 +107,7 @@ pub fn execute(
     place_later(later, &mut orders, limits, decode)
 }
 
-/// What has to be decoded first.
+/// The pieces that must be decoded first.
 fn place_later(
     later: Vec<(usize, &Plan)>,
     orders: &mut [Order<'_>],
@@ -198,7 +198,7 @@ fn run(task: &mut Task<'_>, large: bool, limits: &Limits, open: Opening<'_>, win
     if !task.plan.overlapping {
         task.plan.sort();
     }
-    // What a damaged index claims is compared with the length of its file before anything is read.
+    // Lengths of an index that may be damaged are compared with the length of its file before any read.
     let mut ends: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
     for piece in &task.plan.pieces {
         let last = ends.entry(piece.file).or_default();
@@ -265,7 +265,7 @@ fn scatter(piece: &Piece, object: &Object, to: &mut [u8], word: u64) -> Result<(
         }
         places.clear();
     };
-    // Runs come in the order of memory: each is cut off the front of what is left.
+    // Runs come in the order of memory: each is cut off the front of the remaining memory.
     let (mut rest, mut cut) = (to, 0);
     piece.for_each_run(&mut |_, target| {
         let (_, behind) = std::mem::take(&mut rest).split_at_mut((target - cut) as usize);
@@ -281,12 +281,12 @@ fn scatter(piece: &Piece, object: &Object, to: &mut [u8], word: u64) -> Result<(
 }
 
 fn no_window(length: usize) -> Error {
-    let what = format!("cannot get {length} bytes of memory to read what lies between; read it in parts");
+    let what = format!("cannot allocate {length} bytes to read a range with gaps; read it in parts");
     Error::new(ErrorKind::NoMemory, what)
 }
 
 fn too_short() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "memory to read into is too short")
+    Error::new(ErrorKind::InvalidArgument, "the buffer to read into is too short")
 }
 
 /// The memory at a place, and its word.
@@ -332,7 +332,7 @@ fn place_decoded(
             let (sender, next, groups) = (sender.clone(), &next, &groups);
             scope.spawn(move || {
                 while let Some(group) = groups.get(next.fetch_add(1, Relaxed)) {
-                    // Nobody listens any more where something failed.
+                    // After a failure the channel has no receiver any more.
                     if sender.send((*group, decode(group[0].0))).is_err() {
                         break;
                     }

@@ -8,9 +8,8 @@
 //! | the writer | the process that holds a lease of the file ([`thalweg_layout::WriteObject::lease`]), from its first output to the end of the file, between outputs too. The system drops the lease of a process that dies |
 //! | when the writer is dead | at two polls 100 ms apart no process holds a lease, the file has no mark, and nothing new came in between |
 //! | stores without leases | remote filesystems, unless a lease was seen there before: the writer is dead when the file has not changed for [`Follower::set_patience`], by default 10 minutes |
-//!
-//! If the file is truncated (steps are dropped), begun anew, removed or replaced, the next poll fails with `NotFound`, even if known
-//! steps were not returned yet: their bytes may have been overwritten.
+//! If the file is truncated (steps are dropped), created again, removed or replaced, the next poll fails with `NotFound`, even if
+//! known steps were not returned yet: their bytes may have been overwritten.
 
 use crate::object::{self, Object};
 use crate::{Reader, Reads};
@@ -23,7 +22,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Time between the two polls that find no lease.
 const TWO_LOOKS: Duration = Duration::from_millis(100);
-/// What is searched backwards for the last end of a file that is opened while it is written.
+/// Number of bytes that are searched backwards for the last end, in a file that is opened while it is written.
 const SHORT: u64 = 64 << 20;
 
 /// How to wait for a writer.
@@ -127,7 +126,7 @@ struct Clock {
 
 impl Clock {
     fn start(wait: &Wait) -> Clock {
-        // Beyond what a clock counts is for ever.
+        // More than a clock can count means no limit.
         let end = wait.timeout.and_then(|t| Instant::now().checked_add(t));
         Clock { end, poll: wait.poll.max(Duration::from_micros(100)) }
     }
@@ -191,7 +190,7 @@ impl Follower {
         self.life.patience = patience;
     }
 
-    /// What is compared before values of the steps from now on are handed over.
+    /// The comparisons before values of later steps are returned.
     pub fn set_reads(&mut self, reads: Reads) {
         self.reader = self.reader.clone().with_reads(reads);
     }
@@ -214,7 +213,7 @@ impl Follower {
     /// Goes on to the next step, or the newest one; waits where there is none yet.
     ///
     /// # Errors
-    /// `NotFound` where the file was shortened, begun anew, replaced or removed: open it again.
+    /// `NotFound` if the file was shortened, created again, replaced or removed: open it again.
     pub fn advance(&mut self, to_last: bool, wait: &Wait) -> Result<Next> {
         // Also before a step that is known already: it may have been dropped.
         self.reader.catch_up()?;

@@ -36,6 +36,6 @@ pub(crate) fn data_file(record: &[u8], order: ByteOrder) -> Option<(u64, String)
     let mut c = Cursor::new(record, order, 0);
     let length = c.u64("data file").ok()?;
     let name = c.name("data file").ok()?;
-    // A name in the same folder, whatever the file says.
+    // Only a name in the same folder is accepted.
     (!name.is_empty() && !name.contains('/') && name != "..").then_some((length, name))
 }

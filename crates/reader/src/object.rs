@@ -79,19 +79,19 @@ impl Object {
     /// The same object, with its present length.
     ///
     /// # Errors
-    /// The layout's, where it cannot tell the length.
+    /// Those of the layout, if it cannot return the length.
     pub fn now(&self) -> Result<Object> {
         let length = self.read.length().map_err(|e| e.in_object(&*self.path))?;
         let tail = if length == self.length { self.tail.clone() } else { Windows::default() };
         Ok(Object { length, tail, ..self.clone() })
     }
 
-    /// Whether it is shorter by now: what could not be read was not there any more.
+    /// Whether it is shorter by now, so that a failed read was due to truncated bytes.
     pub fn was_cut(&self) -> bool {
         self.now().is_ok_and(|now| now.length < self.length)
     }
 
-    /// The same object; its length is asked again if it was shorter than `end` when it was opened.
+    /// The same object, with its length updated if it was shorter than `end` when it was opened.
     ///
     /// # Errors
     /// As [`Object::now`].
@@ -121,7 +121,7 @@ impl Object {
         Err(Error::new(ErrorKind::Torn, what).in_object(&*self.path).at_byte(offset.saturating_add(got as u64)))
     }
 
-    /// Whether a process still extends the object, as far as its store can tell.
+    /// Whether a process still extends the object, if its store can determine that.
     ///
     /// # Errors
     /// The layout's, where the look fails.

@@ -111,8 +111,8 @@ impl Reader {
         let mut file = Object::open_at_end(&*layout, path)?;
         loop {
             match Reader::open_up_to(layout.clone(), path, file.clone(), file.length()) {
-                // A writer has cut off an interrupted output just now: what it was going to be read for lies in front. Every
-                // round finds a shorter file.
+                // A writer has just cut off an interrupted output: the last valid end is before it. Each round finds a shorter
+                // file.
                 Err(_) if file.was_cut() => file = file.now()?,
                 outcome => return outcome,
             }

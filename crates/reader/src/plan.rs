@@ -11,21 +11,21 @@ use thalweg_types::{BoundingBox, Extent, MemorySelection};
 /// Limits of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Gaps up to this many bytes are read through rather than skipped, where they are not more than what is wanted.
+    /// Gaps up to this many bytes are read through instead of skipped, if they are not larger than the requested bytes.
     pub merge_gap: u64,
-    /// Of these, gaps up to this many bytes are read through however little is wanted: another request costs more.
+    /// Gaps up to this many bytes are always read through, because another request costs more.
     pub skip: u64,
-    /// Bytes of memory for one read that is not placed directly.
+    /// Bytes of memory for one read into a window.
     pub window: u64,
-    /// Contiguous pieces from this size on are read straight to their place, alone.
+    /// Contiguous pieces of at least this size are read directly to their target, alone.
     pub direct: u64,
-    /// So are those whose target has gaps, if the runs between these are at least this long.
+    /// So are pieces whose target has gaps, if the runs between them are at least this long.
     pub scatter: u64,
 }
 
 impl Default for Limits {
-    /// 64 KiB; a page; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; a page where copies go past the cache
-    /// (shorter runs cost more as pieces of memory than as bytes copied once more), else 512 bytes.
+    /// 64 KiB; a page; 1 MiB, which fits a processor's cache until it is copied; 256 KiB; a page if copies bypass the cache
+    /// (shorter runs cost more as separate pieces of memory than as copied bytes), else 512 bytes.
     fn default() -> Limits {
         let scatter = if crate::stream::HERE { 4096 } else { 512 };
         Limits { merge_gap: 64 << 10, skip: 4096, window: 1 << 20, direct: 256 << 10, scatter }
@@ -33,10 +33,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For a store that says what a request costs ([`thalweg_layout::Layout::request_cost`]).
+    /// Limits for a store with a known cost of a request ([`thalweg_layout::Layout::request_cost`]).
     ///
-    /// Where requests cost much, gaps up to that cost are read through, a window takes four times as long to come as a request
-    /// waits, and every byte is read into a window: no run is read alone.
+    /// If requests are expensive, gaps up to their cost are read through, the transfer of a window takes four times as long as
+    /// the wait for a request, and every byte is read into a window: no run is read alone.
     pub fn of(request_cost: u64) -> Limits {
         match request_cost {
             0 => Limits::default(),
@@ -47,44 +47,44 @@ impl Limits {
         }
     }
 
-    /// Whether requests take so long that several are made at the same time.
+    /// Whether requests take so long that several are made in parallel.
     pub fn is_far(&self) -> bool {
         self.scatter == u64::MAX
     }
 
-    /// Whether a gap in front of `useful` bytes is read through.
+    /// Whether a gap before `useful` bytes is read through.
     pub(crate) fn joins(&self, gap: u64, useful: u64) -> bool {
         gap <= self.merge_gap && (gap <= self.skip || gap <= useful)
     }
 }
 
-/// A block that may hold part of a selection.
+/// A block that may intersect a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// The subfile; `None` for the file itself.
     pub file: Option<u32>,
     /// First byte of its payload.
     pub offset: u64,
-    /// Its place in the array.
+    /// Its box in the array.
     pub bounds: BoundingBox,
-    /// For a block that has to be decoded as a whole, its number among those of the plan; `offset` is then 0, the first
-    /// byte of what decoding gives.
+    /// The number, within the plan, of a block that must be decoded as a whole; `offset` is then relative to the decoded bytes,
+    /// and 0.
     pub coded: Option<u32>,
 }
 
-/// Where a box goes in the caller's memory.
+/// The position of a box in the caller's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// First byte of the array in memory.
     pub base: u64,
     /// Extents of the array, in elements.
     pub shape: Vec<u64>,
-    /// Where the box starts in it.
+    /// Offset of the box in the array.
     pub start: Vec<u64>,
 }
 
 impl Target {
-    /// Of a box of `count` elements in an array that starts at byte `base`: part of `memory`, or all of it.
+    /// The target of a box of `count` elements in an array that starts at byte `base`: part of `memory`, or all of it.
     pub fn new(count: &[u64], memory: Option<&MemorySelection>, base: u64) -> Target {
         match memory {
             Some(memory) => Target { base, shape: memory.shape.clone(), start: memory.start.clone() },
@@ -92,25 +92,25 @@ impl Target {
         }
     }
 
-    /// Bytes between two indices of the slowest dimension that has several.
+    /// Bytes between two indices of the slowest dimension with an extent above 1.
     pub fn pitch(&self, size: u64) -> u64 {
         let slowest = self.shape.iter().position(|n| *n > 1).map_or(self.shape.len(), |d| d + 1);
         self.shape[slowest..].iter().fold(size, |n, extent| n.saturating_mul(*extent))
     }
 }
 
-/// `count` repetitions, so many bytes apart in the file and in the target.
+/// `count` repetitions, at constant distances in the file and in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stride {
-    /// Repetitions.
+    /// Number of repetitions.
     pub count: u64,
-    /// Bytes from one to the next in the file.
+    /// Distance in the file, in bytes.
     pub source: u64,
-    /// Bytes from one to the next in the target.
+    /// Distance in the target, in bytes.
     pub target: u64,
 }
 
-/// Runs of bytes in a file and where they go.
+/// Runs of bytes in a file and their targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The subfile; `None` for the file itself.
@@ -119,9 +119,9 @@ pub struct Piece {
     pub source: u64,
     /// First byte in the target.
     pub target: u64,
-    /// Bytes of one run.
+    /// Length of a run, in bytes.
     pub run: u64,
-    /// How runs repeat, outermost first.
+    /// Repetitions of the run, outermost first.
     pub strides: Vec<Stride>,
 }
 
@@ -135,7 +135,7 @@ impl Piece {
         self.run + self.strides[level..].iter().map(|s| (s.count - 1) * s.source).sum::<u64>()
     }
 
-    /// Bytes needed.
+    /// Number of needed bytes.
     pub fn bytes(&self) -> u64 {
         self.run * self.strides.iter().map(|s| s.count).product::<u64>()
     }
@@ -145,22 +145,22 @@ impl Piece {
         self.run + self.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>()
     }
 
-    /// Whether its bytes lie behind each other in the file, and are worth being read to their places one by one.
+    /// Whether its bytes are contiguous in the file and its runs long enough to be read to their targets one by one.
     pub fn scatters(&self, limits: &Limits) -> bool {
         self.run >= limits.scatter && self.is_contiguous()
     }
 
-    /// Whether the needed bytes lie in one piece in the file.
+    /// Whether the needed bytes are contiguous in the file.
     fn is_contiguous(&self) -> bool {
         self.span() == self.bytes()
     }
 
-    /// Hands every run to `each`: bytes behind `source`, bytes behind `target`.
+    /// Calls `each` with the offsets of every run: relative to `source`, and to `target`.
     pub fn for_each_run(&self, each: &mut impl FnMut(u64, u64)) {
         fn level(strides: &[Stride], source: u64, target: u64, each: &mut impl FnMut(u64, u64)) {
             match strides {
                 [] => each(source, target),
-                // The innermost loop, which runs longest, calls nothing.
+                // The innermost loop, which runs longest, calls no function.
                 [s] => (0..s.count).for_each(|i| each(source + i * s.source, target + i * s.target)),
                 [s, inner @ ..] => {
                     for i in 0..s.count {
@@ -172,8 +172,8 @@ impl Piece {
         level(&self.strides, 0, 0, each);
     }
 
-    /// Cuts where the target passes a multiple of `step` bytes and hands the parts to `each`, with the number of
-    /// steps in front of them.
+    /// Splits the piece where the target crosses a multiple of `step` bytes, and calls `each` with the parts and the number of
+    /// steps before them.
     pub fn cut_every(self, step: u64, each: &mut impl FnMut(u64, Piece)) {
         let band = self.target / step;
         if (self.target + self.target_span() - 1) / step == band {
@@ -189,7 +189,7 @@ impl Piece {
             }
             return;
         };
-        // As many repetitions at a time as end in the same step; one that crosses is cut itself.
+        // As many repetitions at a time as end in the same step; a repetition that crosses the boundary is split itself.
         let one = Piece { strides: inner.to_vec(), ..self };
         let span = one.target_span();
         let mut i = 0;
@@ -212,10 +212,9 @@ impl Piece {
         }
     }
 
-    /// Hands the parts to `each` that fit one read: no gap in them above `merge_gap`, no more than `window` bytes
-    /// unless contiguous.
+    /// Calls `each` with parts that fit one read: no gap above `merge_gap`, and at most `window` bytes unless contiguous.
     fn parts(&self, limits: &Limits, each: &mut impl FnMut(Piece)) {
-        // Where all is wanted, a window that the nearest cache holds; where much is read through, fewer and longer reads.
+        // If all bytes are needed, a window that fits the nearest cache; if much is read through, fewer and longer reads.
         let window = if self.is_contiguous() && !self.scatters(limits) {
             limits.window.min(limits.direct)
         } else {
@@ -234,7 +233,7 @@ impl Piece {
         if level == 0 {
             return each(self.clone());
         }
-        // As many repetitions of the stride that did not fit as one window holds.
+        // As many repetitions of the stride that did not fit as a window can contain.
         let s = self.strides[level - 1];
         let together =
             if !limits.joins(s.source - span, useful) || span > window { 1 } else { 1 + (window - span) / s.source };
@@ -272,16 +271,16 @@ pub struct Read {
     pub pieces: Vec<Piece>,
 }
 
-/// Everything to be read for one call.
+/// The plan of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// In the order they are to be read.
+    /// Pieces, in the order of reading.
     pub pieces: Vec<Piece>,
-    /// Pieces of blocks that are decoded first, with the block's number; in the order of these.
+    /// Pieces of blocks that must be decoded first, with the block's number, in the order of the numbers.
     pub coded: Vec<(u32, Piece)>,
-    /// Elements that blocks give; where blocks share some, these count as often: see [`Plan::filled`].
+    /// Elements that blocks contribute; an element that blocks share counts once for each: see [`Plan::filled`].
     pub elements: u64,
-    /// Blocks share elements, so that the order of pieces matters.
+    /// Whether blocks share elements, so that the order of pieces matters.
     pub overlapping: bool,
 }
 
@@ -301,7 +300,7 @@ impl Plan {
         all
     }
 
-    /// Elements of a target of `elements` elements that are filled, each counted once.
+    /// Number of filled elements of a target of `elements` elements, each counted once.
     pub fn filled(&self, size: u64, elements: u64) -> u64 {
         if !self.overlapping {
             return self.elements;
@@ -326,7 +325,7 @@ impl Plan {
     pub(crate) fn sort(&mut self) {
         self.coded.sort_by_key(|(number, piece)| (*number, piece.source));
         self.pieces.sort_by_key(|p| (p.file, p.source));
-        // Pieces that are neighbours in the file and in the target are one.
+        // Pieces that are neighbours in the file and in the target are joined.
         self.pieces.dedup_by(|next, last| {
             let one = next.strides.is_empty()
                 && last.strides.is_empty()
@@ -340,10 +339,10 @@ impl Plan {
         });
     }
 
-    /// Hands the reads to `each`, in order.
+    /// Calls `each` with the reads, in order.
     ///
     /// # Errors
-    /// The first failure of `each`; no further read is handed over.
+    /// The first failure of `each`, which ends the calls.
     pub fn for_each_read<E>(&self, limits: &Limits, mut each: impl FnMut(&Read) -> Result<(), E>) -> Result<(), E> {
         let mut open: Option<Read> = None;
         let mut failed = None;
@@ -387,7 +386,7 @@ impl Plan {
     }
 }
 
-/// What `inside`, a part of a block, gives to the box `wanted`. Sizes must have been checked: they fit 64 bits.
+/// The piece of `inside`, a part of a block, within the box `wanted`. Sizes must have been checked: they fit 64 bits.
 fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64, to: &Target) -> Piece {
     let (file, source) = (stored.file, stored.offset);
     let mut piece = Piece { file, source, target: to.base, run: size, strides: Vec::new() };
@@ -403,7 +402,7 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
                 _ => piece.strides.push(Stride { count, source, target }),
             }
         }
-        // Behind the last dimension nobody uses the product, which may be more than a block's bytes.
+        // After the last dimension the product is not used; it may exceed the block's bytes.
         source = source.wrapping_mul(stored.bounds.count[d]);
         target = target.wrapping_mul(to.shape[d]);
     }
@@ -411,7 +410,7 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
     piece
 }
 
-/// Plans a box: what each block gives to it, later blocks over earlier ones.
+/// Plans a box: the piece of each block, later blocks over earlier ones.
 ///
 /// - `size`: bytes of an element.
 pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, target: &Target) -> Plan {
@@ -423,7 +422,7 @@ pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, target: &Targe
         }
     }
     plan.elements = parts.iter().map(|p| p.elements().unwrap_or(0)).fold(0, u64::saturating_add);
-    // Where blocks share elements their order decides, so it is kept.
+    // If blocks share elements their order determines the result, so it is kept.
     plan.overlapping = overlap::find(&parts).is_some();
     if !plan.overlapping {
         plan.sort();
@@ -431,9 +430,9 @@ pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, target: &Targe
     plan
 }
 
-/// Plans single elements, in the order of `points`; the last block that holds one gives it.
+/// Plans single elements, in the order of `points`, each from the last block that contains it.
 pub fn of_points(points: &[Vec<u64>], blocks: &[Stored], size: u64, base: u64) -> Plan {
-    // Points by their slowest index: a block looks only at those between its first and last row.
+    // Points by their slowest index: a block examines only those between its first and last row.
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|i| points[*i].first().copied());
     let mut owner: Vec<Option<usize>> = vec![None; points.len()];

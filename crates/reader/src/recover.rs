@@ -4,26 +4,26 @@
 //! |---|---|---|
 //! | ends with a full index | none; if it could be followed, it is marked as closed for good | process groups left by an earlier recovery are indexed |
 //! | a full index, then torn bytes | the torn bytes are truncated | the same |
-//! | step records behind the last full index | a full index is written behind the records, over torn bytes | the same |
-//! | whole process groups of an output that was not closed behind any of these, or in subfiles | they stay and are listed ([`Tag::Left`]), a full index that does not have them is written behind; only torn bytes behind the last of them are cut off | they are indexed, and their step is marked partial where ranks are missing |
-//! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off | the same |
-//! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps, or more process groups; else a full index is written behind and nothing is cut | the same, incomplete steps included |
+//! | step records after the last full index | a full index is written after the records, over torn bytes | the same |
+//! | whole process groups of an output that was not closed after any of these, or in subfiles | they remain and are listed ([`Tag::Left`]), a full index without them is written after them; only torn bytes after the last of them are cut off | they are indexed, and their step is marked partial if ranks are missing |
+//! | an index that drops steps before it, from an interrupted restart | those steps are cut off | the same |
+//! | torn bytes that contain a whole, damaged index or step record | they contain a closed step: the index is rebuilt as below if that gives more steps or process groups; else a full index is written after them and nothing is cut | the same, incomplete steps included |
 //! | a full index whose checksum is wrong, the file closed for good | as below | as below |
-//! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them | of all steps, incomplete ones marked partial |
-//! | a metadata file that is lost or torn | as before, from the subfiles | as before |
+//! | no index and no step record with a valid checksum | the process groups are scanned, an index of the whole steps is written after them | of all steps, incomplete ones marked partial |
+//! | a lost or torn metadata file | as above, from the subfiles | as above |
 //!
 //! A file with a living writer is refused: recovery would truncate the output in flight without an error to the writer. Not every store
 //! shows whether a writer lives: see [`crate::writers`] and [`Options::even_if_written`].
 //!
 //! A whole process group is never truncated. A dry run returns the same [`Recovery`] and changes nothing.
 //!
-//! An index is written and synced before anything is cut, and never over bytes of a step that is kept: a recovery that is
-//! itself interrupted can be repeated.
+//! An index is written and synced before anything is cut, and never over bytes of a step that remains: an interrupted recovery
+//! can be repeated.
 //!
-//! A scan indexes a step when the trailers of every rank that wrote it are there; it stops at the first step of which
-//! process groups are missing. That step's process groups and all behind them are left in the file; `keep_partial` indexes
-//! them, incomplete steps marked partial, also in a second recovery. Of two openings that wrote the same group of the same
-//! step, the first one incomplete or left, only the later is indexed. Files of ADIOS 1.13 have no trailers: every process group up to the first torn one is
+//! A scan indexes a step if the trailers of every rank that wrote it exist; it stops at the first step with missing process
+//! groups. The process groups of that step and all later ones remain in the file; `keep_partial` indexes them, incomplete steps
+//! marked partial, also in a second recovery. If two opens wrote the same group of the same step, and the first is incomplete or
+//! was left, only the later is indexed. Files of ADIOS 1.13 have no trailers: every process group up to the first torn one is
 //! kept.
 
 use crate::decode;
@@ -53,7 +53,7 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 pub struct Options {
     /// Return the repairs, change nothing.
     pub dry_run: bool,
-    /// Keep steps that lack process groups, marked partial, and those behind them.
+    /// Keep steps without all process groups, marked partial, and later ones.
     pub keep_partial: bool,
     /// Do not check whether a process writes the file. If one does, its output in flight may be lost.
     pub even_if_written: bool,
@@ -64,11 +64,11 @@ pub struct Options {
 pub struct Recovery {
     /// Steps of the file afterwards: one more than the last step.
     pub steps: u64,
-    /// Process groups that are indexed afterwards, where the index was made from them.
+    /// Number of indexed process groups, if the index was rebuilt from them.
     pub process_groups: Option<u64>,
-    /// Steps of which process groups are in the file but not indexed; `keep_partial` indexes them.
+    /// Steps with process groups in the file that are not indexed; `keep_partial` indexes them.
     pub dropped: Vec<u64>,
-    /// Whether the file was changed (would be, in a dry run).
+    /// Whether the file was changed, or would be without a dry run.
     pub changed: bool,
     /// The repairs as text, in order.
     pub actions: Vec<String>,
@@ -129,7 +129,7 @@ impl Run<'_> {
         };
         let names = match self.layout.list(folder) {
             Ok(names) => names,
-            // A folder that cannot be listed keeps what is in it; the file can be recovered all the same.
+            // If the folder cannot be listed, its files remain; the output can be recovered nevertheless.
             Err(e) if e.kind() != ErrorKind::Io => {
                 return Ok(Vec::new());
             }
@@ -153,13 +153,13 @@ struct Run<'a> {
     options: Options,
 }
 
-/// A process group to be indexed, and where it lies.
+/// A process group to be indexed, and its position.
 struct Item<'a> {
     object: usize,
     found: &'a Found,
     time: u32,
     rank: u32,
-    /// Which of this rank's groups of one opening, group and step: updates follow the output they add to.
+    /// Number among this rank's groups of one open, group and step: updates follow the output that they extend.
     nth: u32,
 }
 
@@ -204,7 +204,7 @@ impl Run<'_> {
     /// Recovers a file that has a valid last end.
     fn keep(&self, file: &Object, live: &Live, numbers: &[u32]) -> Result<Recovery> {
         let mut done = Recovery { steps: u64::from(live.step_count()), ..Recovery::default() };
-        // Opening a file that was closed for good trusts its mark; here every byte of the index counts.
+        // Opening a file that was closed for good trusts its mark; here every byte of the index is checked.
         if let Some(Err(e)) = live.base.as_ref().map(|b| b.check_bytes(file)) {
             if !source::is_damage(&e) {
                 return Err(e.in_object(self.path).safe("nothing was changed"));
@@ -219,7 +219,7 @@ impl Run<'_> {
         let ours = !live.step_records.is_empty() || live.base.as_ref().is_some_and(|b| b.extension.is_some());
         if ours && live.torn > 0 && holds_an_index(file, live.end)? {
             let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
-            // What is closed is a further step, or an update of the last one.
+            // The closed output is a further step, or an update of the last one.
             let known = (done.steps, Some(index.process_group_count()));
             let more = |r: Recovery| (r.steps, r.process_groups) > known && r.dropped.is_empty();
             if self.trial(file, numbers)?.is_some_and(more) {
@@ -228,7 +228,7 @@ impl Run<'_> {
             let damaged = index.records.list(Tag::Damaged);
             [live.end, live.torn].into_iter().for_each(|n| damaged.put_u64(n));
             done.act(format!(
-                "wrote a full index behind {} bytes that hold a damaged one; they stay, and steps in them can't be read",
+                "wrote a full index after {} bytes with a damaged index, which remain; steps in them can't be read",
                 live.torn
             ));
             self.write_index(&index, file.length(), subfiles, OpenWrite::Existing)?;
@@ -284,7 +284,7 @@ impl Run<'_> {
                 .map(|k| self.scan(Object::open(self.layout, &object::subfile(self.path, *k))?, *k))
                 .collect::<Result<Vec<_>>>()?
         } else {
-            // Behind the last group that is indexed; an earlier recovery's index may lie between.
+            // After the last indexed group; an earlier recovery's index may be between.
             let last = indexed.iter().map(|(.., offset)| *offset).max();
             let from = last.filter(|_| self.options.keep_partial).map_or(live.end, |last| last.min(live.end));
             let scan = scan::scan_from(file, from, order).map_err(|e| e.in_object(self.path))?;
@@ -309,7 +309,7 @@ impl Run<'_> {
                 let Some(trailer) = g.trailer.as_ref().filter(|t| t.time_index == g.header.time_index) else {
                     return false;
                 };
-                // More of the last step: not where that was closed without it, nor of an opening that another replaced.
+                // More of the last step, unless that was closed without it or another open replaced the open that wrote it.
                 let more = trailer.time_index == last_time
                     && run(trailer)
                     && !partial.iter().any(|(time, ..)| *time == last_time);
@@ -408,7 +408,7 @@ impl Run<'_> {
             return Ok(done);
         }
         if live.torn > 0 {
-            done.act(format!("cut {} torn bytes behind the last index", live.torn));
+            done.act(format!("cut {} torn bytes after the last index", live.torn));
             self.change(|object| {
                 object.truncate(live.end)?;
                 object.sync()
@@ -424,10 +424,10 @@ impl Run<'_> {
         Ok(done)
     }
 
-    /// What making an index from the process groups would give; `None` where it cannot be made from them.
+    /// The result of rebuilding the index from the process groups; `None` if it cannot be rebuilt.
     ///
     /// # Errors
-    /// Where the file could not be read: then nothing is known.
+    /// The failure of reading the file: then the result is unknown.
     fn trial(&self, file: &Object, numbers: &[u32]) -> Result<Option<Recovery>> {
         let trial = Run { options: Options { dry_run: true, ..self.options }, ..*self };
         match trial.rebuild(Some(file), numbers, None) {
@@ -444,7 +444,7 @@ impl Run<'_> {
         act(&*object).and_then(|()| object.close()).map_err(|e| e.in_object(self.path))
     }
 
-    /// Writes a full index at `start`, syncs it, then cuts what lies behind it.
+    /// Writes a full index at `start`, syncs it, then cuts off all later bytes.
     fn write_index(&self, index: &Index, start: u64, subfiles: bool, how: OpenWrite) -> Result<()> {
         let encoded = index.encode(start, subfiles, true)?;
         if self.options.dry_run {
@@ -467,8 +467,8 @@ impl Run<'_> {
         write().and_then(|()| object.close()).map_err(|e: Error| e.in_object(self.path))
     }
 
-    /// Cuts what lies behind the last whole process group of each subfile. A torn place that is not behind all indexed
-    /// process groups, whatever their subfile, is damage, not an output cut off, and stays.
+    /// Cuts off the bytes after the last whole process group of each subfile. Torn bytes that do not follow all indexed process
+    /// groups of all subfiles are damage instead of an interrupted output, and remain.
     fn trim(&self, open: &Unindexed, done: &mut Recovery) -> Result<()> {
         for s in open.scanned.iter().filter(|s| !s.foreign) {
             let last = open.offsets.last();
@@ -494,7 +494,7 @@ impl Run<'_> {
         cut.and_then(|()| object.close()).map_err(|e| e.in_object(path))
     }
 
-    /// No index is left: one is made from the process groups.
+    /// No index is left: it is rebuilt from the process groups.
     fn rebuild(&self, file: Option<&Object>, numbers: &[u32], reason: Option<Error>) -> Result<Recovery> {
         let mut scanned = Vec::new();
         if let Some(file) = file {
@@ -512,7 +512,8 @@ impl Run<'_> {
                 scanned.push(self.scan(Object::open(self.layout, &object::subfile(self.path, *k))?, *k)?);
             }
         }
-        // Files of ours count from 1, whatever is lost of them. Other libraries' say with their first group.
+        // Files of ours count from 1, even if process groups are lost. In files of other libraries the first group determines the
+        // number.
         let first = scanned.iter().flat_map(|s| &s.scan.groups).min_by_key(|g| g.header.time_index);
         let first_time = first.filter(|g| g.trailer.is_none()).map_or(1, |g| g.header.time_index.max(1));
         let groups = chosen(&scanned, &mut partial, &listed, self.options.keep_partial, 0, first_time);
@@ -521,8 +522,9 @@ impl Run<'_> {
                 0 => String::new(),
                 n => format!("; keeping partial steps indexes {n} whole process groups"),
             };
-            let mut error = Error::new(ErrorKind::Torn, format!("no whole step is in it; nothing was changed{more}"))
-                .in_object(self.path);
+            let mut error =
+                Error::new(ErrorKind::Torn, format!("it contains no whole step; nothing was changed{more}"))
+                    .in_object(self.path);
             if let Some(reason) = reason {
                 error = error.caused_by(reason);
             }
@@ -562,17 +564,17 @@ impl Run<'_> {
         } else {
             let lost = file.map_or(0, Object::length).saturating_sub(groups.end_of_data);
             if lost > 0 {
-                done.act(format!("cut {lost} bytes behind the last whole process group"));
+                done.act(format!("cut {lost} bytes after the last whole process group"));
             }
             self.write_index(&index, filled.max(groups.end_of_data), false, OpenWrite::Existing)?;
         }
         Ok(done)
     }
 
-    /// Adds process groups to an index, in their order. Returns what is to be written behind the data of one of the objects
-    /// first: an empty process group for each step between them that has none.
+    /// Adds process groups to an index, in their order. Returns data to be written first, after the data of an object: an empty
+    /// process group for each step between them that has none.
     ///
-    /// - `end`: where the data of the file end, where it has no subfiles.
+    /// - `end`: end of the file's data, if it has no subfiles.
     fn add(&self, index: &mut Index, scanned: &[Scanned], items: &[Item<'_>], end: u64) -> Result<Fillers> {
         let mut fillers = Fillers::default();
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(fillers) };
@@ -583,7 +585,7 @@ impl Run<'_> {
         let first_time = if before > 0 && first.time > before { before + 1 } else { first.time };
         let lost = u64::from(last.time - first_time.min(last.time)).saturating_sub(items.len() as u64);
         if lost > (1 << 16) + 16 * items.len() as u64 {
-            let what = format!("{} process groups say they are of steps {first_time} to {}", items.len(), last.time);
+            let what = format!("{} process groups have step numbers from {first_time} to {}", items.len(), last.time);
             return Err(Error::new(ErrorKind::Corrupt, what).in_object(self.path));
         }
         let mut openings = Openings::default();
@@ -594,7 +596,7 @@ impl Run<'_> {
                 // A lost step gets an empty process group: ADIOS 1.13 breaks on files with fewer groups than steps.
                 let header = Header { group: first.found.header.group.clone(), time_index: time, ..Header::default() };
                 let offset = fillers.at + fillers.bytes.len() as u64;
-                // Behind another library's index nothing is written.
+                // Nothing is written after another library's index.
                 index.add_process_group(&header, 0, if of.foreign { 0 } else { offset });
                 if !of.foreign {
                     fillers.bytes.extend(empty_group(&header, offset, of.file_index));
@@ -606,7 +608,7 @@ impl Run<'_> {
                 let fragment = item
                     .found
                     .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|transform, bytes| {
-                        // What only the values tell is not worth losing the index for.
+                        // Facts that only the values contain are not worth losing the index.
                         let transform = decode::before(transform.clone(), item.found.header.fortran);
                         if !decode::worthwhile(&transform, bytes.len() as u64).unwrap_or(false) {
                             return Ok(None);
@@ -615,7 +617,7 @@ impl Run<'_> {
                     })
                     .map_err(|e| e.in_object(&*s.object.path))?;
                 let (run, ranks) = item.found.trailer.as_ref().map_or((0, 0), |t| (t.run, t.ranks));
-                // Files of other libraries name no runs.
+                // Files of other libraries contain no run ids.
                 if run != 0 || !openings.of(time).is_empty() {
                     let opening = Opening { run, first_time: time, ranks };
                     let mut entries = Vec::new();
@@ -630,7 +632,7 @@ impl Run<'_> {
         Ok(fillers)
     }
 
-    /// Writes the empty process groups of lost steps; returns how far the data of their object reach now.
+    /// Writes the empty process groups of lost steps; returns the new end of their object's data.
     fn fill(&self, scanned: &[Scanned], fillers: &Fillers) -> Result<u64> {
         let end = fillers.at + fillers.bytes.len() as u64;
         if fillers.bytes.is_empty() || self.options.dry_run {
@@ -661,7 +663,7 @@ fn other_order() -> Error {
     Error::new(ErrorKind::Unsupported, "written in the other byte order: recover it on a machine of that order")
 }
 
-/// First byte behind the last whole process group.
+/// First byte after the last whole process group.
 fn end_of(scan: &Scan) -> u64 {
     scan.groups.iter().filter_map(|g| g.extent.end()).max().unwrap_or(0)
 }
@@ -673,18 +675,18 @@ fn put_partial(index: &mut Index, partial: &[(u32, u32, u32)]) {
     }
 }
 
-/// What a file with a live end holds of an output that was not closed.
+/// The part of a file with a live end that belongs to an output that was not closed.
 struct Unindexed {
-    /// The index of all that is closed.
+    /// The index of all closed steps.
     index: Index,
-    /// The file or its subfiles, with the whole process groups of that output alone.
+    /// The file or its subfiles, with only the whole process groups of that output.
     scanned: Vec<Scanned>,
-    /// Where the indexed process groups start, whatever their subfile, rising.
+    /// Offsets of the indexed process groups in all subfiles, ascending.
     offsets: Vec<u64>,
 }
 
-/// Whether a whole index or step record lies behind byte `from`, although it does not check: one that was cut off by
-/// a kill has no end, one that was damaged later has both ends but for one.
+/// Whether a whole index or step record with a wrong checksum follows byte `from`: if it was interrupted by a kill it has no end,
+/// if it was damaged later it has both ends, or one of them.
 fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
     const STRETCH: u64 = 1 << 20;
     const LONGEST: u64 = 64;
@@ -712,7 +714,7 @@ fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Where the process groups of an object end that ends with another library's own index.
+/// End of the process groups of an object that ends with another library's own index.
 fn foreign_end(object: &Object) -> Result<Option<u64>> {
     let base =
         source::unless_damaged(Base::ending_at(object, object.length())).map_err(|e| e.in_object(&*object.path))?;
@@ -720,24 +722,24 @@ fn foreign_end(object: &Object) -> Result<Option<u64>> {
 }
 
 struct Chosen<'a> {
-    /// In the order they are to be indexed.
+    /// In the order of the index.
     kept: Vec<Item<'a>>,
     /// Steps not indexed.
     dropped: Vec<u64>,
-    /// Process groups of ours that stay in the file and are not indexed.
+    /// Process groups of ours that remain in the file without being indexed.
     left: Vec<LeftGroup>,
-    /// First byte behind the last whole process group of any object.
+    /// First byte after the last whole process group of any object.
     end_of_data: u64,
 }
 
-/// What one opening wrote of one group in one step: time index, group, run.
+/// Identifies the data of one open, group and step: time index, group, run.
 type Output<'a> = (u32, &'a str, Option<u64>);
 
-/// Whether an output that is not whole, or was left by an earlier recovery, was written anew by a later opening.
+/// Whether a later open wrote an output again that is incomplete or was left by an earlier recovery.
 fn superseded(key: &Output<'_>, items: &[Item<'_>], outputs: &BTreeMap<Output<'_>, Vec<Item<'_>>>) -> bool {
     let of_step = outputs.range((key.0, key.1, None)..=(key.0, key.1, Some(u64::MAX)));
     of_step.filter(|(other, _)| other.2 != key.2).any(|(_, later)| {
-        // The order of two openings is told by an object that both wrote to.
+        // The order of two opens follows from an object that both wrote to.
         let orders = items.iter().flat_map(|i| {
             let there = later.iter().filter(|l| l.object == i.object);
             there.map(|l| l.found.extent.offset > i.found.extent.offset)
@@ -747,18 +749,17 @@ fn superseded(key: &Output<'_>, items: &[Item<'_>], outputs: &BTreeMap<Output<'_
     })
 }
 
-/// The ranks that are missing from an output, `most` at the most.
+/// The ranks that are missing from an output, at most `most`.
 fn missing(items: &[Item<'_>], most: usize) -> Vec<u32> {
     let there: BTreeSet<u32> = items.iter().map(|i| i.rank).collect();
     let wanted = items.iter().filter_map(|i| i.found.trailer.as_ref()).map(|t| t.ranks).max().unwrap_or(0);
     (0..wanted).filter(|r| !there.contains(r)).take(most).collect()
 }
 
-/// Which process groups are kept. `partial` gains the ranks that are missing from what is kept.
+/// Selects the process groups to keep. `partial` gains the missing ranks of kept steps.
 ///
-/// - `listed`: subfile and offset of process groups that an earlier recovery left; `closed`: the last time index that is
-///   indexed already, 0 for none: a step behind it is whole only where a scan finds no index at all; `first_time`: the time
-///   index of step 0.
+/// - `listed`: subfile and offset of process groups that an earlier recovery left; `closed`: the last indexed time index, 0 for
+///   none: a later step is whole only if a scan finds no index at all; `first_time`: the time index of step 0.
 fn chosen<'a>(
     scanned: &'a [Scanned],
     partial: &mut Vec<(u32, u32, u32)>,
@@ -780,7 +781,7 @@ fn chosen<'a>(
             *count += 1;
         }
     }
-    // How many ranks there were is what a trailer says: not four thousand millions are listed for it.
+    // The number of ranks comes from a trailer, which may be damaged: the list is limited.
     const MOST_MISSING: usize = 1 << 16;
     let known: BTreeSet<u32> = partial.iter().map(|(time, ..)| *time).collect();
     let was_left = |items: &[Item<'_>]| {
@@ -799,7 +800,7 @@ fn chosen<'a>(
             *times.entry(key.0).or_default() |= whole;
         }
     }
-    // Up to the first time that is not there or not whole.
+    // Up to the first time index that is missing or not whole.
     let mut last = 0;
     for (time, whole) in &times {
         if !keep_partial && (!whole || (last > 0 && *time != last + 1)) {
@@ -828,7 +829,7 @@ fn chosen<'a>(
             chosen.left.extend(left);
         }
     }
-    // Outputs of one step in the order they were written, each in the order of ranks.
+    // Outputs of one step in the order of writing, each in the order of ranks.
     let mut first: BTreeMap<(u32, Option<u64>, String), u64> = BTreeMap::new();
     let key = |i: &Item<'_>| (i.time, i.found.trailer.as_ref().map(|t| t.run), i.found.header.group.clone());
     for i in &chosen.kept {
@@ -842,7 +843,7 @@ fn chosen<'a>(
     chosen
 }
 
-/// A process group that holds nothing, for a step whose own are lost.
+/// An empty process group, for a step whose own groups are lost.
 fn empty_group(header: &Header, offset: u64, file_index: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     header.encode(&mut bytes);

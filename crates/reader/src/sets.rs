@@ -142,7 +142,7 @@ impl Sets {
             self.places.push(Place { time, segment: self.segments.len() as u32, at });
         }
         if c.left() > 0 {
-            return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
+            return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last set", c.left())));
         }
         self.segments.push(segment);
         Ok(())
@@ -187,7 +187,7 @@ impl Sets {
         let first = self.get(0)?;
         let shape = first.transform.as_ref().map(|t| &t.shape).or(first.shape.as_ref());
         let mut kind = kind_of(shape);
-        // An array without an element is global where a later block says so.
+        // An array without an element is global if a later block is.
         let is_nothing = |shape: Option<&Shape>| shape.is_some_and(Shape::is_nothing);
         for number in 1..if is_nothing(shape) { self.len() } else { 1 } {
             let set = self.get(number)?;

@@ -92,7 +92,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     let live = Live::find(&file).map_err(|e| e.in_object(path))?;
     let base = live.base.as_ref();
     if base.and_then(|b| b.records()).is_some_and(|r| !r.get(thalweg_bp::extension::Tag::DataFile).is_empty()) {
-        let what = "an index file holds no data: ask for the file it was made of";
+        let what = "an index file contains no data: give the file that it was made from";
         return Err(Error::new(ErrorKind::Unsupported, what).in_object(path));
     }
     let order = base.map_or(ByteOrder::NATIVE, |b| b.footer.order);
@@ -135,7 +135,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     Ok(Space { steps: u64::from(live.step_count()), parts, groups_known })
 }
 
-/// What a scan of the first `end` bytes tells; `dead` is what the others leave.
+/// The part that a scan of the first `end` bytes finds; `dead` are the remaining bytes.
 fn part(object: &Object, end: u64, last_time: u32, order: ByteOrder) -> Result<Part> {
     let scan = scan::scan(&Before { source: object, end }, order).map_err(|e| e.in_object(&*object.path))?;
     let mut part = Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };

@@ -28,7 +28,7 @@ pub struct Status {
     pub groups: Vec<String>,
     /// Number of process groups.
     pub process_groups: u64,
-    /// Ranks of the last opening; `None` where the file does not say (foreign files).
+    /// Ranks of the last open; `None` if the file does not contain it (foreign files).
     pub writers: Option<u32>,
     /// Byte order of the file.
     pub order: ByteOrder,

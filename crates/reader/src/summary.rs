@@ -90,7 +90,7 @@ impl Joining {
             }
             _ => None,
         };
-        // adios2 orders complex numbers somehow; their bounds say nothing about magnitude or parts.
+        // The order of complex numbers in adios2 is not defined: their bounds give no information about magnitude or parts.
         let recorded = block.statistics.as_ref().filter(|s| !self.element.is_complex() || s.complex.is_some());
         let Some(s) = recorded.or(of_value.as_ref()) else {
             (self.all_bounds, self.all_sums, self.all_exact) = (false, false, false);
@@ -102,7 +102,7 @@ impl Joining {
         if s.finite == 0 {
             return;
         }
-        // Damaged statistics may say anything.
+        // Damaged statistics may have any value.
         self.finite = self.finite.saturating_add(s.finite);
         self.sum += s.sum;
         self.squares += s.sum_of_squares;

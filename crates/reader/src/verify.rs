@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The checksums of the full index: as a whole, its entries, its process group index, what is left.
+    /// The checksums of the full index: as a whole, of its entries, of its process group index, and of the rest.
     fn index_checksums(&self, report: &mut Report) -> Result<()> {
         let Some(base) = &self.live.base else { return Ok(()) };
         let Some(extension) = &base.extension else { return Ok(()) };
@@ -287,7 +287,7 @@ impl<'a> Check<'a> {
                 Ok(head) if head != entry.head => report.add(Finding {
                     byte: Some(entry.extent.offset),
                     variable: Some(entry.head.name.clone()),
-                    ..finding(FindingKind::IndexDiffers, self.path, "its index entry is not what the directory says")
+                    ..finding(FindingKind::IndexDiffers, self.path, "its index entry differs from the directory")
                 }),
                 Err(e) if is_damage(&e) => report.add_error(FindingKind::Checksum, self.path, &e),
                 Err(e) => return Err(e),

@@ -1,4 +1,4 @@
-//! Whether a process still writes a file: asked before the file is changed, or copied as a whole.
+//! Checks whether a process still writes a file, before the file is changed or copied as a whole.
 //!
 //! | state | answer |
 //! |---|---|
@@ -44,7 +44,7 @@ pub fn check_object(layout: &dyn Layout, path: &str) -> Result<()> {
     if let Some(any) = layout.concrete() {
         if let Some(container) = any.downcast_ref::<Container>() {
             match container.settled(path) {
-                // A writer that died: what it had published is read.
+                // A writer that died: its published bytes are read.
                 Err(e) if e.kind() == ErrorKind::Torn => {}
                 outcome => outcome.map_err(|e| e.safe("nothing was changed"))?,
             }
@@ -61,7 +61,7 @@ pub fn check_object(layout: &dyn Layout, path: &str) -> Result<()> {
         // A time to come, of a clock that is ahead, is a moment ago.
         (None, Some(at)) if at.elapsed().unwrap_or_default() < PATIENCE => {
             let age = at.elapsed().unwrap_or_default().as_secs();
-            let why = format!("its store does not tell whether a process writes it, and it changed {age} s ago");
+            let why = format!("its store cannot show whether a process writes it, and it changed {age} s ago");
             Err(written(path, &why))
         }
         _ => Ok(()),
@@ -87,7 +87,7 @@ mod tests {
     use thalweg_layout::{Direct, Life, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
     use thalweg_store::{Memory, StoreExt};
 
-    /// A layout that says this of the life of its objects.
+    /// A layout that returns this state of its objects.
     struct Says(Direct, Life);
 
     struct Object(Box<dyn ReadObject>, Life);

@@ -82,7 +82,7 @@ impl Channel {
     /// `Corrupt` if the body is longer; `PeerLost`.
     pub fn body_into(&self, length: usize, out: &mut [u8]) -> Result<usize> {
         if length > out.len() {
-            let what = format!("{length} bytes came where {} were asked for", out.len());
+            let what = format!("{length} bytes received, {} requested", out.len());
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         self.rest(&mut out[..length])?;

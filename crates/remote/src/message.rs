@@ -247,7 +247,7 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((head, [])) => Ok(head),
         Ok((_, rest)) => {
-            let what = format!("a damaged message: {} bytes behind its end", rest.len());
+            let what = format!("a damaged message: {} bytes after its end", rest.len());
             Err(Error::new(ErrorKind::Corrupt, what))
         }
         Err(e) => Err(Error::new(ErrorKind::Corrupt, format!("a damaged message: {e}"))),
@@ -511,7 +511,7 @@ impl Reply {
 
     /// The error for a reply that does not fit its request.
     pub fn unexpected(&self) -> Error {
-        Error::new(ErrorKind::Corrupt, "the daemon answered something else than was asked")
+        Error::new(ErrorKind::Corrupt, "the daemon's answer does not match the request")
     }
 }
 

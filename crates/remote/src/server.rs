@@ -94,7 +94,7 @@ impl Session {
         let layout = &self.layout;
         let reply = match request {
             Request::Hello { .. } => {
-                return Err(Error::new(ErrorKind::Corrupt, "a second greeting on one connection"));
+                return Err(Error::new(ErrorKind::Corrupt, "a second Hello on one connection"));
             }
             Request::OpenWrite { path, how, writer } => {
                 let object = layout.open_write(&path, how.into(), WriterId(writer))?;
@@ -273,15 +273,17 @@ impl Shared {
     fn greet(&self, channel: &Channel, greeting: Request) -> Result<Arc<Session>> {
         channel.0.admit()?;
         let Request::Hello { version, prefix, session } = greeting else {
-            return Err(Error::new(ErrorKind::Corrupt, "a connection begins with a greeting"));
+            return Err(Error::new(ErrorKind::Corrupt, "a connection must begin with Hello"));
         };
         if version != VERSION {
-            let what = format!("the daemon speaks version {VERSION}, this program version {version}: one is older");
+            let what = format!(
+                "the daemon uses protocol version {VERSION}, this program version {version}; start both from the same release"
+            );
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         if let Some(number) = session {
             let known = self.sessions.lock().get(&number).and_then(Weak::upgrade);
-            let gone = || Error::new(ErrorKind::PeerLost, "the daemon does not know this process's files any more");
+            let gone = || Error::new(ErrorKind::PeerLost, "the daemon has lost the open files of this process");
             return known.ok_or_else(gone);
         }
         let wanted = mount::normal(&prefix, "/");

@@ -229,7 +229,7 @@ fn grid(out: &mut Canvas, axis: &Axis, bottom: f64) {
         _ => (1e9, "seconds"),
     };
     let between = step(length / unit / 8.0);
-    // Time 0 is when the first rank opened; what was before is calculation.
+    // Time 0 is the first open of a rank; earlier times are calculation.
     let mut line = (axis.begin as f64 / unit / between).ceil() * between;
     while line * unit <= axis.end as f64 {
         let x = axis.x((line * unit - axis.begin as f64) / axis.column());

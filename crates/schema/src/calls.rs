@@ -137,7 +137,7 @@ impl<'g> Text<'g> {
         given.unwrap_or(&variable.name).to_string()
     }
 
-    /// What a call is handed: in C the address of a scalar. `given`: the call takes its value and stores nothing there.
+    /// The argument of a call: in C the address of a scalar. `given`: the call reads the value and stores nothing there.
     fn address(&self, variable: &Variable, given: bool) -> String {
         let expression = self.expression(variable);
         let by_value = variable.local.is_empty() && variable.element != ElementType::String;
@@ -145,7 +145,7 @@ impl<'g> Text<'g> {
             return expression;
         }
         match c_type(variable.element) {
-            // Only what has a place has an address.
+            // Only an expression with a place in memory has an address.
             Some(c_type) if given && !has_place(&expression) => format!("&({c_type}){{{expression}}}"),
             _ if has_place(&expression) => format!("&{expression}"),
             _ => format!("&({expression})"),
@@ -291,7 +291,7 @@ impl<'g> Text<'g> {
             while !left.is_char_boundary(end) {
                 end -= 1;
             }
-            // Continued with a mark on both sides, a line may end anywhere, even in a name; better behind a blank.
+            // With a continuation mark on both sides, a line may end anywhere, even in a name; preferably after a blank.
             let end = left[..end].rfind(' ').map(|i| i + 1).filter(|i| *i > end / 2).unwrap_or(end);
             let _ = writeln!(self.out, "{start}{}&", &left[..end]);
             left = &left[end..];
@@ -307,7 +307,7 @@ fn in_parentheses(expression: &str) -> String {
     if plain { expression.to_string() } else { format!("({expression})") }
 }
 
-/// Whether an expression of C names a place in memory: a name, its members and elements, what a pointer points to.
+/// Whether an expression of C refers to memory: a name, its members and elements, or a dereferenced pointer.
 fn has_place(expression: &str) -> bool {
     let mut depth = 0;
     let (mut inside, mut last) = (expression.trim_start_matches('*'), ' ');
@@ -348,7 +348,7 @@ fn c_type(element: ElementType) -> Option<&'static str> {
     })
 }
 
-/// How many levels a line of C leaves before it is printed and enters behind it.
+/// Number of levels that a line of C closes before it is printed, and opens after it.
 fn braces(line: &str) -> (usize, usize) {
     let out = line.chars().take_while(|c| *c == '}').count();
     let opened = line.matches('{').count();

@@ -61,7 +61,7 @@ impl GroupBuilder {
         Ok(GroupBuilder::from_group(Group { name: name.to_string(), ..Group::default() }))
     }
 
-    /// Goes on declaring a group, for example one that a document began.
+    /// Continues the declaration of a group, for example of a document.
     pub fn from_group(group: Group) -> GroupBuilder {
         let variables = group.variables.iter().map(|v| ((Member::Variable, v.full_name()), v.id));
         let attributes = group.attributes.iter().map(|a| ((Member::Attribute, a.full_name()), a.id));
@@ -75,7 +75,7 @@ impl GroupBuilder {
         GroupBuilder { scope: Scope::of(&group), group, methods: Vec::new(), ids, next_id, definitions, attribute_at }
     }
 
-    /// Sets the name that stands for the time index in dimensions; empty text for none.
+    /// Sets the name of the time dimension; empty text for none.
     ///
     /// # Errors
     /// See [`GroupBuilder::new`].
@@ -96,7 +96,7 @@ impl GroupBuilder {
         self.group.statistics = statistics;
     }
 
-    /// Sets the names of the communicator and of the variable that tells ranks of one output apart; empty text for none.
+    /// Sets the names of the communicator and of the variable that distinguishes the ranks of an output; empty text for none.
     pub fn set_coordination(&mut self, communicator: &str, variable: &str) {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_string());
         self.group.coordination_communicator = given(communicator);
@@ -179,7 +179,7 @@ impl GroupBuilder {
         Ok(())
     }
 
-    /// Adds an attribute whose value is a text, see [`AttributeSource::parse`]; replaces an earlier one of its name.
+    /// Adds an attribute with a text as value, see [`AttributeSource::parse`]; replaces an earlier one of its name.
     ///
     /// # Errors
     /// `Config` for a bad name or a text that is no such value.
@@ -402,8 +402,8 @@ impl GroupBuilder {
         mark_dimensions(&mut self.group);
     }
 
-    /// Checks what may be defined in any order: that meshes and the variables on them know each other, and that
-    /// attributes and dimensions still have the variables and attributes they name.
+    /// Checks conditions between definitions, which may come in any order: that the variables of meshes and the meshes of
+    /// variables exist, and that attributes and dimensions refer to existing variables and attributes.
     ///
     /// # Errors
     /// `Config` for the first thing missing.

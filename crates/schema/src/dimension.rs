@@ -20,7 +20,7 @@ pub enum Dimension {
     Variable(String),
     /// An integer attribute of the group, by its full name.
     Attribute(String),
-    /// The group's time index: stands for 1 locally.
+    /// The group's time dimension: extent 1 in a block.
     Time,
     /// The dimension along which blocks of the ranks are joined in rank order (`JoinedDim`); global extents only.
     Joined,
@@ -88,7 +88,7 @@ impl Operator {
     }
 }
 
-/// A name whose value a dimension needs; both hold full names.
+/// A name whose value a dimension needs, with the full name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum NameRef<'a> {
@@ -102,8 +102,8 @@ impl Dimension {
     /// - `lookup`: the current value of a variable or attribute; its errors are passed on.
     ///
     /// # Errors
-    /// `OutOfBounds` where the result is negative, leaves 64 bits or is divided by zero; `InvalidArgument` for a joined
-    /// dimension, whose extent is known only when all ranks have written.
+    /// `OutOfBounds` if the result is negative, exceeds 64 bits or is divided by zero; `InvalidArgument` for a joined dimension,
+    /// whose extent is known only after all ranks have written.
     pub fn evaluate(&self, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<i128>) -> Result<u64> {
         let value = self.value(lookup)?;
         u64::try_from(value).map_err(|_| {
@@ -242,7 +242,7 @@ impl Expression {
 }
 
 impl fmt::Display for Dimension {
-    /// As text that parses to the same dimension, but for the time index, whose name the group knows.
+    /// Text that parses to the same dimension, except for the time dimension, whose name the group knows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dimension::Number(n) => write!(f, "{n}"),
@@ -467,8 +467,8 @@ impl Scope {
             .find(|at| matches!(self.entries[*at].kind, EntryKind::Variable { .. }) == variable)
     }
 
-    /// The entry meant by a name: a variable before an attribute, a full name before a bare one; `Err` where a bare name
-    /// stands for several.
+    /// The entry of a name: a variable takes precedence over an attribute, a full name over a bare one; `Err` if a bare name is
+    /// ambiguous.
     fn find(&self, name: &str) -> Option<std::result::Result<&Entry, Problem>> {
         let spelling = self.names.get(name)?;
         let is_variable = |at: &&usize| matches!(self.entries[**at].kind, EntryKind::Variable { .. });

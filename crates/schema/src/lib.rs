@@ -6,7 +6,7 @@
 //! | [`name`] | rules of names |
 //! | [`dimension`] | dimensions: numbers, names, the time index, arithmetic of these |
 //! | [`attribute`] | values of attributes, read from text; names of types |
-//! | [`mesh`] | meshes, and the attributes that tell viewers about them |
+//! | [`mesh`] | meshes, and the attributes that describe them to viewers |
 //! | [`method`] | parameters of methods |
 //! | [`xml`] | the XML document of the papers and of ADIOS 1.x, read into a schema |
 //! | [`declare`] | the same schema declared from code |

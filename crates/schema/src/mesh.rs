@@ -180,7 +180,7 @@ pub(crate) fn check_names(mesh: &Mesh, scope: &Scope) -> Result<(), Problem> {
     mesh.kind.names().into_iter().try_for_each(|name| check_name(name, scope))
 }
 
-/// The attributes that tell viewers about a group's meshes and the variables on them, see the module's page.
+/// The attributes that describe a group's meshes and their variables to viewers.
 ///
 /// Ids follow those of the group.
 pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
@@ -219,7 +219,7 @@ pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
             }
         }
     }
-    // Where a mesh lies may have been said before it was defined.
+    // The file of a mesh may have been set before the mesh was defined.
     let own: HashSet<&str> = group.attributes.iter().filter(|a| a.path.is_empty()).map(|a| a.name.as_str()).collect();
     out.list.retain(|a| !own.contains(a.name.as_str()));
     out.list

@@ -52,7 +52,7 @@ pub struct Group {
     pub coordination_var: Option<String>,
     /// Statistics of variables that do not choose their own.
     pub statistics: Statistics,
-    /// Name that stands for the time index in dimensions.
+    /// Name of the time dimension.
     pub time_index: Option<String>,
     /// Variables, in the order of declaration. A name declared again from code (another block of the same variable) has an entry of
     /// its own with its own dimensions, and the id of the first one.
@@ -70,14 +70,13 @@ pub struct Group {
 /// A line of program text that generated code gets in front of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramText {
-    /// Position in [`Group::variables`] of the variable it stands in front of (their number: at the end).
+    /// Index in [`Group::variables`] of the next variable (their number: at the end).
     pub before: usize,
     /// The text.
     pub text: String,
 }
 
-/// Where a document says something, for later reports; nowhere where code says it. No part of what is said, so all places
-/// are equal.
+/// Position in a document, for reports; none for declarations in code. Positions are not part of a declaration, so all are equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Place(pub Option<SourceSpan>);
 
@@ -120,7 +119,7 @@ pub struct Variable {
     pub transform: Option<String>,
     /// Its place in the document.
     pub transform_place: Place,
-    /// Name of the mesh it lies on.
+    /// Name of its mesh.
     pub mesh: Option<String>,
     /// `cell` or `point` on that mesh.
     pub centering: Option<String>,

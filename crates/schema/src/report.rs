@@ -233,7 +233,7 @@ impl Report {
     /// The report as text: frames and colours where `color`, plain otherwise (see the module's page). Shows the first
     /// [`SHOWN_IN_FULL`] findings, and ends with a count of all.
     pub fn render(&self, color: bool) -> String {
-        // A frame around a line of this many bytes helps nobody; such lines are cut around the finding.
+        // A frame around a line of this many bytes would be unreadable; such lines are cut around the finding.
         const LONGEST_FRAMED: usize = 400;
         let mut out = String::new();
         let drawn = color.then(|| {
@@ -308,7 +308,7 @@ impl Report {
             finding.severity.words(),
             printable(what)
         );
-        // Tabs become one blank each, so that the marks below stay under what they mark.
+        // Tabs become one blank each, so that the marks below stay under the marked text.
         let text: Vec<char> = self.source_line(line).chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
         let first = if text.len() <= SHOWN { 0 } else { (column - 1).saturating_sub(BEFORE) };
         let shown: String = text.iter().skip(first).take(SHOWN).collect();

@@ -158,7 +158,7 @@ fn what_adios_takes_though_it_is_odd_is_taken_with_a_warning() {
         "scalar \"s\" in <global-bounds>",
         "attribute \"d\" is defined already",
         "group \"idle\" has no method",
-        "looks like several parameters",
+        "seems to contain several parameters",
         "<time-aggregation>",
         "a value without quotes",
     ];

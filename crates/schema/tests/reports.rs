@@ -33,7 +33,7 @@ fn all_errors_of_a_document_are_in_one_report() {
 </adios-config>"#;
     assert_eq!(
         report(text),
-        r#"config.xml:2:3: warning: group "restart" has no method: nothing of it will be written
+        r#"config.xml:2:3: warning: group "restart" has no method: it will not be written
     2 |   <adios-group name="restart" stat="off">
       |   ^^^^^^^^^^^^
   expected: <method group="restart" method="..."/>

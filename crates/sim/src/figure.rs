@@ -1,8 +1,7 @@
 //! Series beside published numbers.
 //!
-//! The figures carry the numbers of those in Lofstead et al., CUG 2009, and in SAND2009-7763. What these plot point by point was not
-//! at hand when this was written; the series are ours, laid around the headline numbers that are known. Numbers that are not
-//! known are not drawn.
+//! The figures have the numbers of those in Lofstead et al., CUG 2009, and in SAND2009-7763. The data points of those plots were
+//! not available; the series are ours, fitted to the published headline numbers. Unknown numbers are not drawn.
 
 use crate::machine::Machine;
 use crate::methods::{Job, run};
@@ -76,7 +75,7 @@ pub fn draw(name: &str, seed: u64) -> Result<Drawn> {
         "cug2009-8" => by_slow_targets(seed),
         "sand-5" => by_share_of_processes(seed),
         _ => {
-            let what = format!("no figure '{name}'; there are {}", FIGURES.join(", "));
+            let what = format!("no figure '{name}'; figures: {}", FIGURES.join(", "));
             Err(Error::new(ErrorKind::NotFound, what))
         }
     }
@@ -261,7 +260,7 @@ fn by_slow_targets(seed: u64) -> Result<Drawn> {
 fn by_share_of_processes(seed: u64) -> Result<Drawn> {
     let machine = Machine::shipped("jaguar-xt4")?;
     let shares = [0.0, 0.25, 0.5, 0.75, 0.9, 0.98, 0.99, 0.995, 0.999, 1.0];
-    // What one writer brings to a target in 2.5 s.
+    // Bytes that one writer sends to a target in 2.5 s.
     let size = (machine.target_bandwidth() * 2.5) as u64;
     let mut stalled = 0.0;
     let mut series = Vec::new();

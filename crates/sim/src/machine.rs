@@ -259,7 +259,7 @@ impl Machine {
             Some((_, text)) => Machine::parse(name, text),
             None => {
                 let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                let what = format!("no machine '{name}'; there are {}, or give a file", known.join(", "));
+                let what = format!("no machine '{name}'; machines: {}, or give a file", known.join(", "));
                 Err(Error::new(ErrorKind::NotFound, what))
             }
         }

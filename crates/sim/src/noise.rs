@@ -31,12 +31,12 @@ impl Noise {
         Noise { seed }
     }
 
-    /// A number from 0 to below 1, for the `attempt`-th time that `whom` is asked about.
+    /// A number from 0 to below 1, for the `attempt`-th request about `whom`.
     pub fn draw(self, what: What, whom: u64, attempt: u64) -> f64 {
         let mut bits = mix(self.seed ^ mix(what as u64));
         bits = mix(bits ^ mix(whom.wrapping_add(0x51)));
         bits = mix(bits ^ mix(attempt.wrapping_add(0xA7)));
-        // 53 bits are what a double holds exactly.
+        // A double represents 53 bits exactly.
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
 }

@@ -48,7 +48,7 @@ pub struct Outcome {
     pub dead_bytes: u64,
     /// Largest memory of a rank: its own group and the data that it forwards.
     pub memory: u64,
-    /// Events, as a measure of what the simulation cost.
+    /// Number of events, as a measure of the simulation's cost.
     pub events: u64,
     /// Remarks for the user.
     pub remarks: Vec<String>,

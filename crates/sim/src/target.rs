@@ -5,9 +5,8 @@
 //! | B | bytes per second of one writer alone, after background load and slowness |
 //! | c | seek loss: time of a seek over the time to write one run of bytes of one writer |
 //! | k | writes under way |
-//!
-//! Together they get B / (1 + c (1 - 1/k)): runs come in no order, so that the next one belongs to another writer with the chance
-//! 1 - 1/k, and then the head moves first. One write gets at most what a rank can send.
+//! Together they get B / (1 + c (1 - 1/k)): runs come in random order, so that the next run belongs to another writer with
+//! probability 1 - 1/k, and then requires a seek. One write gets at most the bandwidth of its rank.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -86,7 +85,7 @@ impl Target {
     pub fn end(&mut self, now: f64) -> Option<u32> {
         self.advance(now);
         let flow = self.flows.pop()?;
-        // What rounding left out is made up for, or writes of equal size would end a moment apart.
+        // Compensates rounding; otherwise writes of equal size would end at slightly different times.
         self.got = self.got.max(flow.ends_at);
         Some(flow.id)
     }

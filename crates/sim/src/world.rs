@@ -3,7 +3,7 @@
 //! | thing | how it behaves |
 //! |---|---|
 //! | metadata server | requests are served in the order they come, each takes 1 / rate; an answer takes the network's latency |
-//! | write | stalls first, where the noise says so; then its bytes flow to the target |
+//! | write | stalls first, if the noise model selects it; then its bytes flow to the target |
 //! | background load | takes its share of a target's bandwidth all the time |
 //! | a slow target | has its bandwidth divided |
 //!
@@ -32,7 +32,7 @@ pub enum Happened {
         /// When the writer set it off, before it stalled.
         since: f64,
     },
-    /// The time that [`World::later`] was asked for.
+    /// A time requested by [`World::later`].
     Later {
         /// As it was given.
         tag: u64,
@@ -148,7 +148,7 @@ impl World {
         self.now
     }
 
-    /// Events so far, as a measure of what the simulation costs.
+    /// Number of events so far, as a measure of the simulation's cost.
     pub fn handled(&self) -> u64 {
         self.handled
     }
@@ -170,7 +170,7 @@ impl World {
         Luck { stall, factor: 1.0 + self.jitter * (2.0 * self.noise.draw(What::Jitter, writer, attempt) - 1.0) }
     }
 
-    /// A rank asks the metadata server.
+    /// Sends an open of a rank to the metadata server.
     pub fn open(&mut self, rank: u32) {
         self.server_free = self.server_free.max(self.now + self.latency) + self.open_seconds;
         self.push(self.server_free + self.latency, Event::Opened { rank });

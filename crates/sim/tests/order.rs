@@ -103,9 +103,9 @@ fn a_job_that_makes_no_sense_is_refused() {
         (job("MPI_FAST", 1, 1), "MPI_FAST"),
         (job("MPI", 0, 1), "0 ranks"),
         (job("MPI", 10_000_001, 1), "10000001 ranks"),
-        (job("MPI", 1_000_000, 1 << 60), "leave the file"),
+        (job("MPI", 1_000_000, 1 << 60), "exceed the largest offset"),
         (job("MPI_SCHEDULED", 1_000_000, 1 << 60), "do not fit"),
-        (job("MPI_COLLECTIVE", 1_000_000, 1 << 60), "leave the file"),
+        (job("MPI_COLLECTIVE", 1_000_000, 1 << 60), "exceed the largest offset"),
         (job("ADAPTIVE", 1_000_000, 1 << 60), "do not fit"),
     ] {
         let error = run(&machine, &wrong).unwrap_err().to_string();

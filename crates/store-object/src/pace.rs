@@ -12,11 +12,11 @@ const ASSUMED: u64 = 1 << 20;
 /// Least and greatest cost: however near the store is, a request takes processor time; however far, memory is bounded.
 const LEAST: u64 = 256 << 10;
 const GREATEST: u64 = 8 << 20;
-/// Reads up to this many bytes tell how long a request waits; reads of at least [`LONG`] how fast bytes come.
+/// Reads up to this many bytes measure the latency of a request; reads of at least [`LONG`] the bandwidth.
 const SHORT: usize = 32 << 10;
 const LONG: usize = 1 << 20;
 
-/// What was measured so far. Any thread may add to it.
+/// Measurements so far. Any thread may add to them.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// Nanoseconds until the answer to a short request; 0: none was measured.
@@ -47,7 +47,7 @@ impl Pace {
         }
     }
 
-    /// What one more request costs, in bytes.
+    /// Cost of one more request, in bytes.
     pub fn request_cost(&self) -> u64 {
         let (wait, per_mib) = (self.wait.load(Relaxed), self.per_mib.load(Relaxed));
         if wait == 0 || per_mib == 0 {

@@ -6,7 +6,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`attributes`] | modes, owners, times, links, for stores that keep them |
-//! | [`capability`] | what a store can do, as data |
+//! | [`capability`] | abilities of a store, as data |
 //! | [`mod@fresh`] | random numbers, distinct in all processes, after a `fork` too |
 //! | [`life`] | leases: whether a process still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
@@ -39,7 +39,7 @@ pub use life::{Lease, Life};
 pub use memory::Memory;
 pub use posix::Posix;
 
-/// What is known about an object or folder.
+/// Facts about an object or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Bytes; 0 for folders.
@@ -130,8 +130,8 @@ pub trait Store: Send + Sync {
             false => Ok(()),
         }
     }
-    /// What one more request costs, in bytes that could be read in the same time: readers read through gaps that are shorter,
-    /// join what lies near, and keep several requests under way. 0 for stores whose requests are system calls.
+    /// Cost of one more request, in bytes that could be read in the same time: readers read through gaps that are shorter, join
+    /// neighbouring reads, and keep several requests in flight. 0 for stores whose requests are system calls.
     fn request_cost(&self) -> u64 {
         0
     }
@@ -175,8 +175,8 @@ pub trait Store: Send + Sync {
     /// # Cost
     /// One request, or one for each page of names of a service.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Renames an object, replacing an existing one at `to`; [`Capability::rename`] tells how safely. A folder is renamed with its
-    /// contents where [`Capability::rename_folder`] is set; `to` may be an empty folder then.
+    /// Renames an object, replacing an existing one at `to`; [`Capability::rename`] describes its safety. A folder is renamed
+    /// with its contents if [`Capability::rename_folder`] is set; `to` may then be an empty folder.
     ///
     /// # Errors
     /// Those of the trait, `NotFound` also without the folder above `to`; `InvalidArgument` for a folder at `to` that is not empty,
@@ -200,8 +200,8 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of the trait; `AlreadyExists` if an object has the name. Folders above may be made.
     fn make_folder(&self, name: &str) -> Result<()>;
-    /// Like [`Store::make_folder`]. Returns whether this call made the folder, so that it is empty; `false` also where the store
-    /// cannot tell.
+    /// Like [`Store::make_folder`]. Returns whether this call created the folder, so that it is empty; `false` also if the store
+    /// cannot determine that.
     ///
     /// # Errors
     /// As [`Store::make_folder`].
@@ -287,7 +287,7 @@ pub trait Store: Send + Sync {
     /// Those of the trait. `Unsupported` unless [`Capability::attributes`] or [`Capability::modes`] is set. `NotReady` for an object
     /// that another node's fast store holds.
     fn attributes(&self, name: &str) -> Result<Attributes> {
-        Err(unsupported(&self.describe(), "tell attributes", name))
+        Err(unsupported(&self.describe(), "get attributes", name))
     }
     /// Changes attributes of an object, folder or symbolic link itself: owner, then mode, then times.
     ///
@@ -334,7 +334,7 @@ pub trait Store: Send + Sync {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As [`Store::xattr`]; `AlreadyExists` and `NotFound` as [`SetXattr`] says.
+    /// As [`Store::xattr`]; `AlreadyExists` and `NotFound` depending on [`SetXattr`].
     fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (key, value, how);
         Err(unsupported(&self.describe(), "set an extended attribute", name))
@@ -359,7 +359,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of the trait.
     fn space(&self, folder: &str) -> Result<Space> {
-        Err(unsupported(&self.describe(), "tell its space", folder))
+        Err(unsupported(&self.describe(), "get its free space", folder))
     }
 }
 
@@ -421,7 +421,7 @@ pub trait ReadObject: Send + Sync {
     fn stored_before(&self, offset: u64) -> Result<u64> {
         Ok(offset)
     }
-    /// Whether a process still extends the object, as far as the store can tell: see [`WriteObject::lease`].
+    /// Whether a process still extends the object, if the store can determine that: see [`WriteObject::lease`].
     ///
     /// # Errors
     /// Those of the trait.
@@ -440,7 +440,7 @@ pub trait ReadObject: Send + Sync {
     /// # Errors
     /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
-        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+        Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
 }
 
@@ -459,8 +459,8 @@ pub trait WriteObject: Send + Sync {
     /// # Cost
     /// No copy where the store writes at any offset; else a copy into the part or packet that is sent.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
-    /// Writes all pieces at the end; returns the new end. Two calls on one object at the same time may get the same offset: callers with
-    /// several threads exclude each other, except on layouts whose page says otherwise.
+    /// Writes all pieces at the end; returns the new end. Two simultaneous calls on one object may get the same offset: callers
+    /// with several threads serialise them, unless the layout's page declares that it does.
     ///
     /// # Errors
     /// As [`WriteObject::write_at`].
@@ -521,8 +521,8 @@ pub trait WriteObject: Send + Sync {
     fn publish(&self) -> Result<()> {
         self.sync()
     }
-    /// Ends writing. Afterwards readers see the whole object; where [`Capability::append`] is not set, it never
-    /// changes again. The store's page says what an object is that is dropped without a close: nothing, where names appear at close.
+    /// Ends writing. Afterwards readers see the whole object; without [`Capability::append`] it never changes again. The result
+    /// of dropping an object without a close is on the store's page: no object, if names appear at close.
     ///
     /// # Errors
     /// Those of the trait, also errors of earlier writes that the system reports late; `AlreadyExists` for a name opened with `New`
@@ -537,7 +537,7 @@ pub trait WriteObject: Send + Sync {
     /// # Errors
     /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
-        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+        Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
     /// Changes attributes of the open object.
     ///
@@ -551,16 +551,16 @@ pub trait WriteObject: Send + Sync {
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
-    /// Takes a lease: [`ReadObject::life`] tells others that this process still extends the object, until the lease is dropped or the
-    /// process ends, however it ends. An object may have any number of leases; they exclude nobody. `None` where the
-    /// store cannot.
+    /// Takes a lease: [`ReadObject::life`] shows others that this process still extends the object, until the lease is dropped or
+    /// the process ends in any way. An object may have any number of leases, which do not exclude each other. `None` if the store
+    /// has no leases.
     ///
     /// # Errors
     /// Those of the store: others would take this process for dead, so nothing should be written without the lease.
     fn lease(&self) -> Result<Option<Lease>> {
         Ok(None)
     }
-    /// As [`ReadObject::life`]. Leases of this handle do not count: ask a handle that was opened anew.
+    /// As [`ReadObject::life`]. Leases of this handle are not counted: call it on a handle that was opened again.
     ///
     /// # Errors
     /// Those of the trait.
@@ -575,7 +575,7 @@ pub trait WriteObject: Send + Sync {
         Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
     }
     /// As [`Store::lock`], for the open object, even if its name was changed or removed. Excludes locks of other handles, in this
-    /// process too, and those by name; a second lock of one handle excludes nobody.
+    /// process too, and those by name; a second lock of the same handle has no effect.
     ///
     /// # Errors
     /// Those of the trait; `Unsupported` where the store has no locks.

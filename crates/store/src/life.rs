@@ -1,4 +1,4 @@
-//! Leases: they tell a writer that died from a writer that is slow.
+//! Leases: they distinguish a writer that died from a writer that is slow.
 
 use std::any::Any;
 use std::time::SystemTime;
@@ -16,7 +16,7 @@ impl Lease {
 /// Signs of a writer that extends an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Life {
-    /// Whether any handle but this one has a lease; `None` where the store cannot tell.
+    /// Whether any other handle has a lease; `None` if the store cannot determine that.
     pub held: Option<bool>,
     /// Time of the last change, by the store's clock; `None` where the store keeps no times.
     pub modified: Option<SystemTime>,

@@ -232,7 +232,7 @@ impl Store for Posix {
     fn make_folder(&self, name: &str) -> Result<()> {
         let path = self.path(name)?;
         let made = match fs::create_dir_all(&path) {
-            // Also where the standard library could not look at what lies there.
+            // Also if the standard library could not inspect the existing object.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(&path) {
                 Ok(about) if about.is_dir() => Ok(()),
                 Ok(_) => Err(e),
@@ -417,7 +417,7 @@ impl Open {
 
     fn alive(&self) -> Result<Life> {
         let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        let held = lock::is_leased(&self.file).map_err(|e| failed("find out who writes", &self.path, e))?;
+        let held = lock::is_leased(&self.file).map_err(|e| failed("look for a writer of", &self.path, e))?;
         Ok(Life { held, modified: about.modified().ok() })
     }
 
@@ -718,7 +718,7 @@ fn stored_end(offset: u64, mut next: impl FnMut(u64) -> rustix::io::Result<Optio
     Ok(high)
 }
 
-/// Filesystems reuse the inode number of a removed file; the birth time tells the files apart.
+/// Filesystems reuse the inode number of a removed file; the birth time distinguishes the files.
 fn identity(about: &fs::Metadata) -> u64 {
     let mut identity = DefaultHasher::new();
     (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
@@ -825,7 +825,7 @@ mod tests {
         assert_eq!(calls, [0, MOST_BYTES, 2 * MOST_BYTES]);
     }
 
-    /// The stored bytes `from..to` of a file, as the system tells them, and the number of calls.
+    /// The stored bytes `from..to` of a file, as the system reports them, and the number of calls.
     #[cfg(target_os = "linux")]
     fn found(stored: &[(u64, u64)], offset: u64) -> (u64, u32) {
         let mut calls = 0;

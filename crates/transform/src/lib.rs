@@ -73,8 +73,11 @@ pub struct Applied {
 /// - `bytes`: its values, in this machine's byte order.
 ///
 /// # Errors
-/// `InvalidArgument` where `bytes` has another length than the block; `Unsupported` for types and numbers of dimensions that the
+/// `InvalidArgument` if `bytes` has another length than the block; `Unsupported` for types and numbers of dimensions that the
 /// transform does not support; `NoMemory`.
+/// # Cost
+/// One pass over the block, in the calling thread (`blosc`: in `threads` threads). Memory for [`Spec::room`] bytes and
+/// [`Spec::working_memory`]; a block that is stored unchanged is copied in addition.
 pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
     let mut payload = Vec::new();
     let room = spec.room(block)?;
@@ -90,7 +93,9 @@ pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
 /// As [`encode`], appending to `out`, which must have a free capacity of [`Spec::room`] bytes and does not grow.
 ///
 /// # Errors
-/// As [`encode`]; `NoMemory` also where `out` has less free capacity.
+/// As [`encode`]; `NoMemory` also if `out` has less free capacity.
+/// # Cost
+/// As [`encode`], but without memory for the output and without the copy of an unchanged block. Zeros [`Spec::room`] bytes first.
 pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Applied> {
     spec.suits(block.element, block.extents.len())?;
     if block.bytes()? != bytes.len() as u64 {
@@ -129,8 +134,11 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// - `out`: has the length of the block, and contains its values in the file's byte order afterwards.
 ///
 /// # Errors
-/// `Unsupported` for an unknown transform; `Corrupt` where the bytes do not decode to the block; `InvalidArgument` where `out` has
+/// `Unsupported` for an unknown transform; `Corrupt` if the bytes do not decode to the block; `InvalidArgument` if `out` has
 /// another length than the block.
+/// # Cost
+/// One pass over the block, in the calling thread. No memory of the block's size besides `out`, except for `zfp`: a copy of the
+/// payload, padded to the largest size of a stream, and a copy of the block if `out` is not aligned to 8 bytes.
 pub fn decode(
     name: &str,
     metadata: &[u8],
@@ -152,7 +160,7 @@ pub fn decode(
 /// Checks before [`decode`]: the transform is known, and `payload` stored bytes can expand to the block.
 ///
 /// # Errors
-/// `Unsupported` for an unknown transform; `Corrupt` where the bytes are too few.
+/// `Unsupported` for an unknown transform; `Corrupt` if the bytes are too few.
 pub fn check(name: &str, block: &Block<'_>, payload: u64) -> Result<()> {
     // Small blocks are exempt: headers and partly used bytes dominate their ratio.
     const SMALL: u64 = 1 << 20;

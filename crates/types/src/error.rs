@@ -273,7 +273,7 @@ impl fmt::Display for Error {
         if let Some(rank) = place.rank {
             write!(f, "rank {rank}: ")?;
         }
-        // What is said may quote names of files and of programs.
+        // The text may quote names of files and of programs.
         f.write_str(&printable_lines(what))?;
         let mut about = Vec::new();
         if let Some(group) = &place.group {

@@ -15,7 +15,7 @@ impl Extent {
         Extent { offset, length }
     }
 
-    /// First byte behind the run; `None` where it leaves the range of 64 bits.
+    /// First byte after the run; `None` if it exceeds 64 bits.
     pub const fn end(self) -> Option<u64> {
         self.offset.checked_add(self.length)
     }

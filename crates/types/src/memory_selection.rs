@@ -1,12 +1,11 @@
-//! Where a block lies in a larger array of the program, such as the inside of an array with ghost zones.
+//! The position of a block in a larger array of the program, such as the inside of an array with ghost cells.
 
 use crate::bounding_box::elements;
 use crate::{Error, ErrorKind, Result};
 
 /// An array in memory and where a block starts in it; row-major, slowest dimension first, in elements.
 ///
-/// How large the block is, is said elsewhere: by the group's dimensions where it is written, by the selection where it
-/// is read.
+/// The block's extents come from the group's dimensions at a write, and from the selection at a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MemorySelection {
     /// Extents of the whole array.
@@ -21,8 +20,7 @@ impl MemorySelection {
         MemorySelection { shape: shape.into(), start: start.into() }
     }
 
-    /// The inside of an array whose outermost `width` elements are ghosts, on both sides of each dimension, around a
-    /// block of `count`.
+    /// The inside of an array with `width` ghost cells on both sides of each dimension, around a block of `count`.
     pub fn ghosts(count: &[u64], width: u64) -> MemorySelection {
         let shape: Vec<u64> = count.iter().map(|c| c.saturating_add(width.saturating_mul(2))).collect();
         MemorySelection { start: vec![width; shape.len()], shape }

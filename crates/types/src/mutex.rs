@@ -124,13 +124,13 @@ impl Condvar {
         whole(self.0.wait_while(guard, condition))
     }
 
-    /// As [`Condvar::wait`], for at most `limit`. The second value says whether the time is over.
+    /// As [`Condvar::wait`], for at most `limit`. The second value is whether the time has passed.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> (MutexGuard<'a, T>, bool) {
         let (guard, outcome) = whole(self.0.wait_timeout(guard, limit));
         (guard, outcome.timed_out())
     }
 
-    /// As [`Condvar::wait_while`], for at most `limit`. The second value says whether the time is over.
+    /// As [`Condvar::wait_while`], for at most `limit`. The second value is whether the time has passed.
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -32,7 +32,7 @@ Options options(int argc, char** argv)
             o.restart = true;
             continue;
         }
-        if (n + 1 == argc) throw std::invalid_argument("what is '" + name + "'?");
+        if (n + 1 == argc) throw std::invalid_argument("unknown option '" + name + "'");
         const std::string value = argv[++n];
         if (whole.count(name)) {
             *whole.at(name) = std::stoi(value);
@@ -41,7 +41,7 @@ Options options(int argc, char** argv)
         } else if (names.count(name)) {
             *names.at(name) = value;
         } else {
-            throw std::invalid_argument("what is '" + name + "'?");
+            throw std::invalid_argument("unknown option '" + name + "'");
         }
     }
     return o;

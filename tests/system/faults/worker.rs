@@ -47,6 +47,47 @@ pub fn row(rank: u32, step: u64) -> Vec<f64> {
     (0..ROW).map(|i| i as f64 + 100.0 * f64::from(rank) + 10_000.0 * step as f64).collect()
 }
 
+/// How an output is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The first step as a new file, later ones by appending.
+    Steps,
+    /// The last step that is there gets the same blocks once more.
+    Update,
+    /// Steps after the first are dropped, and written again.
+    Restart,
+}
+
+impl How {
+    pub const ALL: [How; 3] = [How::Steps, How::Update, How::Restart];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            How::Steps => "steps",
+            How::Update => "update",
+            How::Restart => "restart",
+        }
+    }
+
+    /// # Panics
+    /// For another name.
+    pub fn named(name: &str) -> How {
+        How::ALL
+            .into_iter()
+            .find(|how| how.name() == name)
+            .unwrap_or_else(|| panic!("{name}: no way to open an output"))
+    }
+
+    fn mode(self, step: u64) -> Mode {
+        match self {
+            How::Steps if step == 0 => Mode::Write,
+            How::Steps => Mode::Append,
+            How::Update => Mode::Update,
+            How::Restart => Mode::AppendAfter(0),
+        }
+    }
+}
+
 /// - `layout`: that of the process where `None`.
 pub fn write_bp(
     layout: Option<&Arc<dyn Layout>>,
@@ -54,6 +95,7 @@ pub fn write_bp(
     method: &str,
     parameters: &str,
     ranks: u32,
+    how: How,
     steps: std::ops::Range<u64>,
 ) -> Vec<Result<()>> {
     let document = format!(
@@ -66,8 +108,7 @@ pub fn write_bp(
         let layout = layout.cloned().map_or_else(mounts::layout, Ok)?;
         let session = Session::with_layout(xml::parse(&document, "faults.xml").unwrap(), layout, comm.duplicate()?)?;
         let mut one = |step: u64| -> Result<()> {
-            let mode = if step == 0 { Mode::Write } else { Mode::Append };
-            let mut output = session.open("g", path, mode, comm.duplicate()?)?;
+            let mut output = session.open("g", path, how.mode(step), comm.duplicate()?)?;
             if output.step() != step {
                 let what = format!("open tells step {}, not {step}", output.step());
                 return Err(Error::new(ErrorKind::OutOfBounds, what));

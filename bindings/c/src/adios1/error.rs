@@ -48,7 +48,7 @@ pub mod number {
     pub const UNSPECIFIED: c_int = -1000;
 }
 
-/// What the program was doing: one kind of failure has several numbers in the reference.
+/// The program's operation: the reference has several numbers for one kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// `adios_init*`.
@@ -130,13 +130,13 @@ impl Doing {
 pub struct Failure {
     /// Of `ADIOS_ERRCODES`.
     pub number: c_int,
-    /// What happened, where, and what is still safe.
+    /// The error, its place, and what is still safe.
     pub text: String,
     /// The cause is on another rank.
     pub elsewhere: bool,
 }
 
-/// What calls return inside.
+/// Result of a call inside the library.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
@@ -162,9 +162,8 @@ impl Failure {
         told.len() < MOST_TEXTS && told.insert(self.text.clone())
     }
 
-    /// Makes it the program's last error, and says so on the standard error stream of the rank where it happened, as
-    /// many programs look at no return value. `THALWEG_ERRORS=quiet` leaves that line out, and so does
-    /// `adios_read_init_method` with `quiet`.
+    /// Makes it the program's last error, and prints it to standard error on the rank where it happened, because many programs
+    /// ignore return values. `THALWEG_ERRORS=quiet` switches the line off, and so does `adios_read_init_method` with `quiet`.
     pub fn tell(&self) -> c_int {
         ERRNO.store(self.number, Ordering::Relaxed);
         let text: Vec<u8> = self.text.bytes().filter(|b| *b != 0).collect();
@@ -172,7 +171,7 @@ impl Failure {
         static SAID: OnceLock<bool> = OnceLock::new();
         let quiet = *SAID.get_or_init(|| std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet"));
         if !self.elsewhere && !quiet && !QUIET.load(Ordering::Relaxed) && self.is_news() {
-            // In one piece, as several ranks share the stream; where it is closed there is nobody to tell.
+            // In one write, because several ranks share the stream; if it is closed, the message is dropped.
             let _ = std::io::stderr().write_all(format!("thalweg: {}\n", self.text).as_bytes());
         }
         self.number
@@ -184,7 +183,7 @@ pub(crate) static ERRNO: &AtomicI32 = &crate::adios1::calls::errors::adios_errno
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether failures are told on the standard error stream is the program's choice.
+/// Chooses whether failures are printed to standard error.
 pub fn be_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }

@@ -85,14 +85,14 @@ impl File {
         }
     }
 
-    /// Writes a variable, or says what it is while a group is read back.
+    /// Writes a variable; sets its value while a group is read back.
     ///
     /// - `may_stay`: the memory is the program's own, so that it is kept until close where the group promises that it stays
     ///   unchanged.
     /// - `memory`: the bytes, given how many the variable takes and its name.
     ///
     /// # Errors
-    /// `err_invalid_varname`, `err_invalid_varid`; what `memory` says; see [`Output::put`].
+    /// `err_invalid_varname`, `err_invalid_varid`; those of `memory`; see [`Output::put`].
     pub fn put<'k>(
         &mut self,
         variable: impl Into<VariableKey<'k>>,
@@ -207,7 +207,7 @@ impl Writing {
     fn close(self) -> Outcome<()> {
         let Writing { output, lent, group: _, session } = self;
         let mut outcome = Ok(());
-        // From here on it borrows what was lent.
+        // From here on the output borrows the lent memory.
         let mut output: Output<'_> = output;
         for Lent { position, bytes } in &lent {
             outcome =

@@ -1,5 +1,4 @@
-//! The 64-bit numbers that stand for files, groups and variables in a program. A number of one kind is never taken for
-//! one of another, and 0 is none.
+//! The 64-bit handles of files, groups and variables. A handle of one kind is never accepted for another kind, and 0 is none.
 
 use crate::adios1::error::{Failure, Outcome, number};
 
@@ -31,7 +30,7 @@ pub fn file(number: u64) -> i64 {
     FILE << KIND_SHIFT | (number as i64 & ((1 << KIND_SHIFT) - 1))
 }
 
-/// The number behind a file's handle.
+/// The number of a file's handle.
 ///
 /// # Errors
 /// `err_invalid_file_pointer`.
@@ -49,7 +48,7 @@ pub fn group(number: usize) -> Option<i64> {
     (number < 1 << GROUP_BITS).then_some(GROUP << KIND_SHIFT | number as i64)
 }
 
-/// The number behind a group's handle.
+/// The number of a group's handle.
 ///
 /// # Errors
 /// `err_invalid_group`.
@@ -79,7 +78,7 @@ impl VariableHandle {
         })
     }
 
-    /// The variable behind a number.
+    /// The variable of a handle.
     ///
     /// # Errors
     /// `err_invalid_varid`.

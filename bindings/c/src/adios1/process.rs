@@ -1,4 +1,4 @@
-//! What a process has: its session, the groups declared from code, and open files.
+//! State of a process: its session, the groups declared in code, and open files.
 
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use crate::adios1::file::File;
@@ -20,7 +20,7 @@ struct Declared {
     group: SharedGroup,
     /// How often its variables were deleted.
     generation: u16,
-    /// What was said about meshes before they were defined.
+    /// Properties of meshes that were set before the meshes were defined.
     early: Vec<(String, EarlyMesh)>,
 }
 
@@ -64,7 +64,7 @@ pub fn is_started() -> bool {
 /// Collective: begins a session with the groups of an XML file, or with none.
 ///
 /// # Errors
-/// What is wrong with the file; a second `adios_init`. Without XML, a session that is there already is gone on with.
+/// Those of the file; a second `adios_init`. Without XML, an existing session continues.
 pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
     if is_started() {
         return match config {
@@ -78,7 +78,7 @@ pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
     };
     let session = Arc::new(session.map_err(|e| Doing::Start.failed(e))?);
     with(|p| {
-        // As in the reference, what the document says counts more than what was called before.
+        // As in the reference, the document takes precedence over earlier calls.
         if let (Some(limit), None) = (p.buffer_limit.take(), session.buffer().limit()) {
             session.set_buffer_limit(Some(limit));
         }
@@ -91,7 +91,7 @@ pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
 /// Collective: ends the session and closes its files for good.
 ///
 /// # Errors
-/// Files that are still open: what they hold is not written.
+/// Files that are still open: their data is not written.
 pub fn finish() -> Outcome<()> {
     let process = with(std::mem::take);
     let session = process.session.ok_or_else(not_started)?;
@@ -102,7 +102,7 @@ pub fn finish() -> Outcome<()> {
     session.finalize().map_err(|e| Doing::Close.failed(e))?;
     match open {
         0 => Ok(()),
-        n => Err(Failure::argument(format!("{n} files were not closed; what they hold is not written"))),
+        n => Err(Failure::argument(format!("{n} files were not closed; their data is not written"))),
     }
 }
 
@@ -126,8 +126,9 @@ pub fn declare(name: &str, time_index: &str, statistics: Statistics) -> Outcome<
     builder.set_statistics(statistics);
     let (group, is_second) = session.declare_beside(builder);
     if is_second {
-        session
-            .warn(&format!("group \"{name}\" is declared again: outputs go on with the first one until that is freed"));
+        session.warn(&format!(
+            "group \"{name}\" is declared again: outputs use the first declaration until that group is freed"
+        ));
     }
     with(|p| {
         let handle = handle::group(p.groups.len())
@@ -143,7 +144,7 @@ fn declared<T>(handle: i64, f: impl FnOnce(&mut Option<Declared>) -> T) -> Outco
     with(|p| p.groups.get_mut(at).filter(|g| g.is_some()).map(f)).ok_or_else(|| handle::no_group(handle))
 }
 
-/// The group behind a handle.
+/// The group of a handle.
 ///
 /// # Errors
 /// `err_invalid_group`.
@@ -151,7 +152,7 @@ pub fn group(handle: i64) -> Outcome<SharedGroup> {
     declared(handle, |g| g.as_ref().map(|g| g.group.clone()))?.ok_or_else(|| handle::no_group(handle))
 }
 
-/// Keeps what is said about a mesh until that is defined.
+/// Stores a property of a mesh until the mesh is defined.
 ///
 /// # Errors
 /// `err_invalid_group`.
@@ -163,7 +164,7 @@ pub fn keep_for_mesh(handle: i64, mesh: &str, change: EarlyMesh) -> Outcome<()> 
     })
 }
 
-/// What was said about a mesh before it was defined.
+/// The properties of a mesh that were set before it was defined.
 ///
 /// # Errors
 /// `err_invalid_group`.
@@ -215,7 +216,7 @@ pub fn variable_handle(group: i64, position: usize) -> Outcome<i64> {
         .ok_or_else(|| Failure::new(number::INVALID_VARID, "a group has too many variables"))
 }
 
-/// The group and position behind a variable's handle.
+/// The group and position of a variable's handle.
 ///
 /// # Errors
 /// `err_invalid_varid`, also for a variable that was deleted.
@@ -253,7 +254,7 @@ impl OpenMode {
     }
 }
 
-/// What a program asks of `adios_open`.
+/// Arguments of `adios_open`.
 pub struct OpenArguments {
     /// Name of the group.
     pub group: String,
@@ -265,7 +266,7 @@ pub struct OpenArguments {
 
 /// Collective over `comm`: opens a file and returns its handle.
 ///
-/// - `asked`: what the program asks, or what is wrong with it; the other ranks then hear of it.
+/// - `asked`: the arguments, or this rank's error, which is then reported on the other ranks.
 ///
 /// # Errors
 /// The same number on all ranks, unless only some called with arguments that make no sense.
@@ -305,7 +306,7 @@ pub fn open(asked: Outcome<OpenArguments>, comm: Box<dyn Communicator>) -> Outco
 /// Uses an open file; calls of other threads wait.
 ///
 /// # Errors
-/// `err_invalid_file_pointer`, and what `f` says.
+/// `err_invalid_file_pointer`, and those of `f`.
 pub fn with_file<T>(handle: i64, f: impl FnOnce(&mut File) -> Outcome<T>) -> Outcome<T> {
     let number = handle::file_number(handle)?;
     let file = with(|p| p.files.get(&number).cloned()).ok_or_else(|| handle::no_file(handle))?;
@@ -323,7 +324,7 @@ pub fn take_file(handle: i64) -> Outcome<File> {
     file.lock().take().ok_or_else(|| handle::no_file(handle))
 }
 
-/// Asks the outputs of a group that are open, the newest first, until one answers.
+/// Calls `f` with the open outputs of a group, the newest first, until it returns a value.
 pub fn ask_outputs_of<T>(group: &SharedGroup, mut f: impl FnMut(&mut File) -> Option<T>) -> Option<T> {
     let files: Vec<SharedFile> = with(|p| p.files.values().rev().cloned().collect());
     files.iter().find_map(|file| match file.lock().as_mut() {

@@ -1,4 +1,4 @@
-//! What a reader says of variables, blocks and attributes, as C reads it: structures, and the memory they point to.
+//! A reader's facts about variables, blocks and attributes in structures of C, and the memory they point to.
 
 use super::failure::c_text;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -27,7 +27,7 @@ pub(super) struct CVariable {
     transform: *const c_char,
 }
 
-/// A variable as C reads it, and what that points to.
+/// A variable in C's structure, with the memory it points to.
 pub(super) struct KeptVariable {
     pub(super) c: CVariable,
     pub(super) variable: Variable,
@@ -166,7 +166,7 @@ pub(super) struct CBlock {
     summary: CSummary,
 }
 
-/// `thalweg_blocks`, and behind it what that points to.
+/// `thalweg_blocks`, followed by the memory it points to.
 #[repr(C)]
 pub(super) struct CBlocks {
     count: usize,
@@ -202,7 +202,7 @@ pub(super) struct CAttribute {
     variable: *const c_char,
 }
 
-/// An attribute as C reads it, and what that points to.
+/// An attribute in C's structure, with the memory it points to.
 pub(super) struct KeptAttribute {
     pub(super) c: CAttribute,
     _names: [CString; 2],

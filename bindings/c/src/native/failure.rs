@@ -112,7 +112,7 @@ fn keep(error: &Error) -> c_int {
 
 /// Runs a call: 0, or the number of its failure. No panic crosses into C.
 pub(super) fn status(body: impl FnOnce() -> Result<()>) -> c_int {
-    // What a panic leaves behind is behind a lock that stays usable; the next call on that handle tells.
+    // State that a panic leaves is protected by a lock that stays usable; the next call on that handle returns an error.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => keep(&error),
@@ -165,12 +165,12 @@ extern "C" fn thalweg_status_text(number: c_int) -> *const c_char {
     text.unwrap_or(c"an unknown status").as_ptr()
 }
 
-/// A failure that the program asked for, as its own words.
+/// A failure that the program requested, with its own text.
 pub(super) fn of_program(why: &str) -> Error {
     if why.is_empty() {
-        wrong("the program gave this step up")
+        wrong("the program cancelled this step")
     } else {
-        wrong(format!("the program gave this step up: {why}"))
+        wrong(format!("the program cancelled this step: {why}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files by their bytes, through the mounts of the process: what a code calls that writes no BP.
+//! Files as bytes, through the mounts of the process, for codes that write no BP.
 
 use super::failure::{keep_number, status};
 use super::{communicator, handle, place, pointer, take_back, text, wrong};
@@ -27,7 +27,7 @@ struct NativeFile {
     together: Option<Arc<CollectiveFile>>,
 }
 
-/// What ranks opened together, as a file reads it.
+/// A file that ranks opened together, as one rank reads it.
 struct Shared(Arc<CollectiveFile>);
 
 impl ReadObject for Shared {
@@ -75,7 +75,7 @@ unsafe extern "C" fn thalweg_file_open(
             return Err(wrong("a file is made or emptied only where it is opened for writing").in_object(path));
         }
         let access = Access {
-            // Who writes may read back.
+            // A writer may read its bytes back.
             read: true,
             write: flags & WRITE != 0,
             create: flags & CREATE != 0,
@@ -169,7 +169,7 @@ unsafe extern "C" fn thalweg_file_read_all(
     })
 }
 
-/// Says how much was read.
+/// Sets the number of bytes read.
 ///
 /// # Safety
 /// Null, or memory for a number.
@@ -177,9 +177,9 @@ unsafe fn tell(got: *mut u64, count: usize, wanted: usize, offset: u64) -> Resul
     // SAFETY: as the caller promises.
     match unsafe { got.as_mut() } {
         Some(got) => *got = count as u64,
-        // Who does not ask how many bytes there are wants all of them.
+        // A caller that does not request the number of bytes expects all of them.
         None if count < wanted => {
-            return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the bytes asked for")
+            return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the requested bytes")
                 .at_byte(offset.saturating_add(count as u64)));
         }
         None => {}
@@ -233,7 +233,8 @@ unsafe extern "C" fn thalweg_file_close(file: *mut NativeFile) -> c_int {
 unsafe extern "C" fn thalweg_file_stat(path: *const c_char, about: *mut CAbout) -> c_int {
     on_files(|| {
         // SAFETY: from C.
-        let (path, out) = unsafe { (text(path, "the path")?, pointer::out(about, "what is known")?) };
+        let (path, out) =
+            unsafe { (text(path, "the path")?, pointer::out(about, "the structure for the attributes")?) };
         let layout = mounts::of_process()?;
         let at = layout.place(path)?;
         let (_, about) = about::followed(&**at.layout, &at.name)?;

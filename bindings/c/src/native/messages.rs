@@ -1,4 +1,4 @@
-//! Messages of the library for a program that hears by itself.
+//! Messages of the library for a program with a handler of its own.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use thalweg_warnings::{Hearer, Level};
 /// `thalweg_message_handler`.
 type Handler = unsafe extern "C" fn(level: c_int, text: *const c_char, context: *mut c_void);
 
-/// What a handler is called with.
+/// The context pointer of the handler.
 struct Context(*mut c_void);
 
 // SAFETY: the pointer is the program's; it promises in `thalweg.h` that its handler may be called by any thread.

@@ -1,14 +1,14 @@
-//! `thalweg.h`: the interface for new codes, on which C++ stands.
+//! `thalweg.h`: the interface for new codes, on which C++ is built.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | `failure` | the last error of a thread, with its place |
 //! | `file` | files by their bytes, through the mounts |
-//! | `messages` | warnings for a program that hears by itself |
+//! | `messages` | warnings for a program with a handler of its own |
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
 //! | `reader` | open, follow, requests |
-//! | `describe` | what a reader says of variables, blocks and attributes, as C reads it |
+//! | `describe` | facts about variables, blocks and attributes in structures of C |
 //!
 //! Handles are addresses of boxes that the program gives back once. Calls on one handle take turns.
 #![allow(unsafe_code)] // exported symbols, and pointers from C
@@ -54,7 +54,7 @@ unsafe fn text_or_empty<'c>(text: *const c_char, what: &str) -> Result<&'c str> 
     Ok(unsafe { pointer::text_or_empty(text, what) }?)
 }
 
-/// What a handle stands for.
+/// The object of a handle.
 ///
 /// # Safety
 /// Null, or a handle that was not given back.
@@ -110,7 +110,7 @@ unsafe fn communicator(table: *const ThalwegMpiTable, handle: *mut c_void) -> Re
     Ok(Box::new(unsafe { MpiCommunicator::from_raw(table, handle) }?))
 }
 
-/// As [`communicator`], for those who agree on something first: see [`MpiCommunicator::from_raw_to_agree`].
+/// As [`communicator`], for calls that begin with an agreement of the ranks: see [`MpiCommunicator::from_raw_to_agree`].
 ///
 /// # Safety
 /// As there.
@@ -128,7 +128,7 @@ fn element(number: c_int) -> Result<ElementType> {
     known.ok_or_else(|| wrong(format!("{number} is no type")))
 }
 
-/// Refuses a type that is not the variable's, where the program wants to know.
+/// Refuses a type that is not the variable's, if the program requests the check.
 fn check_type(check: c_int, number: c_int, known: ElementType, name: &str) -> Result<()> {
     // THALWEG_ANY
     if check == 0 || number == -1 {
@@ -149,7 +149,7 @@ struct CMemory {
 }
 
 /// # Safety
-/// Null, or one of them with as many numbers as it says.
+/// Null, or a structure with the stated number of values.
 unsafe fn memory_selection(memory: *const CMemory) -> Result<Option<MemorySelection>> {
     // SAFETY: as the caller promises.
     let Some(memory) = (unsafe { memory.as_ref() }) else { return Ok(None) };
@@ -162,7 +162,7 @@ unsafe fn memory_selection(memory: *const CMemory) -> Result<Option<MemorySelect
     }
 }
 
-/// Bytes of one element of a type; 0 for text, and for what is no type.
+/// Bytes of one element of a type; 0 for text, and for an unknown type.
 #[unsafe(no_mangle)]
 extern "C" fn thalweg_type_size(number: c_int) -> usize {
     element(number).map_or(0, |t| t.size() as usize)

@@ -43,7 +43,7 @@ struct CBlockData {
     deferred: c_int,
 }
 
-/// What the program asks of an open.
+/// Arguments of an open.
 struct OutputArguments<'c> {
     out: &'c mut *mut NativeOutput,
     group: &'c str,
@@ -199,13 +199,13 @@ unsafe fn block_box(place: *const CBox) -> Result<Option<BlockBox>> {
     // SAFETY: from C.
     let Some(place) = (unsafe { place.as_ref() }) else { return Ok(None) };
     let optional = |start: *const u64, what: &str| {
-        // SAFETY: from C: as many as it says.
+        // SAFETY: from C: the stated number of values.
         (!start.is_null()).then(|| unsafe { numbers(start, place.ndim, what) }).transpose()
     };
     Ok(Some(BlockBox {
         shape: optional(place.shape, "the box's shape")?,
         offset: optional(place.offset, "the box's offset")?,
-        // SAFETY: from C: as many as it says.
+        // SAFETY: from C: the stated number of values.
         count: unsafe { numbers(place.count, place.ndim, "the box's count") }?,
     }))
 }

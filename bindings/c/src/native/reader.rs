@@ -26,7 +26,7 @@ use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 /// `thalweg_reader`.
 struct NativeReader(Mutex<Open>);
 
-/// An open file, and what the program has addresses of.
+/// An open file, and the memory whose addresses the program has.
 struct Open {
     reader: Reader,
     following: Option<Following>,
@@ -44,7 +44,7 @@ struct Names {
     groups: Vec<CString>,
 }
 
-/// A request as it will be carried out: its memory, and what fills it.
+/// A request to be carried out: its memory, and the values to fill it.
 struct Noted {
     name: String,
     data: *mut c_void,
@@ -241,7 +241,7 @@ impl Open {
 unsafe fn selection(selection: *const CSelection) -> Result<Selection> {
     // SAFETY: from C.
     let Some(c) = (unsafe { selection.as_ref() }) else { return Ok(Selection::All) };
-    // SAFETY: from C: as many numbers as it says.
+    // SAFETY: from C: the stated number of values.
     unsafe {
         Ok(match c.kind {
             0 => Selection::All,
@@ -323,7 +323,7 @@ fn wait(seconds: f64) -> Result<Wait> {
     if seconds.is_nan() {
         return Err(wrong("a timeout that is no number"));
     }
-    // Beyond what a duration holds is for ever.
+    // More seconds than a duration can represent mean no limit.
     let timeout = if seconds < 0.0 { None } else { Duration::try_from_secs_f64(seconds).ok() };
     Ok(Wait { timeout, ..Wait::default() })
 }
@@ -343,7 +343,7 @@ impl Following {
         Ok(Following { follower, comm })
     }
 
-    /// Collective: all ranks go to the step that rank 0 goes to.
+    /// Collective: all ranks advance to the step of rank 0.
     ///
     /// # Errors
     /// As [`on_all_ranks`].
@@ -377,7 +377,7 @@ impl Following {
         on_all_ranks(&*self.comm, DOING, || {
             while follower.step() < step {
                 let Next::Step(_) = follower.advance(false, &patience)? else {
-                    let what = "rank 0 sees a step that is not seen here";
+                    let what = "rank 0 found a step that this rank did not find";
                     return Err(Error::new(ErrorKind::Timeout, what).at_step(step));
                 };
             }
@@ -440,9 +440,10 @@ unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last
                 Next::Step(_) => {}
                 Next::NotYet => return no(ErrorKind::NotReady, "no further step yet"),
                 Next::End => return no(ErrorKind::EndOfStream, "the file was closed for good"),
-                Next::WriterDied => return no(ErrorKind::PeerLost, "the writer is gone without closing the file"),
+                Next::WriterDied => return no(ErrorKind::PeerLost, "the writer ended without closing the file"),
             }
-            // What is known of variables is of the steps before; what was noted stays so, of that look at the file.
+            // Known facts about variables are those of the earlier steps; noted requests keep referring to the file's state at
+            // that time.
             if open.later.last().is_some_and(|reads| !reads.noted.is_empty()) {
                 open.later.push(PendingReads::of(following.follower.reader()));
             } else {
@@ -499,7 +500,7 @@ unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Resu
 unsafe extern "C" fn thalweg_reader_set_reads(reader: *const NativeReader, reads: *const c_char) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        let reads: Reads = text(reads, "what is compared")?.parse()?;
+        let reads: Reads = text(reads, "the comparisons of checksums")?.parse()?;
         with(reader, |open| {
             open.reader = open.reader.clone().with_reads(reads);
             if let Some(following) = &mut open.following {
@@ -530,7 +531,7 @@ unsafe extern "C" fn thalweg_reader_blocks_without_checksum(reader: *const Nativ
 unsafe extern "C" fn thalweg_reader_info(reader: *const NativeReader, info: *mut CInfo) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        let info = pointer::out(info, "the place for what the file holds")?;
+        let info = pointer::out(info, "the structure for the file's facts")?;
         with(reader, |open| {
             let status = open.reader.status();
             *info = CInfo {

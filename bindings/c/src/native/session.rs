@@ -58,8 +58,8 @@ unsafe fn change<T>(group: *const NativeGroup, f: impl FnOnce(&mut GroupBuilder)
     f(builder).map_err(|e| e.in_group(name))
 }
 
-/// Path and name of a full name, which they join to again: `/T` lies at `/`. A path that ends in a slash joins without
-/// another one, so that of `a//T` has both.
+/// Splits a full name into path and name, which join to it again: the path of `/T` is `/`. A path that ends in a slash joins
+/// without a further slash, so that the path of `a//T` has both.
 fn split(full: &str) -> (&str, &str) {
     match full.rfind('/') {
         None => ("", full),
@@ -156,7 +156,7 @@ unsafe fn end(session: *mut NativeSession, how: impl FnOnce(&Session) -> Result<
         how(&session)?;
         match open {
             0 => Ok(()),
-            n => Err(wrong(format!("{n} outputs were not closed; what they hold is not written"))),
+            n => Err(wrong(format!("{n} outputs were not closed; their data is not written"))),
         }
     })
 }
@@ -186,7 +186,7 @@ unsafe extern "C" fn thalweg_session_set_buffer(session: *const NativeSession, b
     })
 }
 
-/// Tells what the program does.
+/// Reports an event of the program.
 ///
 /// # Safety
 /// See [`crate::pointer`].

@@ -53,7 +53,7 @@ def follow(
         if came == "end":
             return
         if came == "died":
-            what = f"{path}: the writer is gone without closing the file; steps to {follower.last} are readable"
+            what = f"{path}: the writer ended without closing the file; steps to {follower.last} are readable"
             raise PeerLost(what, file=path, step=follower.last, safe=f"steps to {follower.last}")
 
 

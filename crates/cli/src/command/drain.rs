@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     }
     let bytes_per_second = arguments.rate.map_or(f64::INFINITY, |rate| rate as f64);
     let pace = Pace { bytes_per_second, streams: arguments.streams as usize, ..Pace::default() };
-    // Nobody sets it: ending the process is how the drain is ended.
+    // Never set: the drain ends with its process.
     let go = AtomicBool::new(false);
     if let Some(idle) = arguments.idle {
         return until_idle(&tiered, pace, Duration::from_secs(idle), &go);
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     let begun = Instant::now();
     let drain = loop {
         match Drain::new(&tiered, pace) {
-            // Whoever is at work moves it as well.
+            // The running drain moves the object as well.
             Err(e) if arguments.once && e.kind() == ErrorKind::AlreadyExists => {
                 if status(&tiered)?.waiting.iter().all(|object| object.written) {
                     writeln!(out, "another drain has moved all that is closed")?;
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
                 if begun.elapsed() > STUCK
                     && let Some(failure) = draining::log_of(&tiered).as_deref().and_then(last_failure)
                 {
-                    complain("thalweg drain", &format!("the drain at work moves nothing: {failure}"));
+                    complain("thalweg drain", &format!("the running drain makes no progress: {failure}"));
                     return Ok(Outcome::No);
                 }
                 std::thread::sleep(Duration::from_millis(50));
@@ -132,7 +132,7 @@ fn leave() {
 /// Prints to standard error with a timestamp: the log of a background drain.
 fn until_idle(tiered: &Tiered, pace: Pace, idle: Duration, go: &AtomicBool) -> Result<Outcome, Failure> {
     let say = |text: &str| {
-        // Nobody is there to be told of a log that cannot be written.
+        // A log that cannot be written has no other reader to inform.
         let _ = writeln!(std::io::stderr(), "{} {}", draining::moment(), plain(text));
     };
     let outcome = run_until_idle(tiered, pace, (idle, draining::PATIENCE), go, |passed| match passed {
@@ -172,7 +172,7 @@ fn tell(tiered: &Tiered, as_json: bool, out: &mut Terminal) -> Result<Outcome, F
     let status = &status(tiered)?;
     let log = draining::log_of(tiered).filter(|log| log.is_file());
     let failure = log.as_deref().and_then(last_failure);
-    // What waits is told also where the slow store is away.
+    // Waiting objects are listed also if the slow store cannot be reached.
     let others = tiered.pointers().others().unwrap_or_default();
     let bytes: u64 = status.waiting.iter().map(|object| object.length).sum();
     if as_json {

@@ -33,7 +33,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     }
     let mut found: Vec<(u64, Answer)> = Vec::new();
     let mut seen = 0;
-    // Steps of which something is in the file: how many it says it has is a number that nothing bounds.
+    // Steps with process groups in the file: the recorded number of steps may be any number.
     let groups = reader.process_groups()?;
     let mut there: BTreeSet<u64> = groups.iter().map(|g| reader.step_of_time(g.time_index)).collect();
     there.extend(per_variable.iter().flat_map(|steps| steps.keys()));

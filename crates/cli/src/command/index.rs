@@ -15,7 +15,7 @@ pub fn run(arguments: &Index, out: &mut Terminal) -> Result<Outcome, Failure> {
     if let (Ok(a), Ok(b)) = (arguments.file.canonicalize(), target.canonicalize())
         && a == b
     {
-        return Err(Failure::Usage(format!("'{shown}' is the file itself; its index goes into another file")));
+        return Err(Failure::Usage(format!("'{shown}' is the file itself; give another file for its index")));
     }
     let (layout, name) = file::place(&arguments.file, Some("reading the index"))?;
     let bytes = thalweg_reader::index_only(layout.as_ref(), &name)?;

@@ -70,7 +70,7 @@ fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut
     let length = place.layout.stat(&place.name)?.length;
     let to = to.unwrap_or(length).min(length);
     if let Kind::Container(container) = kind(place) {
-        // What was printed when the reader of our output went is no failure of the file.
+        // If the reader of our output has ended, the file did not fail.
         let mut printed = Ok(());
         container.map(&place.name, from, to, |mapped| {
             if printed.is_ok() {
@@ -219,11 +219,11 @@ fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result
         match place.layout.attributes(&name) {
             Ok(about) if about.kind == thalweg_layout::Kind::Folder => files_below(place, &name, out)?,
             Ok(about) if about.kind == thalweg_layout::Kind::Link => {}
-            // Gone meanwhile.
+            // Removed meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             // It may be a folder, whose files would be left out.
             Err(e) if e.kind() == ErrorKind::Io => return Err(e.into()),
-            // What is wrong with a file, its check tells.
+            // Errors of a file are reported by its check.
             _ => out.push(name),
         }
     }
@@ -234,7 +234,7 @@ fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
     match place.layout.stat(&place.name) {
         Ok(about) => Ok(about.is_folder),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Io) => Err(e.into()),
-        // What is wrong with a file, its check tells.
+        // Errors of a file are reported by its check.
         Err(_) => Ok(false),
     }
 }
@@ -294,7 +294,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
             each_file(place, path, |name, shown| {
                 files += 1;
                 let whole = match check_file(container, name, shown, out) {
-                    // Of many files, one that cannot be checked keeps nobody from the others.
+                    // A file that cannot be checked does not end the check of the others.
                     Err(Failure::File(e)) if name != place.name => {
                         writeln!(out, "{}: {}", plain(shown), printable_lines(&e.to_string()))?;
                         false
@@ -332,7 +332,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
         }
         false => {
             out.styled(BAD, "not whole")?;
-            out.line(format_args!(": {shown}; `thalweg layout repair` mends what can be mended"))?;
+            out.line(format_args!(": {shown}; run `thalweg layout repair` to repair it"))?;
             Ok(Outcome::No)
         }
     }
@@ -366,7 +366,7 @@ fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) ->
             }
         }
         Kind::SmallFile(small) => {
-            // Readers pass over what a dead writer left and rebuild lost name logs as they read; compaction makes it lasting.
+            // Readers skip the logs of dead writers and rebuild lost name logs as they read; compaction makes that permanent.
             let done = small.compact(folder(place)?)?;
             out.styled(GOOD, "repaired")?;
             out.line(format_args!(": {shown}, {} in one new log", count(done.files, "file")))?;
@@ -426,13 +426,13 @@ mod tests {
     use thalweg_layout::{Direct, Layout, ReadObject, Stat, WriteObject};
     use thalweg_store::{Memory, Store, StoreExt};
 
-    /// What happens to a file while it is read.
+    /// A change of a file while it is read.
     #[derive(Clone, Copy)]
     enum Meanwhile {
         Nothing,
         /// A writer opens it, adds to it and closes it.
         Grows,
-        /// A writer opens it and goes on.
+        /// A writer opens it and continues.
         IsOpened,
         ReadsFail,
     }
@@ -531,7 +531,7 @@ mod tests {
             let outcome = flat_copy(&source, &target, false);
             assert_eq!(outcome.as_ref().err().map(Error::kind), kind, "{outcome:?}");
             assert_eq!(memory.stat("copy").is_ok(), kind.is_none());
-            // One that was there before is nobody's to remove.
+            // A file that existed before is not ours to remove.
             memory.write_all("copy", b"another's").unwrap();
             assert_eq!(flat_copy(&source, &target, true).unwrap_err().kind(), ErrorKind::AlreadyExists);
             assert_eq!(memory.read_all("copy").unwrap(), b"another's");

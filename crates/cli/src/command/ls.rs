@@ -20,7 +20,7 @@ const TEXT_SHOWN: usize = 60;
 pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
     let patterns = Patterns::new(&arguments.pattern, arguments.regex)?;
     let reader = file::open(&arguments.file, Some("listing"))?;
-    // What the library wrote for itself is shown where everything is, or where it is asked for.
+    // Variables of the library itself are shown with everything, or by their names.
     let all = arguments.verbose || arguments.json || patterns.any();
     let own = |h: &Head| h.name.trim_start_matches('/').starts_with("__adios__/");
     let variables: Vec<&Head> =
@@ -285,7 +285,7 @@ fn print_variables(arguments: &Ls, reader: &Reader, rows: &[Row], out: &mut Term
     let kind = width("type", &|r| r.variable.element.name().len());
     let steps = width("steps", &|r| r.steps.len());
     let shape = width("shape", &|r| r.shape.len());
-    // Texts may be as long as they like: nothing stands behind them.
+    // Texts may have any length, because they are in the last column.
     let fact: Vec<usize> = (0..4)
         .map(|i| {
             width(HEADINGS[i], &|r| r.facts.as_ref().map_or(0, |f| if is_text(r) { 0 } else { f[i].chars().count() }))
@@ -340,7 +340,7 @@ fn print_blocks(
     let mut ended: Result<(), Failure> = Ok(());
     let told = reader.for_each_block(&variable.name, file::all_steps(reader), &mut |block| {
         ended = print_block(&block, writers.rank(&block), variable, long, out);
-        // Nobody reads on, or nothing can be written: no need to look at the rest.
+        // The reader of our output has ended, or nothing can be written: the rest is skipped.
         if ended.is_err() { Err(Error::new(thalweg_types::ErrorKind::Io, "stopped")) } else { Ok(()) }
     });
     ended?;

@@ -79,14 +79,14 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     let (serving, log) = match started {
         Ok(serving) => serving,
         Err(failure) if behind => {
-            // Whoever waits for this process passes it on.
+            // The process that waits for this one prints it.
             writeln!(out, "{}", printable_lines(&failure.to_string()))?;
             out.flush()?;
             return Ok(Outcome::No);
         }
         Err(failure) => return Err(failure),
     };
-    // Until what it could not publish is told.
+    // Kept until unpublished writes were reported.
     let known = arguments.mount_point.as_deref().map(|point| last_words::Serving::begin(&log, point)).transpose()?;
     let _told = serving.socket.as_deref().map(|socket| SocketFile::begin(&logs()?, socket)).transpose()?;
     if behind {
@@ -101,10 +101,10 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Programs at the socket first: what they wrote is then seen through the mount as well.
+    // Programs at the socket first, so that their writes are visible through the mount as well.
     drop(serving.served);
     let unmounted = serving.mounted.map_or(Ok(()), Mounted::unmount);
-    // Logs of the layouts, too: a failure is told by who can.
+    // Logs of the layouts, too; the process that can report a failure does.
     let finished = mounts::finish();
     if let Err(e) = unmounted.and(finished) {
         // For `thalweg unmount`, which cannot see how this process ends.
@@ -138,12 +138,12 @@ fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Begins the log; in the background, standard error goes there too.
+/// Begins the log, which in the background also receives standard error.
 fn log(behind: bool) -> Result<PathBuf, Failure> {
     let path = logs()?.join(format!("mount-{}.log", std::process::id()));
     let cannot = |e| Error::io("cannot write the log", e).in_object(path.display().to_string());
     match std::fs::read_link("/proc/self/fd/2").ok().filter(|_| behind) {
-        // What the command that started this process has made.
+        // The log of the command that started this process.
         Some(begun) => std::fs::rename(begun, &path).map_err(cannot)?,
         None => drop(private_file(&path).map_err(cannot)?),
     }
@@ -155,7 +155,7 @@ fn log(behind: bool) -> Result<PathBuf, Failure> {
 /// Prints the mounts of this machine and their errors.
 fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
     let all = thalweg_fuse::all_mounted()?;
-    // Where there can be no such folder, nothing is served that it would tell of.
+    // If the folder cannot be created, no server is registered in it.
     let folder = logs().unwrap_or_default();
     let sockets = sockets(&folder);
     let log_of = |pid: u32| Some(folder.join(format!("mount-{pid}.log"))).filter(|log| log.exists());
@@ -213,7 +213,7 @@ struct SocketFile(PathBuf);
 impl SocketFile {
     fn begin(folder: &Path, socket: &Path) -> Result<SocketFile, Failure> {
         let path = folder.join(format!("{SOCKET_FILE}{}", std::process::id()));
-        let cannot = |e| Error::io("cannot tell which socket is served", e).in_object(path.display().to_string());
+        let cannot = |e| Error::io("cannot record the address of the socket", e).in_object(path.display().to_string());
         let socket = std::path::absolute(socket).map_err(cannot)?;
         private_file(&path).and_then(|mut file| file.write_all(socket.as_os_str().as_bytes())).map_err(cannot)?;
         Ok(SocketFile(path))
@@ -332,7 +332,7 @@ fn chosen(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(
             ([], _) => return Err(no_mounts()),
             _ => {
                 let names: Vec<&str> = all.iter().map(|m| m.prefix()).collect();
-                let what = format!("which of the mounts? --path all, or one of {}", names.join(", "));
+                let what = format!("several mounts: choose with --path: all, or one of {}", names.join(", "));
                 return Err(Failure::Usage(what));
             }
         },

@@ -25,9 +25,9 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
     // The layout of a mount knows more about writers than the layout of all mounts shows.
     let recovery = unwritten().and_then(|()| thalweg_reader::recover(layout.as_ref(), &name, options));
     let recovery = recovery.map_err(|e| match e.kind() {
-        ErrorKind::NotReady => {
-            e.safe("nothing was changed; once the writer has ended, `thalweg recover --even-if-written` does not ask")
-        }
+        ErrorKind::NotReady => e.safe(
+            "nothing was changed; once the writer has ended, `thalweg recover --even-if-written` skips this check",
+        ),
         _ => e,
     })?;
     let shown = plain(&arguments.file.display().to_string());

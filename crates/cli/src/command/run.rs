@@ -19,10 +19,10 @@ const VARIABLE: &str = "THALWEG_PRELOAD";
 /// Replaces this process by the program, which receives signals and determines the exit status.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Failure::Usage("which program?".into()))?;
-    // Whatever is wrong in the table is told before anything runs.
+    // Mistakes in the mount table are reported before the program runs.
     let mounts = mounts::of_process()?;
     if mounts.mounts().is_empty() {
-        complain("thalweg run", "nothing is mounted: the program runs as without");
+        complain("thalweg run", "no mounts: the program runs without the library");
     }
     let library = library()?;
     let Some(program) = found(name) else {
@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
     };
     if let Some(why) = deaf(&program, 4) {
-        let what = format!("{} {why}: its files would be plain ones, whatever the mounts say", program.display());
+        let what = format!("{} {why}: it would bypass the mounts and use plain files", program.display());
         if !arguments.anyway {
             let instead = "use the FUSE door (thalweg mount), or --anyway for a program that starts others";
             return Err(Failure::File(Error::new(ErrorKind::Unsupported, format!("{what}; {instead}"))));
@@ -67,8 +67,11 @@ fn library() -> Result<PathBuf, Failure> {
     let known = [folder.join("libthalweg_preload.so"), folder.join("../lib/libthalweg-preload.so")];
     let there = known.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok());
     there.ok_or_else(|| {
-        let what =
-            format!("{} and {} are not there; {VARIABLE} may name the library", known[0].display(), known[1].display());
+        let what = format!(
+            "{} and {} do not exist; set {VARIABLE} to the path of the library",
+            known[0].display(),
+            known[1].display()
+        );
         Failure::File(Error::new(ErrorKind::NotFound, what))
     })
 }
@@ -89,7 +92,9 @@ fn found(name: &OsStr) -> Option<PathBuf> {
 fn deaf(program: &Path, deep: u32) -> Option<String> {
     let mut file = File::open(program).ok()?;
     if file.metadata().ok()?.permissions().mode() & 0o6000 != 0 {
-        return Some("runs as another user, for whom the system loads no such library".into());
+        return Some(
+            "changes its user (set-user-ID or set-group-ID), so that the system does not load the library".into(),
+        );
     }
     let mut start = [0; 256];
     let got = file.read(&mut start).ok()?;
@@ -181,7 +186,7 @@ mod tests {
         for torn in [&bytes[..30], &bytes[..64], b"", b"#!"] {
             assert_eq!(deaf(&put("torn", torn), 4), None);
         }
-        // A section gets the name of Go's. Their names lie at the end of the file, behind the text of this test.
+        // A section gets the name of Go's. Section names are at the end of the file, after the text of this test.
         let at = bytes.windows(14).rposition(|name| name == b".note.ABI-tag\0").expect("the system's linker names it");
         let mut go = bytes.clone();
         go[at..at + 14].copy_from_slice(b".go.buildinfo\0");

@@ -41,7 +41,7 @@ fn rows(bytes: &Bytes) -> [(&'static str, u64, &'static str); 5] {
         ("values", bytes.values, "payloads of blocks, as stored"),
         ("framing", bytes.framing, "the rest of process groups"),
         ("holes", bytes.holes, "between process groups at stripe boundaries"),
-        ("index", bytes.index, "what readers use of it"),
+        ("index", bytes.index, "the index that readers use"),
         ("dead", bytes.dead, "replaced indexes, outputs that were cut off, copies that were stuck"),
     ]
 }
@@ -66,7 +66,7 @@ fn print(space: &Space, file: &str, files: bool, out: &mut Terminal) -> Result<(
     }
     writeln!(out, "  {:<9} {all:>wide$}", "all")?;
     if let Some(n) = on_device(&space.parts) {
-        writeln!(out, "  {:<9} {n:>wide$}  {:>7}  what the filesystem has taken for it", "on device", "")?;
+        writeln!(out, "  {:<9} {n:>wide$}  {:>7}  allocated by the filesystem", "on device", "")?;
     }
     if !space.groups_known {
         writeln!(out, "not distinguished: process groups, as adios2 has another layout of them")?;

@@ -204,13 +204,13 @@ impl Scratch {
         let path = folder.as_ref().ok_or_else(gone)?.path().join("run");
         std::fs::create_dir(&path).map_err(|e| Error::io("cannot make a folder", e))?;
         let outcome = run(&path);
-        std::fs::remove_dir_all(&path).map_err(|e| Error::io("cannot remove what was written", e))?;
+        std::fs::remove_dir_all(&path).map_err(|e| Error::io("cannot remove the files of a run", e))?;
         outcome
     }
 
     fn remove(&self) -> Result<(), Failure> {
         let folder = self.folder.lock().take();
-        folder.map_or(Ok(()), |folder| folder.close().map_err(|e| Error::io("cannot remove what was written", e)))?;
+        folder.map_or(Ok(()), |folder| folder.close().map_err(|e| Error::io("cannot remove the files of a run", e)))?;
         if self.is_interrupted() {
             // The other thread ends the program.
             std::thread::sleep(2 * PATIENCE);
@@ -256,7 +256,7 @@ fn reason(race: &Race, verdict: &Verdict) -> String {
     }
     if verdict.few {
         said.push(format!(
-            "Too few runs to tell a difference from noise: {} has {}. A larger --budget says more.",
+            "Too few runs to distinguish a difference from noise: {} has {}. Increase --budget.",
             name(verdict.choice),
             runs(verdict.choice)
         ));

@@ -1,8 +1,8 @@
 //! The load: the group with its real sizes, written in place of the program.
 //!
 //! Every rank writes blocks of the same size, computed from the dimensions of the group and the user's values. Blocks of a global
-//! array lie one behind the other along the slowest dimension. Values are a wave with a little noise, so that transforms find
-//! something to do; texts are short.
+//! array are concatenated along the slowest dimension. Values are a wave with a little noise, so that transforms have typical
+//! input; texts are short.
 
 use std::collections::BTreeMap;
 use thalweg_bp::shape::{JOINED, Shape};
@@ -28,7 +28,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Where a rank's block lies. `fortran`: the last dimension is the slowest.
+    /// The box of a rank's block. `fortran`: the last dimension is the slowest.
     pub fn shape(&self, rank: u32, ranks: u32, fortran: bool) -> Option<Shape> {
         let local = self.local.clone()?;
         let mut shape = Shape { global: vec![0; local.len()], offset: vec![0; local.len()], local };
@@ -128,7 +128,7 @@ fn local(
     values: &Values,
     lacking: &mut Vec<String>,
 ) -> thalweg_types::Result<Option<Vec<u64>>> {
-    // Where the block lies in a global array is not the program's choice here.
+    // The position of the block in a global array is not determined by the program here.
     let alone = Variable { global: Vec::new(), offset: Vec::new(), ..variable.clone() };
     let mut of = |name: &str| match values.get(name) {
         Some(value) => Ok(i128::from(*value)),

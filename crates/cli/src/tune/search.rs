@@ -123,8 +123,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// - `first`: what is run in any case, the one that is to be kept where nothing is clearly faster in front.
-    /// - `variants`: what is worth trying of a candidate for so many ranks.
+    /// - `first`: candidates that are always run; the first of them is kept unless another is clearly faster.
+    /// - `variants`: variants of a candidate for this number of ranks.
     pub fn new(first: Vec<Candidate>, variants: fn(&Candidate, u32) -> Vec<Candidate>, ranks: u32) -> Search {
         let mut search = Search { entries: Vec::new(), varied: Vec::new(), variants, ranks };
         search.enter(first);
@@ -212,7 +212,7 @@ impl Search {
         let alike: Vec<usize> = (0..self.entries.len())
             .filter(|i| *i != fastest && self.entries[*i].is_racing() && self.entries[*i].times.len() >= judged)
             .collect();
-        // Whoever was entered first needs the fewest words, or is in use already.
+        // The first entry needs the fewest words, or is in use already.
         let choice = alike.iter().copied().chain([fastest]).min()?;
         let few = self.entries[choice].times.len() < ENOUGH;
         Some(Verdict {
@@ -249,7 +249,7 @@ mod tests {
         names.iter().map(|name| Candidate::new(name, &[])).collect()
     }
 
-    /// Runs the race on a clock of its own; `time` says how long the n-th run of a candidate takes.
+    /// Runs the race with a simulated clock; `time` returns the duration of the n-th run of a candidate.
     fn race(mut search: Search, budget: f64, time: impl Fn(&Candidate, usize) -> f64) -> (Search, f64) {
         let mut clock = 0.0;
         for _ in 0..10_000 {

@@ -79,7 +79,7 @@ mod tests {
         }
         assert!(!names.contains(&"NULL") && !names.contains(&"TRIGGER"));
         assert!(first[1..].iter().all(|c| c.parameter_text() == "sync=yes"));
-        // As it comes it is one of them, under whatever name.
+        // The default is one of them, under any name.
         let plain = super::first(Some(&MethodChoice::new("g", "MPI_LUSTRE")));
         assert_eq!(plain.len(), super::first(None).len());
         assert_eq!(plain[0].method, "MPI_LUSTRE");

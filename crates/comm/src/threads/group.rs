@@ -1,7 +1,7 @@
-//! What the threads of one communicator share: who is there, their mailboxes, and the meetings that are collective calls.
+//! State that the threads of one communicator share: presence, mailboxes, and the meetings that implement collective calls.
 //!
-//! In a collective call every rank lays down its part and waits until all parts lie there; then each takes what is
-//! its own. A meeting ends the same way for every rank that came to it: with everyone's parts, or with one failure.
+//! In a collective call every rank deposits its part and waits until all parts are there; then each rank takes its own. A meeting
+//! ends in the same way for every rank that came to it: with all parts, or with one failure.
 
 use crate::inbox::Inbox;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The end of a wait; `None` where it lies beyond what the clock can say.
+/// The end of a wait; `None` if the clock cannot represent it.
 pub fn deadline(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
@@ -36,7 +36,7 @@ pub fn pause<'a, T>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Presence {
-    /// Its handle lives.
+    /// Its handle exists.
     Here = 0,
     /// It dropped its handle of this communicator.
     Finished = 1,
@@ -50,7 +50,7 @@ pub struct World {
     pub ranks_per_node: u32,
     died: Mutex<Vec<bool>>,
     groups: Mutex<Vec<Weak<Group>>>,
-    /// The rank that panicked before any other, and without another's doing.
+    /// The rank whose panic was the first, not caused by another rank's.
     first_panic: OnceLock<u32>,
 }
 
@@ -60,7 +60,7 @@ impl World {
         Arc::new(World { ranks_per_node, died, groups: Mutex::default(), first_panic: OnceLock::new() })
     }
 
-    /// A rank panics; the others have not heard of it yet.
+    /// Records that a rank panics, before other ranks notice it.
     pub fn panics(&self, world_rank: u32) {
         self.first_panic.get_or_init(|| world_rank);
     }
@@ -70,7 +70,7 @@ impl World {
         self.first_panic.get().copied()
     }
 
-    /// The rank is gone from every communicator.
+    /// Removes the rank from every communicator.
     pub fn leave(&self, world_rank: u32) {
         self.died.lock()[world_rank as usize] = true;
         let groups: Vec<_> = self.groups.lock().iter().filter_map(Weak::upgrade).collect();
@@ -110,7 +110,7 @@ pub enum CollectiveCall {
     SharedWindow,
 }
 
-/// What one rank lays down in a meeting.
+/// The deposit of one rank in a meeting.
 #[derive(Debug)]
 pub struct Deposit {
     pub call: CollectiveCall,
@@ -118,7 +118,7 @@ pub struct Deposit {
     pub parts: Vec<Mutex<Vec<u8>>>,
     pub numbers: Vec<u64>,
     pub memory: Option<Arc<RwLock<Vec<u8>>>>,
-    /// What this rank did wrong; the meeting fails with it on all ranks.
+    /// An error of this rank, with which the meeting fails on all ranks.
     pub refusal: Option<(ErrorKind, String)>,
 }
 
@@ -140,7 +140,7 @@ impl Deposit {
     }
 }
 
-/// A meeting to which everybody came.
+/// A meeting to which all ranks came.
 #[derive(Debug)]
 pub struct Complete {
     pub deposits: Vec<Deposit>,
@@ -148,17 +148,17 @@ pub struct Complete {
 }
 
 impl Complete {
-    /// Takes what `from` laid down for one rank alone.
+    /// Takes the part that `from` deposited for one rank alone.
     pub fn take(&self, from: usize, part: usize) -> Vec<u8> {
         std::mem::take(&mut self.deposits[from].parts[part].lock())
     }
 
-    /// Copies what `from` laid down for everybody.
+    /// Copies the part that `from` deposited for all ranks.
     pub fn copy(&self, from: usize) -> Vec<u8> {
         self.deposits[from].parts[0].lock().clone()
     }
 
-    /// This rank's place in the communicators that came out of the meeting; the first to ask makes them for all.
+    /// This rank's seat in the communicators created by the meeting; the first caller creates them for all.
     pub fn seat(&self, rank: u32, make: impl FnOnce(&[Deposit]) -> Vec<Option<Seat>>) -> Option<Seat> {
         self.seats.get_or_init(|| Mutex::new(make(&self.deposits))).lock()[rank as usize].take()
     }
@@ -201,7 +201,7 @@ impl Meeting {
         self.outcome = Some(Err(failure));
     }
 
-    /// Everybody is here: the outcome.
+    /// All ranks are present: computes the outcome.
     fn conclude(&mut self) {
         let deposits: Vec<Deposit> = self.deposits.iter_mut().filter_map(Option::take).collect();
         let refused = deposits.iter().enumerate().find_map(|(rank, d)| Some((rank, d.refusal.clone()?)));
@@ -225,14 +225,14 @@ impl Meeting {
 struct State {
     /// By number: a fast rank may be one call ahead of a slow one.
     meetings: HashMap<u64, Meeting>,
-    /// Which survivors have come so far; empty while nobody gathers them.
+    /// Survivors that have come so far; empty while no rank gathers them.
     rally: Vec<bool>,
     rally_number: u64,
-    /// Seats of finished rallies that wait to be taken, by number.
+    /// Seats of finished rallies that were not taken yet, by number.
     rallied: HashMap<u64, Vec<Option<Seat>>>,
 }
 
-/// One communicator, as all its ranks share it.
+/// One communicator, shared by all its ranks.
 #[derive(Debug)]
 pub struct Group {
     pub world: Arc<World>,
@@ -240,14 +240,14 @@ pub struct Group {
     pub members: Vec<u32>,
     pub mailboxes: Vec<Mailbox>,
     presence: Vec<AtomicU8>,
-    /// Set once survivors gather: nothing else is waited for any more.
+    /// Set once survivors gather: all other waits end.
     revoked: AtomicU8,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Group {
-    /// A communicator of these, and a seat for each.
+    /// Creates a communicator of these ranks, and a seat for each.
     pub fn seats(world: &Arc<World>, members: Vec<u32>) -> Vec<Seat> {
         let size = members.len();
         let group = Arc::new(Group {
@@ -291,7 +291,7 @@ impl Group {
         (0..self.size()).find(|r| self.presence(*r) != Presence::Here)
     }
 
-    /// Marks a rank as gone and wakes whoever might wait for it.
+    /// Marks a rank as gone and wakes all that may wait for it.
     fn depart(&self, rank: u32, how: Presence) {
         if self.presence[rank as usize].fetch_max(how as u8, Ordering::SeqCst) >= how as u8 {
             return;
@@ -310,7 +310,7 @@ impl Group {
 
     fn wake_receivers(&self) {
         for mailbox in &self.mailboxes {
-            // Taking the lock keeps a receiver from falling asleep between its look and its wait.
+            // With the lock, a receiver cannot start to wait between its check and this notification.
             drop(mailbox.inbox.lock());
             mailbox.came.notify_all();
         }
@@ -324,7 +324,7 @@ impl Group {
         Failure { kind: ErrorKind::PeerLost, what: format!("rank {rank} {how}"), by: None }
     }
 
-    /// Why a receive from `from` has no hope, if it has none. A message that is there already is received all the same.
+    /// The error of a receive from `from` that cannot complete. A message that has arrived is received all the same.
     pub fn hopeless(&self, me: u32, from: Option<u32>) -> Result<()> {
         if self.revoked.load(Ordering::SeqCst) != 0 {
             let what = "a rank was lost, and the survivors are gathering a communicator of their own";
@@ -332,7 +332,7 @@ impl Group {
         }
         let lost = match from {
             Some(from) => (self.presence(from) != Presence::Here).then_some(from),
-            // Someone else may still send, unless the lost one is why nobody will.
+            // Another rank may still send, unless all others are gone.
             None => {
                 let died = (0..self.size()).find(|r| self.presence(*r) == Presence::Died);
                 let nobody = (0..self.size()).all(|r| r == me || self.presence(r) != Presence::Here);
@@ -342,7 +342,7 @@ impl Group {
         lost.map_or(Ok(()), |rank| Err(self.lost(rank).error(me)))
     }
 
-    /// Lays down a message.
+    /// Delivers a message.
     pub fn deliver(&self, from: u32, to: u32, tag: u32, bytes: Vec<u8>) -> Result<()> {
         self.here(from)?;
         if self.presence(to) != Presence::Here {
@@ -354,7 +354,7 @@ impl Group {
         Ok(())
     }
 
-    /// A rank that has left can do nothing any more.
+    /// A rank that has left can make no further calls.
     pub fn here(&self, rank: u32) -> Result<()> {
         match self.presence(rank) {
             Presence::Here => Ok(()),
@@ -406,7 +406,7 @@ impl Group {
         }
     }
 
-    /// Gathers those who are left.
+    /// Gathers the remaining ranks.
     pub fn rally(&self, rank: u32, timeout: Duration) -> Result<Seat> {
         self.here(rank)?;
         let deadline = deadline(timeout);
@@ -474,7 +474,7 @@ fn named(ranks: &[usize]) -> String {
     format!("{plural} {}{tail}", shown.join(", "))
 }
 
-/// The place of one rank in one communicator; the rank is gone from it when this is dropped.
+/// The seat of one rank in one communicator; dropping it removes the rank from the communicator.
 #[derive(Debug)]
 pub struct Seat {
     pub group: Arc<Group>,

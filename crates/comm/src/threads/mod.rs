@@ -28,7 +28,7 @@ use std::time::Duration;
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Runs `body` on `ranks` threads, all on one node; what each returned, by rank.
+/// Runs `body` on `ranks` threads, all on one node; returns the results by rank.
 ///
 /// # Panics
 /// Where a rank panics: with the first one's message, when all are done.
@@ -36,7 +36,7 @@ pub fn run<T: Send>(ranks: u32, body: impl Fn(ThreadCommunicator) -> T + Sync) -
     Machine::new(ranks).run(body)
 }
 
-/// A machine whose ranks are threads.
+/// A machine with threads as ranks.
 #[derive(Debug, Clone)]
 pub struct Machine {
     ranks: u32,
@@ -70,7 +70,7 @@ impl Machine {
         Machine { stack_bytes, ..self }
     }
 
-    /// Runs `body` on every rank; what each returned, by rank.
+    /// Runs `body` on every rank; returns the results by rank.
     ///
     /// # Panics
     /// Where a rank panics: with the first one's message, when all are done.
@@ -90,7 +90,7 @@ impl Machine {
         returned
     }
 
-    /// The same where ranks may panic: what each returned or panicked with.
+    /// The same for ranks that may panic: returns results or panic payloads.
     pub fn run_each<T: Send>(&self, body: impl Fn(ThreadCommunicator) -> T + Sync) -> Vec<std::thread::Result<T>> {
         self.run_in(&World::new(self.ranks, self.ranks_per_node), body)
     }
@@ -141,7 +141,7 @@ impl ThreadCommunicator {
         ThreadCommunicator { seat, timeout, calls: Cell::new(0) }
     }
 
-    /// Dies: this rank is gone from every communicator, as if its process had been killed.
+    /// Ends this rank as if its process had been killed: it is removed from every communicator.
     pub fn leave(&self) {
         self.group().world.leave(self.group().members[self.rank() as usize]);
     }
@@ -159,7 +159,7 @@ impl ThreadCommunicator {
         Box::new(ThreadCommunicator::new(seat, self.timeout))
     }
 
-    /// New communicators out of a meeting: ranks whose deposit says the same color, ordered by key, then rank.
+    /// New communicators of a meeting: ranks whose deposits have the same color, ordered by key, then rank.
     fn regroup(&self, deposit: Deposit) -> Result<Option<Seat>> {
         let complete = self.meet(deposit)?;
         Ok(complete.seat(self.rank(), |deposits| {

@@ -190,7 +190,7 @@ impl Layout for All {
     }
 
     fn space(&self, path: &str) -> Result<Space> {
-        self.mounts.space(&self.seen(path, "tell the space of")?)
+        self.mounts.space(&self.seen(path, "get the free space of")?)
     }
 
     fn keeps_whole(&self, path: &str) -> bool {

@@ -54,7 +54,7 @@ pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Resul
     let _ = rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive);
     if let Some(Ok(process)) = asked(point, PROCESS) {
         let what =
-            format!("cannot mount: process {process} has mounted there already; `thalweg unmount` takes that away");
+            format!("cannot mount: process {process} has mounted there already; `thalweg unmount` removes the mount");
         let cause = io::Error::from(Errno::BUSY);
         return Err(Error::new(ErrorKind::AlreadyExists, what).caused_by(cause).in_object(shown(point)));
     }
@@ -307,12 +307,11 @@ fn asked(point: &Path, what: &'static str) -> Option<rustix::io::Result<String>>
 
 /// The PID of a mount's server, requested from the mount.
 fn server(point: &Path) -> Result<Pid> {
-    let no_mount =
-        || Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));
+    let no_mount = || Error::new(ErrorKind::InvalidArgument, "no mount of Thalweg is there").in_object(shown(point));
     match asked(point, PROCESS) {
         Some(Ok(number)) => number.parse().ok().and_then(Pid::from_raw).ok_or_else(no_mount),
         Some(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)) => Err(no_mount()),
-        Some(Err(e)) => Err(failed("ask who serves it", point, e)),
+        Some(Err(e)) => Err(failed("find the process that serves it", point, e)),
         None => {
             let what = "the process that serves the mount does not answer; end it, then unmount again";
             Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))

@@ -1,6 +1,6 @@
 //! The border: entry into and return from our own code inside an unmodified program.
 //!
-//! Inside our own code, calls of the C library bypass the hooks. A failure becomes `errno`; if the number says too little,
+//! Inside our own code, calls of the C library bypass the hooks. A failure becomes `errno`; if the number is not specific enough,
 //! the message is printed on standard error, each message once. Panics are caught and become `EIO`.
 #![allow(unsafe_code)] // errno
 
@@ -55,7 +55,7 @@ impl From<Error> for Fail {
 }
 
 impl Fail {
-    /// The failure of this call; printed if the number says too little.
+    /// The failure of this call; printed if the number is not specific enough.
     pub fn of(call: PosixCall, error: Error) -> Fail {
         let number = errno::of_call(call, &error);
         let bare = number == Errno::IO.raw_os_error();
@@ -146,7 +146,7 @@ pub fn tell(what: &str) {
 /// The program's memory to write into; `EFAULT` for a null pointer.
 ///
 /// # Safety
-/// As the C function's manual page says of its arguments.
+/// As the C function's manual page requires of its arguments.
 pub unsafe fn memory_mut<'a>(at: *mut c_void, bytes: usize) -> Outcome<&'a mut [u8]> {
     match (at.is_null(), bytes) {
         (_, 0) => Ok(&mut []),

@@ -51,7 +51,7 @@ impl Companion {
     /// The companion behind a descriptor inherited at `exec`, and the inode of its placeholder.
     #[allow(unsafe_code)]
     pub fn inherited(fd: RawFd) -> Option<(u64, Companion)> {
-        // SAFETY: nobody else in this program knows the descriptor.
+        // SAFETY: no other code of this program uses the descriptor.
         let file = LockFile::inherited(fd, || unsafe { File::from_raw_fd(fd) })?;
         let of = rustix::fs::seek(file.descriptor(), SeekFrom::Current(0)).ok()?;
         crate::private::mark(fd);

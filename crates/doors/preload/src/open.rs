@@ -130,7 +130,7 @@ impl Open {
         let file = OpenFile::open(place.layout(world)?, &place.name, self.access.again(), None, world.writer);
         let file = Arc::new(file.map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
-                tell(&format!("{} was opened by another process and is not there any more", place.path));
+                tell(&format!("{} was opened by another process and does not exist any more", place.path));
                 Fail(libc::ESTALE)
             }
             _ => e.into(),
@@ -497,7 +497,7 @@ fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<us
 
 #[allow(unsafe_code)]
 pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: a number that the program uses as a descriptor; whether it is one, the system says.
+    // SAFETY: a number that the program uses as a descriptor; the system checks it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
@@ -576,7 +576,7 @@ fn hand_out(world: &World, told: &Told, open: Open, close_on_exec: bool) -> Outc
 
 #[allow(unsafe_code)]
 pub fn close_raw(fd: RawFd) {
-    // SAFETY: a descriptor that nobody else has.
+    // SAFETY: a descriptor without other users.
     unsafe { rustix::io::close(fd) };
 }
 

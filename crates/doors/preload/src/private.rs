@@ -34,7 +34,7 @@ pub fn take(fd: RawFd) -> RawFd {
     if fd < 0 {
         return fd;
     }
-    // SAFETY: just opened; nobody else knows it.
+    // SAFETY: just opened, without other users.
     let low = unsafe { OwnedFd::from_raw_fd(fd) };
     let fd = match rustix::io::fcntl_dupfd_cloexec(&low, base()) {
         Ok(high) => high.into_raw_fd(),
@@ -50,7 +50,7 @@ pub fn take(fd: RawFd) -> RawFd {
 /// As [`take`], for a connection to the daemon.
 #[allow(unsafe_code)]
 pub fn keep(fd: OwnedFd) -> OwnedFd {
-    // SAFETY: the number is given up here, and nobody else has the one that comes back.
+    // SAFETY: the old number is given up here, and the new one has no other user.
     unsafe { OwnedFd::from_raw_fd(take(fd.into_raw_fd())) }
 }
 

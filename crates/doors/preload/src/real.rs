@@ -56,8 +56,8 @@ macro_rules! hooks {
                     Err(_) => panic!(),
                 }
             };
-            // SAFETY: the function of this name in the C library has this signature; what the caller promises of its
-            // arguments is handed on.
+            // SAFETY: the function of this name in the C library has this signature; the caller's promise about the arguments is
+            // passed on.
             unsafe {
                 #[allow(unused_variables)]
                 let $real: unsafe extern "C" fn($($ty),*) -> $ret = std::mem::transmute(REAL.get());

@@ -116,7 +116,7 @@ pub unsafe fn over(fd: RawFd, mode: *const c_char) -> *mut FILE {
     // SAFETY: the functions take such a cookie; `mode` is a text.
     let stream = unsafe { fopencookie(cookie.cast(), mode, Functions { read, write, seek, close }) };
     if stream.is_null() {
-        // SAFETY: given to nobody.
+        // SAFETY: not passed to any other function.
         drop(unsafe { Box::from_raw(cookie) });
         return stream;
     }

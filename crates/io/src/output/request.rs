@@ -1,12 +1,12 @@
-//! A write request: which variable, its values, where the block lies in its array, where the values lie in memory.
+//! A write request: a variable, its values, the box of the block in its array, and the position of the values in memory.
 //!
 //! The same five parts in every language:
 //!
-//! | part | Rust | C (`thalweg_put`) | C++ | Python | without it |
+//! | part | Rust | C (`thalweg_put`) | C++ | Python | default |
 //! |------|------|-------------------|-----|--------|------------|
 //! | variable | `variable` | `name` | `name` | `name` | required |
 //! | values | `values` | `data`, `bytes` | `values` | `data` | required |
-//! | box | `place` | `box` | `box` | `shape`, `offset` | the declared dimensions say where the block lies |
+//! | box | `place` | `box` | `box` | `shape`, `offset` | the declared dimensions |
 //! | memory selection | `memory` | `memory` | `memory` | the strides of `data` | the values are contiguous |
 //! | deferral | [`Values::Deferred`] | `deferred` | `write_deferred` | `copy=False` | the memory is free when the write returns |
 //!
@@ -45,24 +45,24 @@ impl From<usize> for VariableKey<'_> {
     }
 }
 
-/// Values of a block, in this machine's byte order, and how long their memory stays as it is.
+/// Values of a block, in this machine's byte order, and how long their memory stays unchanged.
 ///
 /// `'r`: during the call; `'a`: until the output is closed.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'r, 'a> {
     /// The memory is free again when the write returns.
     Copied(&'r [u8]),
-    /// The memory stays unchanged until close: nothing is copied, no buffer is used. Rows of a memory selection that are
-    /// shorter than 4 KiB are copied all the same: a list of them costs more.
+    /// The memory stays unchanged until close: nothing is copied, no buffer is used. Rows of a memory selection below 4 KiB are
+    /// copied nevertheless, because a list of them costs more.
     Deferred(&'a [u8]),
 }
 
-/// Where a block lies in its array, in elements, in the order in which the variable's dimensions were declared.
+/// The box of a block in its array, in elements, in the declared order of dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockBox {
     /// Extents of the block.
     pub count: Vec<u64>,
-    /// Extents of the global array; `None`: those declared, which then must be numbers.
+    /// Extents of the global array; `None`: the declared ones, which then must be numbers.
     pub shape: Option<Vec<u64>>,
     /// First element of the block in the global array; `None`: zeros.
     pub offset: Option<Vec<u64>>,
@@ -75,15 +75,15 @@ impl From<Shape> for BlockBox {
 }
 
 impl BlockBox {
-    /// The box as the shape of a block of `variable`.
+    /// The box as a shape of a block of `variable`.
     ///
     /// # Errors
-    /// `InvalidArgument` for another number of dimensions, a box in a local array, or a missing shape that is declared
-    /// by names; `OutOfBounds` where the block leaves the array.
+    /// `InvalidArgument` for another number of dimensions, a box in a local array, or a missing shape that is declared by names;
+    /// `OutOfBounds` if the block exceeds the array.
     fn shape_of(self, variable: &Variable) -> Result<Shape> {
         let BlockBox { count, shape, offset } = self;
         let number = |d: &Dimension| {
-            let by_name = "the box of an array whose shape scalars say needs that shape";
+            let by_name = "the shape of the array is given by scalars: its box needs that shape";
             d.evaluate(&mut |_| Err(Error::new(ErrorKind::InvalidArgument, by_name)))
         };
         let zeros = || vec![0; count.len()];
@@ -98,17 +98,17 @@ impl BlockBox {
     }
 }
 
-/// One block to write, see the module's page.
+/// One block to write.
 #[derive(Debug, Clone)]
 pub struct WriteRequest<'r, 'a> {
-    /// Which variable.
+    /// The variable.
     pub variable: VariableKey<'r>,
     /// Its values; with a memory selection the whole larger array.
     pub values: Values<'r, 'a>,
-    /// Where the block lies; `None`: where the declared dimensions say.
+    /// The box of the block; `None`: as the declared dimensions specify.
     pub place: Option<BlockBox>,
-    /// Where the block starts in the larger array that `values` is, in the order of dimensions of the program's language;
-    /// a dimension that stands for time has no entry. `None`: `values` is the block.
+    /// Offset of the block in the larger array `values`, in the order of dimensions of the program's language, without an entry
+    /// for the time dimension. `None`: `values` is the block.
     pub memory: Option<&'r MemorySelection>,
 }
 
@@ -123,13 +123,13 @@ impl<'r, 'a> WriteRequest<'r, 'a> {
         WriteRequest { variable: variable.into(), values: Values::Deferred(data), place: None, memory: None }
     }
 
-    /// The block lies in this box, whatever its declared dimensions say.
+    /// Sets the box of the block, instead of the declared dimensions.
     pub fn in_box(mut self, place: impl Into<BlockBox>) -> WriteRequest<'r, 'a> {
         self.place = Some(place.into());
         self
     }
 
-    /// The values are a larger array, in which the block starts there.
+    /// Declares that the values are a larger array, and the offset of the block in it.
     pub fn out_of(mut self, memory: &'r MemorySelection) -> WriteRequest<'r, 'a> {
         self.memory = Some(memory);
         self

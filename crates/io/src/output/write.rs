@@ -1,7 +1,7 @@
 //! The write side of an output: a request is resolved once, then its block goes to the pack.
 //!
-//! [`Output::put`] takes a whole [`WriteRequest`]. A caller that has an address and no length, as a C program, takes the
-//! two halves: [`Output::resolve`] says how many bytes the block takes, [`Resolved::write`] writes them.
+//! [`Output::put`] takes a whole [`WriteRequest`]. A caller with an address but no length, such as a C program, calls the two
+//! halves: [`Output::resolve`] returns the size of the block, [`Resolved::write`] writes it.
 
 use super::request::{self, BlockBox, Values, VariableKey, WriteRequest};
 use super::{Output, level_of, no_variable, stored};
@@ -18,18 +18,18 @@ use thalweg_schema::HostLanguage;
 use thalweg_transform::Spec;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, MemorySelection, Result, Value};
 
-/// A copy of less than a page costs less than a piece of its own in the write.
+/// Copying less than a page costs less than a separate piece of the write.
 const SMALL: usize = 4096;
 
-/// A write request of which everything but the values is known: dimensions are numbers. It belongs to its output, which is
-/// used by nobody else meanwhile.
+/// A resolved write request: everything but the values is known, and dimensions are numbers. It borrows its output until the
+/// write.
 pub struct Resolved<'o, 'r, 'a> {
     output: &'o mut Output<'a>,
     /// Position in the group.
     at: usize,
     /// Full name, as declared.
     full: String,
-    /// What will be written, without its value.
+    /// The block, without its value.
     spec: BlockSpec,
     memory: Option<&'r MemorySelection>,
     /// Bytes of the block; `None` for text.
@@ -38,26 +38,26 @@ pub struct Resolved<'o, 'r, 'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Writes one block of a variable (or a scalar, or text). Not collective; a variable may be left out on any rank, or
-    /// written several times: blocks of different boxes, and all of a local or joined array, stay several blocks; of a
-    /// scalar, a text, or the same box of a global array the last value counts.
+    /// Writes one block of a variable, a scalar or a text. Not collective; any rank may omit a variable, or write it several
+    /// times: blocks of different boxes, and all blocks of a local or joined array, are separate; of a scalar, a text, or the
+    /// same box of a global array the last value is stored.
     ///
     /// # Errors
-    /// `NotFound` for an unknown variable; `InvalidArgument` for a wrong number of bytes, a dimension not written yet, or a
-    /// box or memory selection of another number of dimensions; `OutOfBounds` where the block leaves the array or the
-    /// memory; `Unsupported` where the block should take the place of one that is in storage already and has another
-    /// length: nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks,
-    /// by close; this rank's part of the step is then lost.
+    /// `NotFound` for an unknown variable; `InvalidArgument` for a wrong number of bytes, a dimension not written yet, or a box
+    /// or memory selection with another number of dimensions; `OutOfBounds` if the block exceeds the array or the memory;
+    /// `Unsupported` if the block would replace one that is in storage already and has another length: nothing is lost, the call
+    /// may be repeated. A failure of the store is returned here, and again, on all ranks, by close; this rank's part of the step
+    /// is then lost.
     /// # Cost
-    /// One lock of the group, dimensions resolved once. Statistics, checksum and copy are taken together; with a memory
-    /// selection too, and the file is the same to the byte.
+    /// One lock of the group; dimensions are resolved once. Statistics, checksum and copy need one pass over the values, also
+    /// with a memory selection, which gives the same file bytes.
     pub fn put(&mut self, request: WriteRequest<'_, 'a>) -> Result<()> {
         let WriteRequest { variable, values, place, memory } = request;
         self.resolve(variable, place, memory)?.write(values)
     }
 
-    /// Writes one contiguous block where its declared dimensions say: [`Output::put`] without a box, a memory selection or
-    /// deferral. `data` is free when this returns.
+    /// Writes one contiguous block at its declared position: [`Output::put`] without a box, a memory selection or deferral.
+    /// `data` is free when this returns.
     ///
     /// # Errors
     /// As [`Output::put`].
@@ -65,7 +65,7 @@ impl<'a> Output<'a> {
         self.put(WriteRequest::new(name, data))
     }
 
-    /// As [`Output::write`], values of a number type that has the variable's size.
+    /// As [`Output::write`], with values of a number type of the variable's size.
     ///
     /// # Errors
     /// As [`Output::put`].
@@ -73,13 +73,13 @@ impl<'a> Output<'a> {
         self.write(name, bytemuck::cast_slice(values))
     }
 
-    /// Resolves a write request without its values: the position of the variable, the shape and place of the block.
+    /// Resolves a write request without its values: the position of the variable, and the shape and box of the block.
     ///
-    /// - `place`: where the block lies; `None`: where the declared dimensions say.
-    /// - `memory`: where the block starts in the larger array that the values are; `None`: the values are the block.
+    /// - `place`: box of the block; `None`: as the declared dimensions specify.
+    /// - `memory`: offset of the block in the larger array of the values; `None`: the values are the block.
     ///
     /// # Errors
-    /// As [`Output::put`], for all but the values. Nothing is written.
+    /// As [`Output::put`], except errors of the values. Nothing is written.
     pub fn resolve<'o, 'r, 'k>(
         &'o mut self,
         variable: impl Into<VariableKey<'k>>,
@@ -200,7 +200,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Remembers a failure of the store for close.
+    /// Records a failure of the store for close.
     pub(super) fn broken(&mut self, e: Error) -> Error {
         let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
         let copy = Error::new(e.kind(), e.to_string());
@@ -208,15 +208,15 @@ impl<'a> Output<'a> {
         copy
     }
 
-    /// Puts a block in the place of the one that this output holds of the same variable and box; `false` where there is
-    /// none, or none any more: the block is then the next of the pack.
+    /// Replaces the block that this output has of the same variable and box; `false` if it has none, or none any more: the block
+    /// is then added to the pack.
     fn supersedes(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
         let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
         let outcome = self.pack.supersede(earlier, spec, rows.clone());
         self.superseded(earlier, outcome, spec, rows)
     }
 
-    /// As [`Output::supersedes`], for memory that stays as it is.
+    /// As [`Output::supersedes`], for memory that stays unchanged.
     fn supersedes_deferred(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
         let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
         let outcome = self.pack.supersede_deferred(earlier, spec, rows.clone());
@@ -249,7 +249,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether all methods write such a block at once.
+    /// Whether all methods write such a block immediately.
     fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
         let reach = self.pack.reach(spec, bytes);
         self.ways.iter().all(|w| w.method.at_once(&reach).is_some_and(|least| bytes >= least))
@@ -271,8 +271,8 @@ impl<'a> Output<'a> {
 }
 
 impl<'a> Resolved<'_, '_, 'a> {
-    /// Bytes of the values that [`Resolved::write`] takes: of the block or, with a memory selection, of the larger array;
-    /// `None` for a text, which says itself.
+    /// Bytes of the values for [`Resolved::write`]: of the block or, with a memory selection, of the larger array; `None` for a
+    /// text, which has its own length.
     ///
     /// # Errors
     /// `OutOfBounds` for more than 2^64 bytes of memory.
@@ -318,13 +318,13 @@ impl<'a> Resolved<'_, '_, 'a> {
     pub fn write(self, values: Values<'_, 'a>) -> Result<()> {
         let Resolved { output, at, full, spec, memory, block_bytes, may_defer } = self;
         let resolved = Resolved { output: &mut *output, at, full, spec, memory, block_bytes, may_defer };
-        // What a panic leaves of the block is not known: this rank's part is lost, and close tells all ranks.
+        // After a panic the state of the block is unknown: this rank's part is lost, and close reports it on all ranks.
         let written = caught("write the block", || Ok(resolved.put(values)));
         written.unwrap_or_else(|panicked| Err(output.broken(panicked)))
     }
 
     fn put(mut self, values: Values<'_, 'a>) -> Result<()> {
-        // Two arms alike: the rows of each live as long as its values.
+        // The two arms are alike, because the rows of each live as long as its values.
         match values {
             Values::Copied(data) => {
                 let rows = self.rows(data)?;
@@ -341,7 +341,7 @@ impl<'a> Resolved<'_, '_, 'a> {
         }
     }
 
-    /// Where the block's bytes are in `data`. Notes the value of a scalar, and the block's kind and place.
+    /// Position of the block's bytes in `data`. Records the value of a scalar, and the block's kind and position.
     fn rows<'d>(&mut self, data: &'d [u8]) -> Result<Rows<'d>> {
         let rows = match self.memory {
             Some(memory) => self.rows_in_memory(data, memory).map_err(|e| self.place(e))?,

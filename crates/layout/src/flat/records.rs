@@ -89,6 +89,8 @@ fn opened<'a>(bytes: &'a [u8], magic: &[u8; 8], what: &str) -> Result<Cursor<'a>
     }
     match cursor.u32(what)? {
         VERSION => Ok(cursor),
-        later => Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, known is {VERSION}"))),
+        later => {
+            Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, supported is {VERSION}")))
+        }
     }
 }

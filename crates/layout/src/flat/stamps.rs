@@ -34,12 +34,14 @@ impl Flat {
         for (number, (stamp, store)) in stamps.iter().zip(&self.stores).enumerate() {
             let told = store.describe();
             let wrong = match stamp {
-                None => format!("store {told} bears no stamp, though others of the mount do: is it the right one?"),
+                None => format!(
+                    "store {told} has no stamp, but other stores of the mount have one: check that it is the right store"
+                ),
                 Some(s) if s.count != count => {
                     format!("store {told} belongs to a \"flat\" mount of {} stores, not of {count}", s.count)
                 }
                 Some(s) if s.number as usize != number => {
-                    format!("store {told} is number {} of its mount and stands at place {number}", s.number)
+                    format!("store {told} is number {} of its mount, but number {number} in the mount table", s.number)
                 }
                 Some(s) if Some(s.mount) != first.map(|f| f.mount) => format!("store {told} belongs to another mount"),
                 Some(_) => continue,

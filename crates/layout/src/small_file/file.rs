@@ -146,7 +146,7 @@ impl Node {
     /// Reserves room for a record of so many bytes, so that an accepted write can be published later.
     ///
     /// # Errors
-    /// `NoSpace`, as far as the store can tell before a write.
+    /// `NoSpace`, if the store can determine it before a write.
     pub fn promise(&self, bytes: u64) -> Result<()> {
         let has = self.promised.load(Ordering::Relaxed);
         let needed = bytes.saturating_add((record::MOST_OF_CHANGE + self.name().len()) as u64);

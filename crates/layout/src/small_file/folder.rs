@@ -1,4 +1,4 @@
-//! One folder: what this process knows of its names, and the log that this process writes.
+//! One folder: this process's view of its names, and the log that this process writes.
 //!
 //! | room | what it owns |
 //! |---|---|
@@ -149,7 +149,7 @@ impl Folder {
             if rung == REMOVED {
                 return self.wait_for_removal(inner);
             }
-            // A bell created on a full store is empty and tells nothing.
+            // A bell created on a full store is empty, and its value does not change.
             if got == rung.len() && rung == inner.rung {
                 return follow(&self.store, inner);
             }
@@ -412,7 +412,7 @@ impl Folder {
         self.ring(inner)
     }
 
-    /// Time of the last record in this folder, as far as the store tells: the times of the store's folder do not change with its
+    /// Time of the last record in this folder, if the store provides times: those of the store's folder do not change with its
     /// files.
     pub fn recorded(store: &dyn Store, path: &str) -> Result<Option<SystemTime>> {
         let place = hidden(path);

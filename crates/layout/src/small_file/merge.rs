@@ -157,8 +157,9 @@ impl Node {
         let entry = inner.file(&name);
         let there = entry.and_then(|entry| entry.kept).map(|kept| kept.identity);
         let stale = |what: &str| {
-            let told = format!("publish what was written to a file that another process {what}");
-            let kept = "what the other process published; what this one wrote since its last sync is not there";
+            let told = format!("publish writes to a file that another process {what}");
+            let kept =
+                "bytes that the other process published; bytes that this process wrote since its last sync are lost";
             Err(errno::failure(Errno::STALE, &told, &name).safe(kept))
         };
         if let Some(identity) = base.identity.filter(|_| !state.changes.emptied) {

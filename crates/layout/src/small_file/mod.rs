@@ -186,7 +186,7 @@ impl SmallFile {
                 Some(entry) => Ok(Some(entry.more.clone().unwrap_or_default())),
                 None => match folder.real(&mut inner, last)? {
                     Some(_) => Ok(None),
-                    None => Err(errno::failure(Errno::NOENT, "look at extended attributes", path)),
+                    None => Err(errno::failure(Errno::NOENT, "read extended attributes", path)),
                 },
             }
         })
@@ -662,7 +662,7 @@ impl Layout for SmallFile {
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
         if target.is_empty() {
-            return Err(errno::failure(Errno::NOENT, "make a link that leads nowhere", path));
+            return Err(errno::failure(Errno::NOENT, "make a link without a target", path));
         }
         if target.len() > LONGEST_TARGET {
             return Err(errno::failure(Errno::NAMETOOLONG, "make a link to a name of more than 4095 bytes", path));

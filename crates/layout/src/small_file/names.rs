@@ -67,8 +67,8 @@ impl SmallFile {
         Err(errno::failure(Errno::BUSY, "open a file that others replace all the time", path))
     }
 
-    /// Whether a known folder still exists. Removing or renaming it rings its bell: while the bell is silent, the store is not
-    /// asked.
+    /// Whether a known folder still exists. Removing or renaming it rings its bell: while the bell does not change, no request is
+    /// sent to the store.
     pub(super) fn stays(&self, folder: &str) -> Result<bool> {
         let known = self.map().get(folder).cloned();
         match known.is_some_and(|known| known.is_silent()) {

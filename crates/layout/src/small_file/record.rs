@@ -198,9 +198,10 @@ pub fn read_header(bytes: &[u8], names: bool) -> Result<u64> {
     }
     match cursor.u32(what)? {
         1..=VERSION => cursor.u64(what),
-        later => {
-            Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, known are 1 to {VERSION}")))
-        }
+        later => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("a {what} of version {later}, supported are 1 to {VERSION}"),
+        )),
     }
 }
 
@@ -312,7 +313,7 @@ impl Head {
                 }
                 Head::Changes { clock, changes }
             }
-            _ => return corrupt("a record of a kind that is not known"),
+            _ => return corrupt("a record of unknown kind"),
         };
         if cursor.is_empty() { Ok(head) } else { corrupt("a record with bytes left over") }
     }
@@ -336,7 +337,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
     }
     let flags = cursor.u8("flags")?;
     if flags & !15 != 0 {
-        return Err(corrupt("flags that are not known"));
+        return Err(corrupt("unknown flags"));
     }
     let stamp = match flags & 4 {
         0 => None,
@@ -356,7 +357,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
             },
             3 => Content::Own { number: cursor.u64("number")? },
             4 => Content::Link,
-            _ => return Err(corrupt("content of a kind that is not known")),
+            _ => return Err(corrupt("content of unknown kind")),
         }),
     };
     let kept = match flags & 2 {

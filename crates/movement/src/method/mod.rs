@@ -1,4 +1,4 @@
-//! Methods: how bytes travel from ranks to a layout. One file each; its first page answers who, when and where.
+//! Methods: how data travels from ranks to a layout. One file each; its first page answers who writes, when and where.
 //!
 //! | method | names in the XML |
 //! |---|---|
@@ -39,22 +39,22 @@ pub mod scheduled;
 pub mod template;
 pub mod trigger;
 
-/// How a file is opened for output.
+/// Mode of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// A new file, whatever was there.
+    /// Creates the file, or replaces an existing one.
     Write,
-    /// A further step.
+    /// Adds a step.
     Append,
-    /// More of the last step.
+    /// Adds data to the last step.
     Update,
-    /// A step behind this one (from 0); all later ones are dropped, as a restart from a checkpoint needs it. They are gone
-    /// when the open returns; an open that fails on any rank drops nothing.
+    /// Adds a step after this one (from 0) and drops all later steps, for a restart from a checkpoint. They are removed when the
+    /// open returns; an open that fails on any rank drops nothing.
     AppendAfter(u64),
 }
 
 impl Mode {
-    /// How the file is opened: restarts need one.
+    /// How the file is opened in the layout; a restart needs an existing file.
     pub(crate) fn how(self) -> OpenWrite {
         match self {
             Mode::Write => OpenWrite::Replace,
@@ -64,44 +64,44 @@ impl Mode {
     }
 }
 
-/// What a method is told when an output opens.
+/// Arguments of [`Method::open`].
 pub struct OpenRequest<'r> {
-    /// The ranks that open together.
+    /// The ranks that open the output together.
     pub comm: &'r dyn Communicator,
-    /// Where files are.
+    /// The layout of the file.
     pub layout: &'r Arc<dyn Layout>,
     /// Name of the file.
     pub path: &'r str,
-    /// The group whose output it is.
+    /// The group that is written.
     pub group: &'r str,
-    /// How.
+    /// Mode of the open.
     pub mode: Mode,
-    /// A number for this opening, if none is kept; rank 0's counts.
+    /// Run id to use unless the file's run continues; rank 0's is used.
     pub run: u64,
-    /// What the process keeps between outputs.
+    /// State that the process keeps between outputs.
     pub cache: &'r Arc<Cache>,
-    /// The process's memory for output: what carries process groups counts there.
+    /// The process's memory for output, in which memory for carrying process groups is counted.
     pub buffer: &'r Arc<BufferPool>,
-    /// The arrays that may be written and the levels of their statistics; rank 0's count.
+    /// The arrays that may be written and the levels of their statistics; rank 0's are used.
     pub arrays: &'r [ArrayLevel],
 }
 
-/// What a method is told when an output closes. `'a`: how long memory that the program lends stays unchanged.
+/// Arguments of [`Method::close`]. `'a`: how long memory lent by the program stays unchanged.
 pub struct CloseRequest<'c, 'a> {
-    /// The ranks that opened together.
+    /// The ranks that opened the output together.
     pub comm: &'c dyn Communicator,
     /// Header of the process group.
     pub header: &'c Header,
     /// The process group.
     pub pack: &'c mut Pack<'a>,
-    /// This rank's own failure so far: its process group is then left out.
+    /// This rank's failure so far; its process group is then left out.
     pub failed: Option<Error>,
 }
 
 impl CloseRequest<'_, '_> {
-    /// The blocks as they were written, in that order, for a method that [takes](Method::takes) them.
+    /// The blocks in the order of writing, for a method that [takes](Method::takes) them.
     ///
-    /// - `spilled`: the object of [`Method::through`] and the offset that it said, where it was called.
+    /// - `spilled`: the object and offset returned by [`Method::through`], if it was called.
     ///
     /// # Errors
     /// As [`Pack::blocks`].
@@ -112,119 +112,118 @@ impl CloseRequest<'_, '_> {
     /// Bytes of the process group.
     ///
     /// # Errors
-    /// `Io` where encoding its attributes panics.
+    /// `Io` if encoding its attributes panics.
     pub(crate) fn length(&self) -> Result<u64> {
         caught("measure the process group", || Ok(self.pack.length()))
     }
 
-    /// Who writes, for the trailer of a process group in file `number` of an output.
+    /// The writer that the trailer of a process group in file `number` of an output names.
     pub(crate) fn writer(&self, index: &OpenIndex, number: u32) -> Writer {
         Writer { rank: index.rank, ranks: self.comm.size(), run: index.run, file_index: number }
     }
 }
 
-/// What all ranks know after an open.
+/// Result of an open, the same on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
     /// The step, counted from `first_time`.
     pub time_index: u32,
-    /// The time index of step 0: 1, but for files that another library began later.
+    /// The time index of step 0: 1, except for files of another library that began later.
     pub first_time: u32,
-    /// One number for all files and ranks of one opening.
+    /// The run id, the same for all files and ranks of one open.
     pub run: u64,
-    /// The arrays whose statistics the file records at another level, with that level: blocks must keep to it.
+    /// The arrays whose statistics the file records at another level, with that level, which blocks must use.
     pub levels: Vec<ArrayLevel>,
 }
 
-/// An output of the same group that a method before this one has closed.
+/// The result of an earlier method of the group for the same output.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// Name of the method.
     pub method: &'static str,
-    /// It writes files.
+    /// Whether it writes files.
     pub stores: bool,
     /// Name of the file.
     pub path: String,
     /// Step, from 0.
     pub step: u64,
-    /// Bytes all ranks wrote, or what went wrong.
+    /// Bytes of all ranks, or the failure.
     pub outcome: std::result::Result<u64, (ErrorKind, String)>,
 }
 
-/// What all ranks know after a close.
+/// Result of a close, the same on all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closed {
-    /// Bytes all ranks wrote.
+    /// Bytes of all ranks.
     pub bytes: u64,
-    /// Methods are still to end the output: they have not written it yet, and `bytes` are those of the others.
+    /// Some methods have not written the output yet; `bytes` counts the others.
     pub pending: bool,
 }
 
 impl Closed {
-    /// An output that has ended, of so many bytes of all ranks.
+    /// The result of an output that has ended, with the bytes of all ranks.
     pub fn of(bytes: u64) -> Closed {
         Closed { bytes, pending: false }
     }
 }
 
-/// A way for bytes to travel. One value serves one output: `open`, any number of `through`, `close`.
+/// A method for one output: `open`, any number of `through`, `close`.
 ///
-/// `open` and `close` are collective over the request's communicator, also on ranks that failed: every rank returns.
-/// Dropped without close, it leaves the file as it was before `open`.
+/// `open` and `close` are collective over the request's communicator, also on ranks that failed: they return on every rank. A
+/// method that is dropped without close leaves the file as it was before `open`.
 pub trait Method: Send {
-    /// Its name.
+    /// Its name in the XML.
     fn name(&self) -> &'static str;
 
     /// Opens the output.
     ///
     /// # Errors
-    /// On all ranks the same kind; the failing rank keeps the cause. The file is then as it was.
+    /// The same kind on all ranks; the failing rank keeps the cause. The file is unchanged.
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
 
-    /// Write-through threshold: blocks this large are written immediately from the caller's buffer, because their file offset
-    /// is already known. `None`: all blocks are buffered until close. `reach`: of the group with the block in question.
+    /// Write-through threshold: blocks this large are written immediately from the caller's buffer, because their file offset is
+    /// already known. `None`: buffer all blocks until close. `reach`: the size of the group including the block.
     fn at_once(&self, reach: &Reach) -> Option<u64> {
         let _ = reach;
         None
     }
 
-    /// What it takes at close.
+    /// The form in which it takes data at close.
     fn takes(&self) -> Takes {
         Takes::ProcessGroup
     }
 
-    /// Where bytes go that find no room in the buffer: an object, and where the process group starts in it. What of the
-    /// group is in storage already is there. Not collective.
+    /// The object for blocks that exceed the buffer, and the offset of the process group in it. Data of the group that is in
+    /// storage already is there. Not collective.
     ///
     /// # Errors
-    /// `InvalidArgument` where no output is open; those of the store.
+    /// `InvalidArgument` if no output is open; those of the store.
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)>;
 
-    /// Called before `close` with what the methods before this one have closed, in their order: their files are finished.
+    /// Called before `close` with the results of the earlier methods of the group, in their order; their files are finished.
     fn after(&mut self, finished: &[Finished]) {
         let _ = finished;
     }
 
-    /// Writes what is left of the process group, and commits the step.
+    /// Writes the remaining data of the process group, and commits the step.
     ///
     /// # Errors
-    /// On all ranks the same kind; the failing rank keeps the cause.
+    /// The same kind on all ranks; the failing rank keeps the cause.
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed>;
 
-    /// Whether the method takes outputs over to end them after the program's close has returned; the same on all ranks and
-    /// for all its outputs.
+    /// Whether the method ends outputs after the program's close has returned; the same on all ranks and for all its outputs.
     fn ends_later(&self) -> bool {
         false
     }
 
-    /// Instead of [`Method::close`] where the method [ends outputs later](Method::ends_later): takes the output over. Called
-    /// inside the program's close, on every rank. [`pending::close_later`] ends it by the method's own `close`.
+    /// Called instead of [`Method::close`] if the method [ends outputs later](Method::ends_later), inside the program's close, on
+    /// every rank: takes ownership of the output. [`pending::close_later`] ends it by the method's own `close`.
     fn take_over(self: Box<Self>, output: OwnedOutput) -> Box<dyn Pending> {
         pending::not_taken(output)
     }
 }
 
-/// Parameters of ADIOS 1.x's methods that mean nothing here, by method: programs and documents give them, to whichever method.
+/// Parameters of ADIOS 1.x's methods that have no effect here, by method. Programs and documents give them to any method.
 pub const OF_ADIOS1: &[(&str, &[&str])] = &[
     (
         "every method",
@@ -292,34 +291,34 @@ pub const OF_ADIOS1: &[(&str, &[&str])] = &[
     ("ICEE", &["cm_host", "cm_port", "cm_attr", "is_passive", "max_client", "num_parallel"]),
 ];
 
-/// Whether a parameter means something to a method of ADIOS 1.x.
+/// Whether a parameter belongs to a method of ADIOS 1.x.
 pub fn is_of_adios1(key: &str) -> bool {
     OF_ADIOS1.iter().any(|(_, keys)| keys.iter().any(|k| k.eq_ignore_ascii_case(key)))
 }
 
-/// Id of methods that store nothing: process groups do not name them.
+/// Id of methods that store nothing; process groups do not contain it.
 pub const STORES_NOTHING: u8 = 254;
 
-/// A method as the registry lists it.
+/// Entry of a method in the registry.
 #[derive(Clone, Copy)]
 pub struct MethodKind {
-    /// Names in the XML; the first is ours.
+    /// Names in the XML; the first is used in messages.
     pub names: &'static [&'static str],
     /// Id stored in process groups.
     pub id: u8,
-    /// One line.
+    /// Description, one line.
     pub about: &'static str,
-    /// Keys it knows.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Bytes that it takes to carry process groups to their files even where the buffer limit is lower.
+    /// Memory in bytes that it needs to carry process groups to files even if the buffer limit is lower.
     pub least: u64,
-    /// Parameters that `thalweg tune` changes, as they decide how fast bytes travel.
+    /// Parameters that `thalweg tune` varies, because they affect the speed.
     pub tried: &'static [Tried],
-    /// Makes one for an output.
+    /// Creates a method for one output.
     pub make: fn(&Parameters) -> Result<Box<dyn Method>>,
 }
 
-/// A parameter worth changing, with the values worth trying.
+/// A parameter with the values that `thalweg tune` tries.
 #[derive(Clone, Copy)]
 pub struct Tried {
     /// The parameter.
@@ -328,12 +327,12 @@ pub struct Tried {
     pub values: Values,
 }
 
-/// Values worth trying.
+/// Values to try.
 #[derive(Clone, Copy)]
 pub enum Values {
     /// These.
     These(&'static [&'static str]),
-    /// 1, 2, 4 and so on, up to the number that so many ranks give.
+    /// 1, 2, 4 and so on, up to a function of the number of ranks.
     PowersOfTwo(fn(u32) -> u32),
 }
 
@@ -343,12 +342,12 @@ impl Tried {
         Tried { parameter, values: Values::These(values) }
     }
 
-    /// A count, up to the number that so many ranks give.
+    /// A count from 1 to a function of the number of ranks.
     pub const fn powers_of_two(parameter: Parameter, most: fn(u32) -> u32) -> Tried {
         Tried { parameter, values: Values::PowersOfTwo(most) }
     }
 
-    /// The values for so many ranks.
+    /// The values for this number of ranks.
     pub fn values(&self, ranks: u32) -> Vec<String> {
         match self.values {
             Values::These(values) => values.iter().map(|value| (*value).to_string()).collect(),
@@ -360,22 +359,22 @@ impl Tried {
     }
 }
 
-/// How an index is built.
+/// How the index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Indexing {
-    /// A full index follows each output.
+    /// Write a full index after each output.
     pub each: bool,
-    /// Ranks from which one rank takes index fragments at most.
+    /// Largest number of ranks that send index fragments to the same rank.
     pub fan_in: u32,
-    /// Bytes that a rank has still to write from which on its index fragment goes ahead of them.
+    /// A rank with at least this many bytes to write sends its index fragment ahead of them.
     pub ahead: u64,
 }
 
 impl Indexing {
-    /// How the index is built, as the parameters say.
+    /// Reads the parameters.
     ///
     /// # Errors
-    /// `Config` as of [`Parameters::get`].
+    /// As [`Parameters::get`].
     pub fn of(parameters: &Parameters) -> Result<Indexing> {
         Ok(Indexing {
             each: parameters.get::<String>(&INDEX)? == "each",
@@ -385,47 +384,47 @@ impl Indexing {
     }
 }
 
-/// `sync`, known to every method that writes files.
+/// `sync`, of every method that writes files.
 pub const SYNC: Parameter =
     Parameter::switch("sync", false, "close returns when data, index and names are on the device (fsync)");
-/// `index`, known to every method that writes files.
+/// `index`, of every method that writes files.
 pub const INDEX: Parameter = Parameter::choice(
     "index",
     &["auto", "each"],
     "each: a full index after each output, for foreign readers that follow the run; auto: when it is cheap, and in finalize",
 );
-/// `index_fan_in`, known to every method that writes files.
+/// `index_fan_in`, of every method that writes files.
 pub const INDEX_FAN_IN: Parameter = Parameter::count(
     "index_fan_in",
     tree::FAN_IN as u64,
     "largest number of ranks that send their index entries to the same rank, on the way up a tree to rank 0: 64 makes one level up to 65 ranks, two up to 4,161, three for 140,000",
 )
 .at_least(1);
-/// `index_ahead`, known to methods under which a rank knows before it writes where its process group will lie.
+/// `index_ahead`, of methods in which a rank knows the offset of its process group before it writes.
 pub const INDEX_AHEAD: Parameter = Parameter::size(
     "index_ahead",
     4 << 20,
     "a rank with at least this much to write at close sends its index entries to rank 0 ahead of its data: rank 0 writes the index while data are still being written, and its last 56 or 64 bytes, which make the step readable, when all data are there. Costs one short message",
 );
-/// `direct`, known to methods that may write blocks before close.
+/// `direct`, of methods that may write blocks before close.
 pub const DIRECT: Parameter = Parameter::size(
     "direct",
     1 << 20,
     "blocks of at least this size are written immediately from the program's memory, if their place in the file is known (MPI_AGGREGATE: on ranks that write)",
 );
-/// `spill_copy`, known to methods under which a rank learns at close where its process group goes.
+/// `spill_copy`, of methods in which a rank learns the offset of its process group at close.
 pub const SPILL_COPY: Parameter = Parameter::size(
     "spill_copy",
     64 << 10,
     "piece size for copying from the spill file at close, where the buffer limit was reached; 512 bytes to 1 GiB are used",
 );
-/// `strict`, known to every method.
+/// `strict`, of every method.
 pub const STRICT: Parameter = Parameter::switch(
     "strict",
     false,
     "yes: an unknown parameter or an invalid value is an error; no: a warning, and the default counts",
 );
-/// `have_metadata_file`, known to methods that write subfiles.
+/// `have_metadata_file`, of methods that write subfiles.
 pub const HAVE_METADATA: Parameter = Parameter::switch(
     "have_metadata_file",
     true,
@@ -435,15 +434,15 @@ pub const HAVE_METADATA: Parameter = Parameter::switch(
 /// Bytes copied at a time from the spill file.
 ///
 /// # Errors
-/// `Config` as of [`Parameters::get`].
+/// As [`Parameters::get`].
 pub fn spill_copy(parameters: &Parameters) -> Result<usize> {
     Ok(parameters.get::<u64>(&SPILL_COPY)?.clamp(512, 1 << 30) as usize)
 }
 
-/// Checks what the parameters say of the merged index.
+/// Checks the parameter of the merged index.
 ///
 /// # Errors
-/// `Unsupported` where there is to be none.
+/// `Unsupported` if it is switched off.
 pub fn have_metadata_file(parameters: &Parameters) -> Result<()> {
     if parameters.get(&HAVE_METADATA)? {
         return Ok(());
@@ -455,7 +454,7 @@ pub(crate) fn not_open() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
-/// The folder a path lies in, for syncing names; `.` where it names none.
+/// The parent folder of a path, for syncing names; `.` if the path has none.
 pub fn folder_of(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) => "/",

@@ -1,12 +1,12 @@
-//! No output: what an application's own work costs, measured with everything but the bytes.
+//! No output, to measure the cost of an application's own work and of all calls without writing.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | nobody |
+//! | who writes   | no rank |
 //! | when         | never |
 //! | where        | nowhere |
 //! | what moves   | nothing |
-//! | memory       | none for arrays, whose statistics are taken where they lie; scalars are dropped at close |
+//! | memory       | none for arrays, whose statistics are computed in the program's memory; scalars are dropped at close |
 //! | who calls    | every rank; no rank waits for another |
 //! | on failure   | only the caller's own mistakes fail |
 //!
@@ -22,7 +22,7 @@ use thalweg_types::Result;
 pub const KIND: MethodKind = MethodKind {
     names: &["NULL"],
     id: 255,
-    about: "no output at all, to measure what the rest costs",
+    about: "writes nothing, to measure a program without its output",
     parameters: &[],
     least: 0,
     tried: &[],

@@ -2,13 +2,13 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | who is asked | a method whose [`Method::ends_later`] says so; all others close inside the program's close, from borrowed values |
-//! | what it gets | [`OwnedOutput`]: the communicator that the output was opened with, the header, and a pack of which nothing lies in the program's memory |
-//! | what it returns | a [`Pending`], from inside the program's close: the method may still communicate there, as on every rank |
-//! | when it ends | [`Pending::end`] is called once, on a thread of the file's, when all earlier outputs of the file have ended on this rank |
-//! | what the program hears | an outcome, on all ranks the same kind: at the next open of the file, else when the session ends |
+//! | which methods | those whose [`Method::ends_later`] returns true; all others close inside the program's close, from borrowed values |
+//! | input | [`OwnedOutput`]: the communicator that the output was opened with, the header, and a pack that does not refer to the program's memory |
+//! | result | a [`Pending`], from inside the program's close, where the method may still communicate, as on every rank |
+//! | when it ends | [`Pending::end`] is called once, on a thread of the file, after all earlier outputs of the file have ended on this rank |
+//! | errors | of the same kind on all ranks; returned by the next open of the file, or at the end of the session |
 //!
-//! Which outputs wait for which, and who hears of failures, is `thalweg-io`'s part (`in_flight`).
+//! `thalweg-io` (`in_flight`) orders the outputs and reports failures.
 
 use super::{CloseRequest, Closed, Method};
 use crate::pack::Pack;
@@ -17,29 +17,29 @@ use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// An output that its method has taken over.
+/// An output that its method owns.
 pub struct OwnedOutput {
-    /// The ranks that opened together. Nobody else uses this handle.
+    /// The ranks that opened together. This handle has no other user.
     pub comm: Box<dyn Communicator>,
     /// Header of the process group.
     pub header: Header,
     /// The process group, or the blocks.
     pub pack: Pack<'static>,
-    /// This rank's own failure so far: its part is then left out.
+    /// This rank's failure so far; its part is then left out.
     pub failed: Option<Error>,
 }
 
 impl OwnedOutput {
-    /// What [`Method::close`] takes.
+    /// As the argument of [`Method::close`].
     pub fn request(&mut self) -> CloseRequest<'_, 'static> {
         let failed = self.failed.take();
         CloseRequest { comm: &*self.comm, header: &self.header, pack: &mut self.pack, failed }
     }
 }
 
-/// An output that has ended; methods behind this one in the group close it next.
+/// An output that has ended; later methods of the group close it next.
 pub struct Ended {
-    /// As [`Method::close`] returns it.
+    /// The result, as [`Method::close`] returns it.
     pub outcome: Result<Closed>,
     /// The output.
     pub output: OwnedOutput,
@@ -47,16 +47,16 @@ pub struct Ended {
 
 /// An output that its method ends later.
 pub trait Pending: Send {
-    /// Ends it. Collective, on a thread that may wait; every rank returns, within the communicator's timeout.
+    /// Ends the output. Collective, on a thread that may wait; returns on every rank within the communicator's timeout.
     fn end(self: Box<Self>) -> Ended;
 }
 
-/// The output ends with [`Method::close`] of this method: for methods that close as a synchronous one does, only later.
+/// Ends the output later by the method's own [`Method::close`], for methods that differ from synchronous ones only in time.
 pub fn close_later(method: Box<dyn Method>, output: OwnedOutput) -> Box<dyn Pending> {
     Box::new(ClosesLater { method, output })
 }
 
-/// An output that its method does not take over, though it says so.
+/// An output that its method did not accept, although it declares to end outputs later.
 pub(super) fn not_taken(output: OwnedOutput) -> Box<dyn Pending> {
     Box::new(NotTaken(output))
 }
@@ -65,7 +65,7 @@ struct NotTaken(OwnedOutput);
 
 impl Pending for NotTaken {
     fn end(self: Box<Self>) -> Ended {
-        let what = "the method says that it ends outputs later, but takes none over";
+        let what = "the method declares that it ends outputs later, but does not accept one";
         Ended { outcome: Err(Error::new(ErrorKind::Unsupported, what)), output: self.0 }
     }
 }

@@ -1,20 +1,20 @@
-//! A file per rank: every rank appends its process group to its own subfile; rank 0 keeps the merged index.
+//! A file per rank: every rank appends its process group to its own subfile; rank 0 also writes the merged index.
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own subfile; rank 0 also the index, while ranks still write that have much to write ([`crate::output_file::commit`]) |
-//! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close`; a rank makes its subfile when rank 0 has opened the index, and waits for nobody else's |
+//! | who writes   | every rank its own subfile; rank 0 also the index, while ranks with much data still write ([`crate::output_file::commit`]) |
+//! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close`; a rank creates its subfile after rank 0 has opened the index, and waits for no other subfile |
 //! | where        | `<name>.dir/<name>.<rank>`; the index in `<name>` |
-//! | what moves   | index fragments up a tree to rank 0, outcomes (three reductions, one of them before the method is asked); no data |
-//! | memory       | what waits for close, within the buffer limit; beyond it blocks go straight to the subfile |
+//! | what moves   | index fragments up a tree to rank 0, and results (three reductions, one of them before the method is called); no data |
+//! | memory       | data buffered until close, within the buffer limit; blocks beyond it are written directly to the subfile |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | where rank 0 cannot open the index all ranks are told by `open`; a subfile that cannot be opened is told by the first write to it and at close, like one that cannot be written: all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
+//! | on failure   | if rank 0 cannot open the index, `open` fails on all ranks; a failure to open a subfile is returned by the first write to it and at close, like a failed write: all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. If a rank is lost and the communicator can continue without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Per rank and output: one open (rank 0: two), one read of the subfile's last bytes where the file is extended (rank 0: also
-//! one of the index), one write per contiguous piece (one where no block was written through), no
-//! receive but for index fragments (at most `index_fan_in`), one send of them, three reductions, no broadcast (one where a file keeps other statistics than asked for).
-//! A rank with `index_ahead` bytes or more to write sends its fragment before it does, and a short message when it has; rank 0 then writes the
-//! index in two writes.
+//! Per rank and output: one open (rank 0: two), one read of the subfile's last bytes if the file is extended (rank 0: also one of
+//! the index), one write per contiguous piece (one if no block was written through), receives only of index fragments (at most
+//! `index_fan_in`), one send of them, three reductions, no broadcast (one if a file keeps other statistics than requested).
+//! A rank with at least `index_ahead` bytes to write sends its fragment before its data, and a short message after it; rank 0
+//! then writes the index in two writes.
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the POSIX method; Bent et al., PLFS, SC 2009 (a log per writer).
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
@@ -30,7 +30,7 @@ use crate::plan;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Extent, Result};
 
-/// How the registry lists it.
+/// Entry of the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["POSIX", "POSIX1"],
     id: 2,
@@ -67,7 +67,7 @@ impl Method for Posix {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
-        // Steps are dropped only where every rank can go on.
+        // Steps are dropped only if every rank can continue.
         let when = if matches!(request.mode, Mode::AppendAfter(_)) { When::Together } else { When::Apart };
         let (open, opened) = SubfileOutput::open(request, ranks, Some(rank), when, self.sync)?;
         self.open = Some(open);

@@ -74,7 +74,7 @@ impl NodeMemory {
     /// # Errors
     /// `OutOfBounds` where the bytes exceed the part; `InvalidArgument` without shared memory; those of `with`.
     pub fn show<T>(&self, offset: u64, length: u64, with: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let none = || Error::new(ErrorKind::InvalidArgument, "there is no memory that ranks share");
+        let none = || Error::new(ErrorKind::InvalidArgument, "no shared memory of the ranks");
         let window = self.window.as_deref().ok_or_else(none)?;
         let (mut with, mut outcome) = (Some(with), None);
         window.show(offset, length, &mut |bytes| outcome = with.take().map(|with| with(bytes)))?;

@@ -108,7 +108,7 @@ fn ask(comm: &dyn Communicator, cache: &Cache, key: (u32, u32)) -> Result<Arc<Ve
     let all = comm.all_gather(&own.to_le_bytes())?;
     let nodes: Option<Vec<u32>> = all.iter().map(|n| Some(u32::from_le_bytes(n.as_slice().try_into().ok()?))).collect();
     let nodes = nodes.filter(|nodes| nodes.iter().all(|node| *node < key.1));
-    let nodes = Arc::new(nodes.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a rank does not know its node"))?);
+    let nodes = Arc::new(nodes.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a rank has no node number"))?);
     cache.of::<Nodes>().lock().insert(key, nodes.clone());
     Ok(nodes)
 }

@@ -1,7 +1,7 @@
 //! The cache of a process between outputs: the live index of each file that it extends, and the end of each subfile.
 //!
-//! An open uses the cached index instead of reading the file again, if no other process has changed the file. A file is
-//! open for one output at a time: two would write to the same place.
+//! An open uses the cached index instead of reading the file again, if no other process has changed the file. A file is open for
+//! one output at a time, because two would write to the same offsets.
 //!
 //! Between outputs the process keeps a lease on the file ([`WriteObject::lease`]), so that followers know that more steps may come.
 
@@ -22,11 +22,11 @@ const MOST: usize = 32;
 struct CachedFile {
     layout: Arc<dyn Layout>,
     path: String,
-    /// `None` after a failure: it is loaded again when it is needed.
+    /// `None` after a failure: it is loaded again when needed.
     index: Option<LiveIndex>,
     subfiles: bool,
     sync: bool,
-    /// What the file was when this was kept; `None` where that could not be told: it is read again.
+    /// The file's attributes when it was cached; `None` if they could not be read: the index is then read again.
     stat: Option<Stat>,
     run: u64,
 }
@@ -37,53 +37,53 @@ impl CachedFile {
     }
 }
 
-/// What is kept of a file.
+/// Cached state of a file.
 pub struct Known {
     /// Its index.
     pub index: LiveIndex,
-    /// Run id of the opening that began it.
+    /// Run id of the open that created it.
     pub run: u64,
 }
 
-/// Which file, and how it is to be closed for good.
+/// Identifies a file, and how it is closed for good.
 #[derive(Clone, Copy)]
 pub struct File<'f> {
-    /// Where it is.
+    /// Its layout.
     pub layout: &'f Arc<dyn Layout>,
-    /// Under which name.
+    /// Its name.
     pub path: &'f str,
-    /// It holds the index alone.
+    /// It contains the index alone.
     pub subfiles: bool,
-    /// It is to be durable.
+    /// It must be durable.
     pub sync: bool,
 }
 
-/// Everything a process keeps. One per session, shared by its outputs.
+/// State that a process keeps. One per session, shared by its outputs.
 #[derive(Default)]
 pub struct Cache {
     files: Mutex<Vec<CachedFile>>,
     ends: Mutex<HashMap<String, End>>,
     in_use: Arc<Mutex<HashSet<String>>>,
-    /// The steps that outputs of this process have closed, by name of the file: files whose state is kept, and others.
+    /// The number of steps that outputs of this process have closed, by name of the file, for cached and other files.
     closed: Mutex<HashMap<String, ClosedSteps>>,
     memories: Memories,
     events: Events,
     /// Leases between outputs, by name of the file.
     holds: Mutex<HashMap<String, Lease>>,
-    /// The file that a group began last, if nothing was added to it since.
+    /// The file that a group created last, if nothing was added to it since.
     begun: Mutex<HashMap<String, String>>,
-    /// Why a file that was evicted could not be closed for good; returned by [`Cache::finish`].
+    /// The failure to close an evicted file for good; returned by [`Cache::finish`].
     failed: Mutex<Option<Error>>,
 }
 
-/// What is known of the end of a subfile.
+/// Known facts about the end of a subfile.
 #[derive(Default, Clone, Copy)]
 struct End {
-    /// Where it ends, unless an output failed or is open.
+    /// Its end, unless an output failed or is open.
     exact: Option<u64>,
-    /// Bytes of closed steps at least.
+    /// Least number of bytes of closed steps.
     least: u64,
-    /// An output of this process has closed it: its last closed process group is of the file's run in this process.
+    /// Whether an output of this process has closed it: its last closed process group then has the file's run id in this process.
     own: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn name_of(layout: &Arc<dyn Layout>, path: &str) -> String {
 }
 
 impl Cache {
-    /// Nothing yet.
+    /// An empty cache.
     pub fn new() -> Cache {
         Cache::default()
     }
@@ -112,16 +112,16 @@ impl Cache {
     /// Marks a file as open for an output.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is open already.
+    /// `InvalidArgument` if it is open already.
     pub fn begin(&self, layout: &Arc<dyn Layout>, path: &str) -> Result<InUse> {
         let name = name_of(layout, path);
         if self.in_use.lock().insert(name.clone()) {
             return Ok(InUse { name, of: self.in_use.clone() });
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that one first"))
+        Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that output first"))
     }
 
-    /// Takes the state of a file out, if it is there and the file is still what it was.
+    /// Takes the state of a file out of the cache, if it is cached and the file has not changed.
     pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<Known> {
         let kept = {
             let mut files = self.files.lock();
@@ -130,7 +130,7 @@ impl Cache {
         };
         let same = kept.stat.is_some() && layout.stat(path).ok() == kept.stat;
         if !same {
-            // Somebody else's file by now, or none.
+            // Another process replaced the file, or it was removed.
             self.holds.lock().remove(&name_of(layout, path));
         }
         let run = kept.run;
@@ -140,7 +140,7 @@ impl Cache {
     /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.
     ///
     /// # Errors
-    /// Those of the lease, without which other processes would take this one for dead.
+    /// Those of the lease; without it other processes would take this one for dead.
     pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
         let mut holds = self.holds.lock();
         let name = name_of(layout, path);
@@ -152,14 +152,14 @@ impl Cache {
         Ok(())
     }
 
-    /// A group begins a new file. Returns whether it makes one for each output: it began another one last, and added nothing
-    /// to it; that one is closed for good now. A file of a single output is not leased beyond the output, as this would keep
-    /// the space of one that the program removes.
+    /// Records that a group creates a file. Returns whether the group creates a file for each output: its last file was another
+    /// one, to which nothing was added; that file is closed for good now. A file with a single output is not leased beyond the
+    /// output, because the lease would keep its space allocated if the program removes it.
     pub fn begins(&self, group: &str, layout: &Arc<dyn Layout>, path: &str) -> bool {
         let before = self.begun.lock().insert(group.to_string(), path.to_string());
         let Some(before) = before else { return false };
         if before == path {
-            // Replaced by another of the same name.
+            // Replaced by another file of the same name.
             return true;
         }
         if self.in_use.lock().contains(&name_of(layout, &before)) {
@@ -178,19 +178,19 @@ impl Cache {
         true
     }
 
-    /// A group adds to a file.
+    /// Records that a group adds to a file.
     pub fn goes_on(&self, group: &str) {
         self.begun.lock().remove(group);
     }
 
-    /// Forgets a file: it was replaced.
+    /// Forgets a file that was replaced.
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
         self.files.lock().retain(|f| !f.is(layout, path));
         self.holds.lock().remove(&name_of(layout, path));
         self.closed.lock().remove(&name_of(layout, path));
     }
 
-    /// The steps of a file that outputs of this process have closed.
+    /// The number of steps of a file that outputs of this process have closed.
     pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> ClosedSteps {
         self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or_default()
     }
@@ -200,11 +200,11 @@ impl Cache {
         self.closed.lock().insert(name_of(layout, path), closed);
     }
 
-    /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
-    /// many are kept, the oldest is closed for good.
+    /// Caches the state of a file; without an index if it is in doubt after a failure, so that it is loaded again. If too many
+    /// are cached, the oldest file is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        let stat = caught("find out what the file is", || file.layout.stat(file.path)).ok();
-        // What the file is now is not known: it is read again.
+        let stat = caught("read the file's attributes", || file.layout.stat(file.path)).ok();
+        // The file's present attributes are unknown: it is read again.
         let index = index.filter(|_| stat.is_some());
         let oldest = {
             let mut files = self.files.lock();
@@ -229,20 +229,20 @@ impl Cache {
         }
     }
 
-    /// What methods remember under this type.
+    /// The state that methods keep under this type.
     pub fn of<M: Memory>(&self) -> Remembered<M> {
         self.memories.of()
     }
 
-    /// Closes all files for good, and waits for what methods left under way, as long as each allows. All are tried; the first failure is returned.
+    /// Closes all files for good, and waits for writes that methods left in flight, each for a bounded time. All are tried.
     ///
     /// # Errors
-    /// The first failure of closing a file, of one that was closed before as too many were kept included; `Timeout` of [`Memory::end`].
+    /// The first failure to close a file, including an evicted one; `Timeout` of [`Memory::end`].
     pub fn finish(&self) -> Result<()> {
         self.end(true)
     }
 
-    /// As [`Cache::finish`], without the mark that no step will come: for a program that ends without having closed its files.
+    /// As [`Cache::finish`], without the mark that no step will follow: for a program that ends without closing its files.
     ///
     /// # Errors
     /// As [`Cache::finish`].
@@ -262,25 +262,25 @@ impl Cache {
         outcome.and(self.memories.end())
     }
 
-    /// Waits until what methods left under way to a file has ended; for a bounded time.
+    /// Waits, for a bounded time, until writes that methods left in flight to a file have ended.
     ///
     /// # Errors
-    /// `Timeout`: it has not ended.
+    /// `Timeout` if they have not ended.
     pub fn settle(&self, file: &str) -> Result<()> {
         self.memories.settle(file)
     }
 
-    /// What the program says between its writes, for whoever listens.
+    /// Events between the program's writes, for subscribed methods.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// The end of a subfile this process wrote last.
+    /// The end of a subfile that this process wrote last.
     pub fn end_of(&self, path: &str) -> Option<u64> {
         self.ends.lock().get(path)?.exact
     }
 
-    /// Remembers it; `None` where the next output is to look.
+    /// Records it; `None` if the next output must find it.
     pub fn set_end(&self, path: &str, end: Option<u64>) {
         let mut ends = self.ends.lock();
         let known = ends.entry(path.to_string()).or_default();
@@ -294,27 +294,27 @@ impl Cache {
         self.ends.lock().get(path).is_some_and(|known| known.own)
     }
 
-    /// Steps were dropped: the last closed process group of a subfile may be of another run.
+    /// Steps were dropped: the last closed process group of a subfile may have another run id.
     pub fn is_not_own(&self, path: &str) {
         if let Some(known) = self.ends.lock().get_mut(path) {
             known.own = false;
         }
     }
 
-    /// The length that a subfile has at least.
+    /// The least length of a subfile.
     pub fn least(&self, path: &str) -> u64 {
         self.ends.lock().get(path).map_or(0, |known| known.least)
     }
 
-    /// Remembers that closed steps of a subfile end at byte `end` or behind it.
+    /// Records that closed steps of a subfile extend at least to byte `end`.
     pub fn set_least(&self, path: &str, end: u64) {
         self.ends.lock().entry(path.to_string()).or_default().least = end;
     }
 
-    /// Whether a subfile that ends at `end` holds all that this process knows to be closed.
+    /// Checks that a subfile that ends at `end` contains all steps that this process knows to be closed.
     ///
     /// # Errors
-    /// `Torn` where somebody has cut it.
+    /// `Torn` if it was truncated.
     pub fn is_longer(&self, path: &str, end: u64) -> Result<()> {
         let least = self.ends.lock().get(path).map_or(0, |known| known.least);
         if end >= least {
@@ -325,12 +325,12 @@ impl Cache {
     }
 }
 
-/// Closes one file for good, unless somebody else has touched it. `marked`: with the mark that no step will come.
+/// Closes a file for good, unless another process has changed it. `marked`: with the mark that no step will follow.
 fn finish(kept: CachedFile, marked: bool) -> Result<()> {
     match (kept.layout.stat(&kept.path), &kept.stat) {
         (Ok(now), Some(then)) if now != *then => return Ok(()),
         (Ok(_), _) => {}
-        // The program may have moved it.
+        // The program may have renamed it.
         (Err(e), _) if e.kind() == ErrorKind::NotFound => return Ok(()),
         (Err(e), _) => return Err(e.in_object(kept.path)),
     }
@@ -340,7 +340,7 @@ fn finish(kept: CachedFile, marked: bool) -> Result<()> {
             Some(index) => index,
             None => match LiveIndex::load(&*object, kept.subfiles) {
                 Ok(index) => index,
-                // No output of this file was ever closed, and those that failed have said so.
+                // No output of this file was ever closed, and failed ones have reported their failure.
                 Err(e) if e.kind() == ErrorKind::Torn => return Ok(()),
                 Err(e) => return Err(e),
             },

@@ -136,7 +136,7 @@ pub struct Part {
 type Sent<'c> = Option<Box<dyn Request + 'c>>;
 
 /// A fragment that was sent before its process group is written; the send may be pending.
-#[must_use = "the others wait to hear what became of the process group"]
+#[must_use = "other ranks wait for the result of the process group"]
 pub struct Ahead<'c> {
     sent: Result<Sent<'c>>,
 }
@@ -478,7 +478,7 @@ impl Part {
             files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
         });
         if let Err(e) = dropped {
-            tracing::warn!("an incomplete index remains behind the end of the file: {e}");
+            tracing::warn!("an incomplete index remains after the end of the file: {e}");
             files.keeper().forget_index();
         }
         failed.map(|_| true)

@@ -90,8 +90,9 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
                 name => format!("through {}", String::from_utf8_lossy(name)),
             };
             let (file, asked) = (said(transform), said(array.transform.as_bytes()));
-            let what =
-                format!("the file stores it {file}, asked for is {asked}; a file keeps to one, write a new file");
+            let what = format!(
+                "the file stores it {file}, the request is {asked}; a file cannot contain both, write a new file"
+            );
             return Err(Error::new(ErrorKind::Unsupported, what).in_variable(full_name(&array.path, &array.name)));
         }
         if bits == bitmap(array.element, array.level) {
@@ -174,7 +175,7 @@ pub fn check(file: &Index, step: &Index) -> Result<()> {
         if let Some(other) = of_file.into_iter().chain(of_step).find(|other| *other != first) {
             let what = match other.transform == first.transform {
                 true => "its blocks record different statistics; all ranks must declare the same `stats`",
-                false => "its blocks go through different transforms; all ranks must declare the same `transform`",
+                false => "its blocks have different transforms; all ranks must declare the same `transform`",
             };
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_variable(full_name(&entry.path, &entry.name)));
         }

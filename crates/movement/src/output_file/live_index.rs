@@ -139,7 +139,7 @@ struct Output {
 
 /// The staged index or step record of an output: written except for its seal.
 #[derive(Debug)]
-#[must_use = "what is staged is sealed or dropped"]
+#[must_use = "a staged index must be sealed or dropped"]
 pub struct Staged {
     /// Its extent, including the seal.
     extent: Extent,
@@ -274,7 +274,9 @@ impl LiveIndex {
             let words = if subfiles { "holds its data itself" } else { "has its data in subfiles" };
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the file {words}: append with the method that wrote it (POSIX writes subfiles, MPI one file)"),
+                format!(
+                    "the file {words}: append with the method that wrote it (POSIX writes subfiles, MPI a single file)"
+                ),
             ));
         }
         let index = live.load(source)?;
@@ -328,8 +330,8 @@ impl LiveIndex {
         let steps = u64::from(self.steps());
         if step >= steps {
             let what = match steps {
-                0 => format!("there is no step {step} to go on from: the file has none"),
-                n => format!("there is no step {step} to go on from: the last one is {}", n - 1),
+                0 => format!("cannot continue after step {step}: the file has no steps"),
+                n => format!("cannot continue after step {step}: the last one is {}", n - 1),
             };
             return Err(Error::new(ErrorKind::OutOfBounds, what).at_step(step));
         }
@@ -338,7 +340,7 @@ impl LiveIndex {
         let offsets = |kept: bool| groups.iter().filter(move |g| (g.time_index <= last) == kept).map(|g| g.offset);
         let start = offsets(false).min();
         if !self.subfiles && offsets(true).max() > start.or(Some(u64::MAX)) {
-            let what = "later steps lie in front of earlier ones in this file: none can be dropped";
+            let what = "later steps are stored before earlier ones in this file: no step can be dropped";
             return Err(Error::new(ErrorKind::Unsupported, what).at_step(step));
         }
         if let Some(start) = start {
@@ -679,10 +681,10 @@ fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
     AsSource::up_to(object, full.offset + full.length).read(full.offset, &mut head)?;
     let length = Cursor::new(&head[16..], ByteOrder::NATIVE, full.offset).u64("extension section")?;
-    // What is written at its end must not go anywhere else.
+    // The bytes written at its end must not go to another offset.
     if !head.starts_with(extension::MAGIC) || !(extension::HEAD + extension::TAIL..=full.length).contains(&length) {
-        let what = "the index that was written last cannot be read again: other bytes lie there";
-        return Err(Error::new(ErrorKind::Corrupt, what).at_byte(full.offset).safe("what was closed before"));
+        let what = "the index that was written last cannot be read again: other bytes are in its place";
+        return Err(Error::new(ErrorKind::Corrupt, what).at_byte(full.offset).safe("outputs closed before"));
     }
     Ok(Extent::new(full.offset, length))
 }

@@ -1,9 +1,10 @@
-//! What methods remember between outputs of a process, each in a type of its own: a method with memory touches no other file.
+//! State that methods keep between outputs of a process, each in a type of its own, so that a new method with such state changes
+//! no other file.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how long | as long as the session; nothing of it lies in a file |
-//! | who sees it | every output of the session whose method asks for the type |
+//! | lifetime | as long as the session; nothing of it is stored in a file |
+//! | access | every output of the session whose method requests the type |
 //! | threads | one at a time: [`Remembered::lock`] |
 
 use std::any::{Any, TypeId};
@@ -12,39 +13,39 @@ use std::sync::{Arc, MutexGuard};
 use thalweg_types::Result;
 use thalweg_types::mutex::Mutex;
 
-/// What a method, or what methods share, remembers between outputs; empty in a new session.
+/// State of a method, or shared by methods, between outputs; empty in a new session.
 pub trait Memory: Default + Send + 'static {
-    /// Waits, for a bounded time, for what is still under way to a file.
+    /// Waits, for a bounded time, for writes in flight to a file.
     ///
-    /// - `name`: the file, with the layout that it lies on.
+    /// - `name`: the file, with its layout.
     ///
     /// # Errors
-    /// `Timeout`: it has not ended.
+    /// `Timeout` if they have not ended.
     fn settle(_memory: &Remembered<Self>, _name: &str) -> Result<()> {
         Ok(())
     }
 
-    /// The session ends: waits, for a bounded time, for all that is under way.
+    /// Called at the end of the session: waits, for a bounded time, for all writes in flight.
     ///
     /// # Errors
-    /// `Timeout`: it has not ended.
+    /// `Timeout` if they have not ended.
     fn end(_memory: &Remembered<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// A memory of one type, shared by the outputs of a session.
+/// State of one type, shared by the outputs of a session.
 pub struct Remembered<M>(Arc<Mutex<M>>);
 
 impl<M> Remembered<M> {
-    /// The memory, for one output at a time.
+    /// Locks the state for one output.
     pub fn lock(&self) -> MutexGuard<'_, M> {
-        // A panic in one output must not cost the others theirs; memories stay consistent between statements.
+        // After a panic in one output the others keep their state, which is consistent between statements.
         self.0.lock()
     }
 }
 
-/// A memory whose type is not known here.
+/// State of any type.
 trait Ends: Send + Sync {
     fn settle(&self, name: &str) -> Result<()>;
     fn end(&self) -> Result<()>;
@@ -65,12 +66,12 @@ impl<M: Memory> Ends for Remembered<M> {
     }
 }
 
-/// The memories of a session, by type.
+/// The states of a session, by type.
 #[derive(Default)]
 pub struct Memories(Mutex<HashMap<TypeId, Arc<dyn Ends>>>);
 
 impl Memories {
-    /// The memory of this type; empty where nobody has asked for it before.
+    /// The state of this type; empty at the first request.
     pub fn of<M: Memory>(&self) -> Remembered<M> {
         let mut all = self.0.lock();
         let memory = all.entry(TypeId::of::<M>()).or_insert_with(|| Arc::new(Remembered::<M>(Arc::default())));

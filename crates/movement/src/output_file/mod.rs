@@ -1,23 +1,23 @@
-//! Files that are open for an output, and what becomes of them at its end.
+//! Files that are open for an output, and their commit at its end.
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`handle`] | a file that is open for an output, and whose close is heard |
-//! | [`serial_open`] | ranks open a file one after the other, a token passed on |
-//! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
+//! | [`handle`] | a file that is open for an output, and whose failed close is reported |
+//! | [`serial_open`] | ranks open a file one after the other, by a token |
+//! | [`live_index`] | the index of a file that is being extended: when a full index is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
 //! | [`closing`] | the end of an output, in the order of its calls: the same for all methods that write BP files |
-//! | [`commit`] | the commit of its step: fragments up a tree to rank 0, the index, the outcome to all |
-//! | `fragments` | what ranks say of their process groups on the way up, as bytes |
+//! | [`commit`] | the commit of its step: fragments up a tree to rank 0, the index, the result to all |
+//! | `fragments` | encoding of the index fragments and results that ranks send up the tree |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
-//! | [`slot`] | places in a shared file given at open, from what the last output was like |
-//! | [`subfiles`] | names and ends of subfiles beside a metadata file, and how rank 0 begins with these |
-//! | [`subfile_output`] | an output with subfiles, as one rank has it open |
+//! | [`slot`] | slots in a shared file, assigned at open from the sizes of the last output |
+//! | [`subfiles`] | names and ends of subfiles beside a metadata file, and rank 0's open of them |
+//! | [`subfile_output`] | an output with subfiles, as open on one rank |
 //! | [`shared_file`] | one file that all ranks share, while it is open for an output |
-//! | [`spill`] | where blocks go that find no room in the buffer while their place is not known |
-//! | [`targets`] | how many storage targets there are, files on one of them |
+//! | [`spill`] | the spill file for blocks that exceed the buffer while their offset is unknown |
+//! | [`targets`] | the number of storage targets, and placement of files on one of them |
 //! | [`cache`] | live indexes and ends of subfiles, kept between outputs |
-//! | [`memory`] | what methods remember between outputs |
+//! | [`memory`] | state that methods keep between outputs |
 
 pub mod cache;
 pub mod closing;

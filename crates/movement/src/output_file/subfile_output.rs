@@ -1,11 +1,11 @@
-//! An output with subfiles, as one rank has it open: the subfile that it writes, if it writes one; on rank 0 the index.
+//! An output with subfiles, as open on one rank: the subfile that it writes, if any; on rank 0 also the index.
 //!
 //! | question | answer |
 //! |---|---|
 //! | who opens what | each writer its subfile, rank 0 also the metadata file |
-//! | when | rank 0 before the ranks agree that the output is open. The others before that too ([`When::Together`]), so that a subfile that cannot be opened is told by the open; or behind it ([`When::Apart`]): nobody waits for anybody's subfile, one that cannot be opened is told by the first write to it, and at close to all |
-//! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
-//! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
+//! | when | rank 0 before the ranks agree that the output is open; the others also before that ([`When::Together`]), so that a failure to open a subfile fails the open, or after it ([`When::Apart`]): then no rank waits for another's subfile, and a failure is returned by the first write to it, and at close to all |
+//! | calls | one reduction; one more if steps are dropped, and a broadcast if the file keeps other statistics |
+//! | where a subfile's data start | after its last closed step; later bytes are cut off |
 
 use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
 use crate::output_file::closing::OpenOutput;
@@ -24,16 +24,16 @@ pub struct Own {
     pub path: String,
     /// The file.
     pub object: Handle,
-    /// Where this output starts in it, or why that cannot be told.
+    /// Offset of this output in it, or the error of finding it.
     start: Result<u64>,
 }
 
-/// See the room's page. Dropped before the output was closed, the next one looks where the subfile ends.
+/// An output with subfiles. If it is dropped before close, the next output finds the ends of the subfiles again.
 pub struct SubfileOutput {
-    /// The file that holds the index, and what it is open for.
+    /// The file with the index, and the mode of its open.
     pub metadata: Metadata,
     own: Option<Own>,
-    /// Why it is not open.
+    /// The error of its open.
     unopened: Option<Error>,
     closed: bool,
 }
@@ -41,13 +41,13 @@ pub struct SubfileOutput {
 /// When ranks open their subfiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Before all agree that the output is open.
+    /// Before all ranks agree that the output is open.
     Together,
-    /// Behind that, each for itself.
+    /// After that, each rank independently.
     Apart,
 }
 
-/// What was opened, and the outcome.
+/// The opened output, and the result.
 fn apart<T>(opened: Result<Option<T>>) -> (Option<T>, Result<()>) {
     match opened {
         Ok(opened) => (opened, Ok(())),
@@ -56,12 +56,12 @@ fn apart<T>(opened: Result<Option<T>>) -> (Option<T>, Result<()>) {
 }
 
 impl SubfileOutput {
-    /// Collective.
+    /// Opens the subfiles. Collective.
     ///
-    /// - `files`: how many subfiles the ranks write together; `number`: that of this rank, if it writes one.
+    /// - `files`: number of subfiles that the ranks write together; `number`: that of this rank, if it writes a subfile.
     ///
     /// # Errors
-    /// On all ranks the same kind; the file is then as it was.
+    /// The same kind on all ranks; the file is then unchanged.
     pub fn open(
         request: &OpenRequest<'_>,
         files: u32,
@@ -75,7 +75,7 @@ impl SubfileOutput {
             let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };
             let open = || open_own(&**request.layout, path, request.mode, number);
             let opened = match open() {
-                // Most often rank 0 has made the folder by now.
+                // Usually rank 0 has created the folder by now.
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     request.layout.make_folder(&subfile_folder(request.path)).and_then(|()| open())
                 }
@@ -108,7 +108,7 @@ impl SubfileOutput {
         }
         let own = match (number, own_path, object) {
             (Some(number), Some(path), Some((object, made))) => {
-                // A failure here is told by the first write, and to all at close, where ranks meet again.
+                // A failure here is returned by the first write, and at close to all ranks.
                 let start = caught("find the end of a subfile", || metadata.start_in(number, &path, &*object, made));
                 Some(Own { number, path, object: Handle::from(object), start })
             }
@@ -137,11 +137,11 @@ impl SubfileOutput {
         self.own.as_ref()
     }
 
-    /// This rank's subfile, and where this output starts in it. A failure to open it or to find that is told twice: to the
-    /// one who writes, and at close to all.
+    /// This rank's subfile, and the offset of this output in it. A failure to open it or to find the offset is returned to the
+    /// writer, and at close to all ranks.
     ///
     /// # Errors
-    /// The failure to open the subfile or to find its end; `InvalidArgument` on a rank that writes none.
+    /// The failure to open the subfile or to find its end; `InvalidArgument` on a rank without a subfile.
     pub fn start(&self) -> Result<(&Own, u64)> {
         let again = |e: &Error, what: &str| Error::new(e.kind(), format!("{what}: {e}")).at_rank(self.rank());
         match (&self.own, &self.unopened) {
@@ -157,9 +157,9 @@ impl SubfileOutput {
         }
     }
 
-    /// Opens a subfile that nobody else writes, for a rank whose writer was lost.
+    /// Opens the subfile of a lost writer on another rank.
     ///
-    /// Returns it and where this output starts in it.
+    /// Returns it and the offset of this output in it.
     ///
     /// # Errors
     /// As [`Metadata::open_subfile`].
@@ -168,7 +168,7 @@ impl SubfileOutput {
         Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
     }
 
-    /// Closes this rank's subfile; it and its name are durable where the output is to be.
+    /// Closes this rank's subfile; it and its name are durable if the output must be.
     ///
     /// # Errors
     /// As [`Metadata::end_subfile`].
@@ -182,9 +182,9 @@ impl SubfileOutput {
         }
     }
 
-    /// Keeps for the next output what this one knows.
+    /// Records state for the next output.
     ///
-    /// - `end`: of this rank's subfile; `None` where the next output is to look.
+    /// - `end`: of this rank's subfile; `None` if the next output must find it.
     pub fn closed(mut self, part: &Part, end: Option<u64>) {
         self.keep_end(end);
         self.metadata.closed(part.is_indexed());
@@ -216,7 +216,7 @@ impl OpenOutput for SubfileOutput {
 impl Drop for SubfileOutput {
     fn drop(&mut self) {
         if !self.closed {
-            // Blocks that went at once lie behind the end of the subfile.
+            // Blocks that were written through are after the end of the subfile.
             self.keep_end(None);
         }
     }

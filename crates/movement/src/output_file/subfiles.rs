@@ -59,7 +59,7 @@ pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Res
 }
 
 /// Said of an output that is refused because of one subfile.
-const UNCHANGED: &str = "nothing was changed; steps whose data lie in other subfiles can be read";
+const UNCHANGED: &str = "nothing was changed; steps with data in other subfiles can be read";
 
 /// Bytes read from the end of a subfile; the trailer of a process group with 22 blocks fits.
 const TAIL: u64 = 512;
@@ -298,18 +298,18 @@ impl Listed {
                 Error::new(ErrorKind::NotFound, format!("the subfile is missing: it held data of {}", self.steps()))
             }
             (_, 0) => {
-                Error::new(ErrorKind::Torn, format!("the subfile holds nothing: it held data of {}", self.steps()))
+                Error::new(ErrorKind::Torn, format!("the subfile is empty: it contained data of {}", self.steps()))
             }
             (_, end) => {
                 let what = format!(
-                    "the subfile holds no whole process group behind byte {end}; the index lists data of {} in it",
+                    "the subfile contains no whole process group after byte {end}; the index lists data of {} in it",
                     self.steps()
                 );
                 Error::new(ErrorKind::Torn, what).at_byte(end)
             }
         };
         Err(error
-            .safe("nothing was changed; what the other subfiles hold can be read, `thalweg verify` names what is lost"))
+            .safe("nothing was changed; data in the other subfiles can be read, `thalweg verify` lists the lost data"))
     }
 }
 
@@ -391,7 +391,7 @@ fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
             scan::trailer_before(&source, source.length(), ByteOrder::NATIVE).map_err(|e| e.in_object(&*path))?;
         if let Some(trailer) = last.filter(|t| t.time_index > 1) {
             let what = format!(
-                "the file holds no index, and {path} holds data up to step {}: `thalweg recover` makes the index again",
+                "the file contains no index, but {path} contains data up to step {}: `thalweg recover` rebuilds the index",
                 trailer.time_index - 1
             );
             let error = Error::new(ErrorKind::Torn, what).in_object(request.path);

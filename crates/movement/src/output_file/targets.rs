@@ -37,7 +37,7 @@ pub fn place(request: &OpenRequest<'_>, target: u32, path: &str) -> OpenWrite {
         Ok(true) => OpenWrite::Existing,
         Ok(false) => OpenWrite::Replace,
         Err(e) => {
-            tracing::warn!("cannot place the file on a storage target, the filesystem chooses one: {e}");
+            tracing::warn!("cannot place the file on the chosen storage target, the filesystem selects a target: {e}");
             OpenWrite::Replace
         }
     }

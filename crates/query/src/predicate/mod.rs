@@ -1,4 +1,4 @@
-//! Predicates as text, asked of whole steps: what `thalweg find` looks for, and what characteristics say about it.
+//! Predicates on whole steps, as text: the search of `thalweg find`, and its evaluation from characteristics.
 //!
 //! ```text
 //! predicate   = and { ("or" | "||") and }
@@ -10,13 +10,13 @@
 //! function    = min | max | mean | std | sum | count | any | attribute
 //! ```
 //!
-//! A plain name, and `any(name)`, stands for the elements: `v > 0.3` asks for a place where v is above 0.3.
+//! A plain name, and `any(name)`, refers to the elements: `v > 0.3` is true if v is above 0.3 at some place.
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`parse`] | text to [`Predicate`], mistakes shown with their place |
-//! | [`summary`] | what is known about a variable in some blocks: ranges, where a value itself is not known |
-//! | here | the answer: no, maybe, yes |
+//! | [`parse`] | text to [`Predicate`]; mistakes are shown with their position |
+//! | [`summary`] | facts about a variable in some blocks, as ranges if values are unknown |
+//! | here | the evaluation: no, maybe, yes |
 
 pub mod parse;
 pub mod summary;
@@ -26,7 +26,7 @@ use crate::{Answer, Operator};
 use summary::{Bounds, Summary};
 use thalweg_types::Value;
 
-/// What is asked about a variable.
+/// A function of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Function {
@@ -35,7 +35,7 @@ pub enum Function {
     Mean,
     Std,
     Sum,
-    /// How many values are finite.
+    /// Number of finite values.
     Count,
     /// Some element.
     Any,
@@ -55,15 +55,15 @@ pub const FUNCTIONS: [(&str, Function); 7] = [
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub enum Term {
-    /// A number as it was written.
+    /// A number.
     Number(Number),
     /// A text.
     Text(Vec<u8>),
     /// The number of the step.
     Step,
-    /// Of the variable with this place in [`Predicate::variables`].
+    /// Function of the variable with this index in [`Predicate::variables`].
     Of(Function, usize),
-    /// The attribute with this place in [`Predicate::attributes`].
+    /// The attribute with this index in [`Predicate::attributes`].
     Attribute(usize),
 }
 
@@ -79,41 +79,41 @@ pub(crate) enum Expression {
 #[derive(Debug, Clone)]
 pub struct Predicate {
     pub(crate) root: Expression,
-    /// Names of the variables it asks about.
+    /// Names of its variables.
     pub variables: Vec<String>,
-    /// Names of the attributes it asks about.
+    /// Names of its attributes.
     pub attributes: Vec<String>,
 }
 
-/// What is known at one step.
+/// Known facts about one step.
 pub struct Facts<'a> {
     /// The step.
     pub step: u64,
-    /// Per variable of the predicate; `None` where it has no block.
+    /// Per variable of the predicate; `None` if it has no block.
     pub variables: &'a [Option<&'a Summary>],
     /// Per attribute of the predicate, its values.
     pub attributes: &'a [Vec<Value>],
 }
 
-/// What a term stands for.
+/// The value of a term.
 enum Meaning<'a> {
-    /// No value at all: no comparison holds.
+    /// No value: no comparison holds.
     Nothing,
-    /// One number that lies within these bounds; `sure` where there is one for certain.
+    /// One number within these bounds; `sure` if it certainly exists.
     Number { bounds: Bounds, sure: bool },
-    /// Elements, the least and greatest of them within these bounds.
+    /// Elements; the least and the greatest are within these bounds.
     Elements { min: Bounds, max: Bounds, sure: bool },
     /// A text.
     Text(&'a [u8]),
 }
 
 impl Predicate {
-    /// What the facts say: a comparison with something that has no value does not hold.
+    /// Evaluates the predicate. A comparison with a missing value does not hold.
     pub fn answer(&self, facts: &Facts<'_>) -> Answer {
         answer(&self.root, facts)
     }
 
-    /// Every comparison, for checks against what the file holds.
+    /// All comparisons, to be checked against the file.
     pub fn comparisons(&self) -> Vec<(&Term, Operator, &Term)> {
         fn collect<'a>(e: &'a Expression, all: &mut Vec<(&'a Term, Operator, &'a Term)>) {
             match e {
@@ -133,7 +133,7 @@ fn answer(expression: &Expression, facts: &Facts<'_>) -> Answer {
         Expression::Any(parts) => parts.iter().map(|p| answer(p, facts)).max().unwrap_or(Answer::No),
         Expression::All(parts) => parts.iter().map(|p| answer(p, facts)).min().unwrap_or(Answer::Yes),
         Expression::Not(inner) => answer(inner, facts).not(),
-        // An attribute with several values: one that fits suffices.
+        // If an attribute has several values, one matching value suffices.
         Expression::Compare(a, op, b) => meanings(a, facts)
             .iter()
             .flat_map(|a| meanings(b, facts).iter().map(|b| compare(a, *op, b)).max())
@@ -191,7 +191,7 @@ fn compare(a: &Meaning<'_>, op: Operator, b: &Meaning<'_>) -> Answer {
             Answer::of(yes && *s && *t, no)
         }
         (Meaning::Number { .. }, Meaning::Elements { .. }) => compare(b, op.turned(), a),
-        // The same place in two arrays: only where every pair fits, or none, is anything known.
+        // Elements of two arrays at the same place: the answer is known only if all pairs match, or none does.
         (Meaning::Elements { min: a, max: b, sure: s }, Meaning::Elements { min: c, max: d, sure: t }) => {
             let (yes, no) = between(Bounds::new(a.low, b.high), op, Bounds::new(c.low, d.high));
             Answer::of(yes && *s && *t, no)
@@ -200,7 +200,7 @@ fn compare(a: &Meaning<'_>, op: Operator, b: &Meaning<'_>) -> Answer {
     }
 }
 
-/// Whether `x op y` holds for every choice, and whether for none.
+/// Whether `x op y` holds for all possible values, and whether for none.
 pub(crate) fn between(x: Bounds, op: Operator, y: Bounds) -> (bool, bool) {
     let apart = x.high.compare(y.low).is_lt() || x.low.compare(y.high).is_gt();
     let same = x.is_exact() && y.is_exact() && x.low.compare(y.low).is_eq();
@@ -214,7 +214,7 @@ pub(crate) fn between(x: Bounds, op: Operator, y: Bounds) -> (bool, bool) {
     }
 }
 
-/// Whether some element certainly fits, and whether certainly none does.
+/// Whether some element certainly matches, and whether certainly none does.
 fn some_element(min: Bounds, max: Bounds, op: Operator, y: Bounds) -> (bool, bool) {
     let all = Bounds::new(min.low, max.high);
     let (_, none) = between(all, op, y);

@@ -8,11 +8,11 @@ use std::fmt;
 /// Deepest nesting of parentheses and `not`.
 const DEEPEST: usize = 200;
 
-/// What is wrong, and where.
+/// A mistake, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: String,
-    /// Characters in front of it.
+    /// Number of characters before it.
     at: usize,
     what: String,
 }
@@ -40,7 +40,7 @@ enum Token {
 /// Reads a predicate.
 ///
 /// # Errors
-/// What was expected instead, with the place shown under the text.
+/// The expected form, with the position shown under the text.
 pub fn parse(text: &str) -> Result<Predicate, Mistake> {
     let tokens = tokens(text)?;
     let mut parser = Parser { text, tokens, next: 0, depth: 0, variables: Vec::new(), attributes: Vec::new() };
@@ -88,7 +88,7 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Mistake> {
                     chars[i..].iter().take_while(|c| !c.is_whitespace() && !"()<>=!\"'&|".contains(**c)).collect();
                 let length = word.chars().count();
                 if length == 0 {
-                    let what = format!("'{}' means nothing here; write 'and' or 'or'", chars[i]);
+                    let what = format!("unexpected '{}'; write 'and' or 'or'", chars[i]);
                     return Err(Mistake { text: text.into(), at: start, what });
                 }
                 let token = match word.as_str() {
@@ -208,7 +208,7 @@ impl Parser<'_> {
                     let near = thalweg_schema::report::nearest(&word, known.clone());
                     let all = known.collect::<Vec<_>>().join(", ");
                     let hint = near.map(|n| format!(" (nearest: {n})")).unwrap_or_default();
-                    return Err(self.mistake_at(at, format!("no function '{word}'{hint}; there are {all}")));
+                    return Err(self.mistake_at(at, format!("no function '{word}'{hint}; functions: {all}")));
                 }
                 self.next += 1;
                 let name = match self.take() {
@@ -219,7 +219,7 @@ impl Parser<'_> {
                     }
                 };
                 if !self.takes(&Token::Close) {
-                    return Err(self.mistake(format!("expected ')' behind the name; {word}( ) takes one name")));
+                    return Err(self.mistake(format!("expected ')' after the name; {word}( ) takes one name")));
                 }
                 Ok(match function {
                     Some(function) => self.variable(function, name),
@@ -272,12 +272,12 @@ mod tests {
             ("maks(v) > 3", 0, "no function 'maks' (nearest: max)"),
             ("max(v) > 3)", 10, "was not opened"),
             ("(max(v) > 3", 11, "expected ')'"),
-            ("max(v", 5, "expected ')' behind the name"),
+            ("max(v", 5, "expected ')' after the name"),
             ("max() > 1", 4, "expected a name in max( )"),
             ("v", 1, "expected a comparison"),
             ("v > 3 u < 2", 6, "expected 'and', 'or'"),
             ("v > 'x", 4, "not closed"),
-            ("v & u", 2, "'&' means nothing here"),
+            ("v & u", 2, "unexpected '&'"),
             ("v > 3x", 4, "is no number"),
             ("", 0, "expected a number"),
         ] {

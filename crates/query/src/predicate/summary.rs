@@ -1,21 +1,21 @@
-//! Summaries: what the characteristics of some blocks of one variable say together.
+//! Summaries: the combined characteristics of some blocks of one variable.
 //!
-//! Values that are not recorded become [`Bounds`]. NaN and infinities in arrays are no part of a summary, as the
-//! writers keep them out of minimum and maximum.
+//! Values that are not recorded become [`Bounds`]. NaN and infinities in arrays are not part of a summary, because writers
+//! exclude them from minimum and maximum.
 
 use crate::number::Number;
 
-/// A number that lies from `low` to `high`, both included.
+/// A number from `low` to `high`, both inclusive.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// The least it can be.
+    /// Its least possible value.
     pub low: Number,
-    /// The greatest it can be.
+    /// Its greatest possible value.
     pub high: Number,
 }
 
 impl Bounds {
-    /// Nothing is known.
+    /// An unknown number.
     pub const ANYTHING: Bounds = Bounds { low: Number::LEAST, high: Number::GREATEST };
 
     /// From `low` to `high`.
@@ -28,13 +28,13 @@ impl Bounds {
         Bounds { low: n, high: n }
     }
 
-    /// Whether there is but one number that it can be.
+    /// Whether only one value is possible.
     pub fn is_exact(self) -> bool {
         self.low.compare(self.high).is_eq()
     }
 }
 
-/// What is known about one block.
+/// Known facts about one block.
 #[derive(Debug, Clone)]
 pub enum BlockFacts {
     /// No finite value: an empty block, or one of NaN only.
@@ -44,13 +44,13 @@ pub enum BlockFacts {
         /// Elements of the block.
         elements: u64,
     },
-    /// Minimum and maximum; the rest where it was recorded.
+    /// Minimum and maximum; the rest if it was recorded.
     Known {
         /// Least finite value.
         min: Number,
         /// Greatest finite value.
         max: Number,
-        /// Finite values; `None` where there is one at least.
+        /// Number of finite values; `None`: at least one.
         finite: Option<u64>,
         /// Elements of the block.
         elements: u64,
@@ -63,7 +63,7 @@ pub enum BlockFacts {
     Text(Vec<u8>),
 }
 
-/// What is known about blocks together.
+/// Known facts about several blocks together.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     count: (u64, u64),
@@ -76,7 +76,7 @@ pub struct Summary {
 struct Sum {
     low: f64,
     high: f64,
-    /// Where all summands were whole and known.
+    /// Set if all summands were whole numbers and known.
     exact: Option<i128>,
     known: bool,
     squares: Option<f64>,
@@ -115,7 +115,7 @@ impl Summary {
                         };
                     }
                     None => {
-                        // Between one and all of the elements are finite.
+                        // At least one element is finite.
                         let (a, b, n) = (min.as_f64(), max.as_f64(), most as f64);
                         self.sum.low += a.min(a * n);
                         self.sum.high += b.max(b * n);
@@ -131,7 +131,7 @@ impl Summary {
     fn extend(&mut self, min: Bounds, max: Bounds) {
         self.extremes = Some(match self.extremes {
             None => (min, max),
-            // A block that may hold no finite value can lower the minimum, never keep it from being as low as the others say.
+            // A block that may have no finite value can lower the minimum, but does not raise the bound of the other blocks.
             Some((a, b)) => (
                 Bounds::new(a.low.min(min.low), a.high.min(min.high)),
                 Bounds::new(b.low.max(max.low), b.high.max(max.high)),
@@ -139,7 +139,7 @@ impl Summary {
         });
     }
 
-    /// The texts, where these are text.
+    /// The texts, if the blocks are text.
     pub fn texts(&self) -> Option<&[Vec<u8>]> {
         (!self.texts.is_empty()).then_some(&self.texts)
     }
@@ -149,7 +149,7 @@ impl Summary {
         Bounds::new(Number::Whole(i128::from(self.count.0)), Number::Whole(i128::from(self.count.1)))
     }
 
-    /// The least finite value; `None` where there is none.
+    /// The least finite value; `None` if there is none.
     pub fn min(&self) -> Option<Bounds> {
         self.extremes.map(|(min, _)| min)
     }
@@ -177,7 +177,7 @@ impl Summary {
         })
     }
 
-    /// Standard deviation of the finite values: never more than half of what lies between the extremes.
+    /// Standard deviation of the finite values: at most half of the difference between the extremes.
     pub fn std(&self) -> Option<Bounds> {
         let (min, max) = self.extremes?;
         Some(match (self.exact_mean(), self.sum.squares) {

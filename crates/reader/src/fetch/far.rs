@@ -87,7 +87,7 @@ pub(super) fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>) -> Re
             let (sender, next, reads, fetch) = (sender.clone(), &next, &reads, &fetch);
             scope.spawn(move || {
                 while let Some(read) = reads.get(next.fetch_add(1, Relaxed)) {
-                    // Nobody receives any more where something failed.
+                    // After a failure the channel has no receiver any more.
                     if sender.send((read, fetch(read))).is_err() {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! What the extension section and step records know about blocks beside their index entries, by subfile and payload offset.
+//! Facts about blocks in the extension section and step records that their index entries lack, by subfile and payload offset.
 
 use std::collections::HashMap;
 use thalweg_bp::extension::{Records, Tag};
@@ -7,7 +7,7 @@ use thalweg_bp::statistics::Part;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{ByteOrder, Result};
 
-/// What the extension section knows about blocks, by subfile and payload offset.
+/// The extension section's facts about blocks, by subfile and payload offset.
 #[derive(Clone, Default)]
 pub(super) struct BlockRecords {
     pub(super) complex: HashMap<(u32, u64), (u64, [Part; 3])>,

@@ -17,32 +17,32 @@ pub(super) struct Fortran {
     first: bool,
 }
 
-/// The process group index with what is needed to find a block's group in it.
+/// The process group index, with data for finding a block's group.
 #[derive(Clone, Default)]
 pub(super) struct Groups {
     /// The time index of step 0.
     first_time: u32,
     entries: Vec<Entry>,
-    /// Names of groups and of their time, each once, in the order of the file.
+    /// Names of groups and of their time variables, each once, in the order of the file.
     names: Vec<Names>,
     numbers: HashMap<Names, u32>,
     /// Whether these are in the order of steps.
     in_order: bool,
-    /// Step, place in its file and rank of every group, rising.
+    /// Step, offset in its file and rank of every group, ascending.
     by_place: Vec<(u64, u64, u32)>,
-    /// Step, rank and place of every group, rising.
+    /// Step, rank and offset of every group, ascending.
     by_rank: Vec<(u64, u32, u64)>,
-    /// Each rank has a subfile of its own number: all groups of the first step start at byte 0.
+    /// Each rank has a subfile with its own number: all groups of the first step start at byte 0.
     pub subfile_each: bool,
-    /// Groups of ours are among them.
+    /// Whether groups of ours are among them.
     pub extended: bool,
-    /// adios2 lays groups out in its own way.
+    /// Whether adios2 wrote the file, whose groups have another layout.
     pub by_adios2: bool,
     /// The runs that wrote them.
     pub openings: Openings,
-    /// Trailers of groups read so far.
+    /// Cached trailers of groups.
     told: Arc<Mutex<AllTold>>,
-    /// The blocks of the variable that was read last.
+    /// The blocks of the last variable that was read.
     last: Arc<Mutex<Option<(usize, u64, Places)>>>,
 }
 
@@ -81,12 +81,12 @@ pub(super) struct Told {
     pub file: u32,
     /// With the index.
     pub agrees: bool,
-    /// Checksums of its blocks, where these are compared.
+    /// Checksums of its blocks, if they are compared.
     pub blocks: Option<Arc<[BlockSum]>>,
 }
 
 impl AllTold {
-    /// The group around a byte of a file, with its place, where it agrees with the index and is of this step.
+    /// The group that contains a byte of a file, with its offset, if it agrees with the index and belongs to this step.
     pub fn good(&self, groups: &Groups, file: u32, at: u64, step: u64) -> Option<(u64, &Told)> {
         let ((of, start), told) = self.groups.range(..=(file, at)).next_back()?;
         let good = *of == file && at < told.end && told.agrees && told.time == groups.time_of(step);
@@ -106,12 +106,12 @@ impl AllTold {
     }
 }
 
-/// Where the blocks of a variable in a step lie, and the groups they are in.
+/// The positions of a variable's blocks in a step, and their groups.
 #[derive(Clone, Default)]
 pub(super) struct Places {
-    /// File and first byte of every block, and its number; rising.
+    /// File, first byte and number of every block, ascending.
     blocks: Arc<Vec<(u32, u64, u64)>>,
-    /// Place and rank of the groups, in the order of blocks.
+    /// Offset and rank of the groups, in the order of blocks.
     groups: Arc<Vec<(u64, u32)>>,
 }
 
@@ -127,10 +127,10 @@ impl Places {
 }
 
 impl Groups {
-    /// Adds the groups of an index. Groups of later steps, as from a running writer, cost only themselves.
+    /// Adds the groups of an index. The cost of later steps, as from a running writer, depends only on their own groups.
     ///
     /// # Errors
-    /// The first one among them; nothing is taken in then.
+    /// The first error among them; then nothing is added.
     pub(super) fn add<'a>(&mut self, raw: impl Iterator<Item = Result<RawProcessGroup<'a>>>) -> Result<()> {
         let mut last: Option<(RawProcessGroup<'a>, u32)> = None;
         let known = self.entries.len();
@@ -157,7 +157,7 @@ impl Groups {
         let first = self.by_place.first().map(|g| g.0);
         self.subfile_each = self.by_place.iter().take_while(|g| Some(g.0) == first).all(|g| g.1 == 0);
         self.in_order = self.entries.is_sorted_by_key(|g| g.time);
-        // Groups may have come to where none was.
+        // A step without groups may have groups now.
         self.told().without.clear();
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Groups {
         number
     }
 
-    /// The entries as they are in the index.
+    /// The entries in the order of the index.
     fn entries(&self) -> Vec<ProcessGroupEntry> {
         let entry = |g: &Entry| {
             let Names { group, time_name, fortran } = self.names[g.names as usize].clone();
@@ -191,7 +191,7 @@ impl Groups {
         flags
     }
 
-    /// Forgets the trailers read so far; clones keep them.
+    /// Forgets the cached trailers; clones keep them.
     pub fn forget(&mut self) {
         self.told = Arc::default();
     }
@@ -205,7 +205,7 @@ impl Groups {
         self.told.lock()
     }
 
-    /// Where the blocks of a variable in a step lie; nothing where they are not as many as groups, or some times as many.
+    /// The positions of a variable's blocks in a step; nothing if their number is no multiple of the number of groups.
     pub fn places_of(&self, v: &Known, sets: Range<usize>, step: u64, group: &str) -> Result<Places> {
         if self.subfile_each {
             return Ok(Places::default());
@@ -240,7 +240,7 @@ impl Groups {
         Ok(places)
     }
 
-    /// Where the group that starts at byte `at` should end, in a file of `length` bytes: where the next one starts.
+    /// The expected end of the group that starts at byte `at`, in a file of `length` bytes: the start of the next group.
     pub fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
         let own = self.by_rank.partition_point(|g| *g <= (step, rank, at));
         if self.subfile_each && file != SINGLE_FILE {
@@ -249,7 +249,7 @@ impl Groups {
             let next = next.filter(|g| g.1 == rank && g.0 <= step.saturating_add(1) && g.2 > at).map(|g| g.2).min();
             return next.unwrap_or(length);
         }
-        // In a file that ranks share they mostly lie in the order of ranks.
+        // In a file that ranks share they are usually in the order of ranks.
         if let Some(next) = self.by_rank.get(own).filter(|g| g.0 == step && g.2 > at) {
             return next.2;
         }
@@ -284,14 +284,14 @@ impl Groups {
         (!listed).then(|| format!("the index lists no process group of rank {} there", told.rank))
     }
 
-    /// The groups of a step that start at byte `last` or before, by their place.
+    /// The groups of a step that start at or before byte `last`, by offset.
     pub fn up_to(&self, step: u64, last: u64) -> &[(u64, u64, u32)] {
         let from = self.by_place.partition_point(|g| g.0 < step);
         let to = self.by_place.partition_point(|g| (g.0, g.1) <= (step, last));
         &self.by_place[from..to.max(from)]
     }
 
-    /// Where the last group of a rank in a step starts that does so at byte `last` or before.
+    /// Start of the last group of a rank in a step that starts at or before byte `last`.
     pub fn of_rank(&self, step: u64, rank: u32, last: u64) -> Option<u64> {
         let behind = self.by_rank.partition_point(|g| *g <= (step, rank, last));
         let found = self.by_rank[..behind].last()?;
@@ -300,7 +300,7 @@ impl Groups {
 }
 
 impl Reader {
-    /// Whether a group's dimensions are stored fastest first, as Fortran has them.
+    /// Whether a group's dimensions are stored fastest first, as in Fortran.
     ///
     /// # Errors
     /// A damaged process group index.
@@ -317,7 +317,7 @@ impl Reader {
     /// The process group index: rank, step and offset of every process group. Read at the first call.
     ///
     /// # Errors
-    /// `Corrupt` where the process group index is damaged; the failure of reading it.
+    /// `Corrupt` if the process group index is damaged; the failure of reading it.
     /// # Cost
     /// The first call reads the whole process group index, later ones copy it.
     pub fn process_groups(&self) -> Result<Arc<Vec<ProcessGroupEntry>>> {
@@ -361,25 +361,28 @@ impl Reader {
         Ok(inner.groups.get_or_init(|| Arc::new(groups)).clone())
     }
 
-    /// The rank that wrote a block; `None` where that can't be told, as in subfiles of other libraries that several ranks
-    /// share. Reads the process group index, and for a subfile that is there the trailer of the block's group, both once.
+    /// The rank that wrote a block; `None` if it cannot be determined, as in subfiles of other libraries that several ranks
+    /// share.
     ///
     /// # Errors
-    /// `Corrupt` where the process group index or the trailer is damaged; the failure of reading them. A subfile that is missing is none.
+    /// `Corrupt` if the process group index or the trailer is damaged; the failure of reading them. A missing subfile is no
+    /// error.
+    /// # Cost
+    /// Reads the process group index, and for an existing subfile the trailer of the block's group, each once per reader.
     pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
         let groups = self.groups()?;
         let before = groups.up_to(block.step, block.record_offset);
         let Some(k) = block.subfile else { return Ok(before.last().map(|g| g.2)) };
-        // Behind the payload there is more.
+        // More bytes follow the payload.
         let reach = block.payload.end().unwrap_or(u64::MAX).saturating_add(1);
         let object = match self.object(Some(k)).and_then(|o| o.reaching(reach)) {
             Ok(object) => Some(object),
-            // The index alone has to do where it is all there is.
+            // If there is only an index, it must suffice.
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
-        // Mostly a subfile has its rank's number, so that the first place asked is the right one. The index does not say
-        // in which subfile a group lies; the group itself says whose it is.
+        // A subfile usually has its rank's number, so that the first candidate is the right one. The index does not contain the
+        // subfile of a group; the group's trailer contains its rank.
         let own = groups.of_rank(block.step, k, block.record_offset);
         if let Some(object) = object {
             let mut last = None;
@@ -396,7 +399,7 @@ impl Reader {
     }
 
     /// The facts from the trailer of the group at byte `at` of a file.
-    ///
+    /// - `group`: offset; if the index has a group, also its step and rank.
     /// - `group`: place; where the index has a group: also its step and rank.
     pub(super) fn told(
         &self,
@@ -417,7 +420,7 @@ impl Reader {
             None => scan::trailer_at(source, at, order)?,
         };
         let Some((trailer, end)) = trailer.and_then(|t| t.group.end().map(|end| (t, end))) else {
-            // What is not there yet may be there at the next look.
+            // A missing group may exist at the next read.
             return Ok(None);
         };
         let mut told = Told {
@@ -435,8 +438,8 @@ impl Reader {
         Ok(Some(told))
     }
 
-    /// Whether a group's dimensions are stored fastest first: what its first process group says, or the file's first
-    /// one where the index names no group (adios2).
+    /// Whether a group's dimensions are stored fastest first, according to its first process group, or to the file's first
+    /// process group if the index names no group (adios2).
     pub(super) fn fortran(&self, group: &str) -> Result<bool> {
         let inner = &*self.0;
         if let Some(assumed) = inner.assumed.get() {
@@ -452,11 +455,11 @@ impl Reader {
         Ok(flags.groups.get(group).copied().unwrap_or(flags.first))
     }
 
-    /// Walks the process group index through a window, or takes it in as a whole where reading values will; its checksum is
-    /// compared where there is one.
+    /// Reads the process group index through a window, or as a whole if values will be read; its checksum is compared if it has
+    /// one.
     fn read_fortran(&self) -> Result<Fortran> {
         const WINDOW: usize = 256 << 10;
-        /// Of an index larger than this only what is asked for is held.
+        /// Of an index larger than this only the requested part is kept in memory.
         const SMALL: u64 = 4 << 20;
         let inner = &*self.0;
         let length = inner.live.base.as_ref().map_or(0, |b| b.footer.variables - b.footer.process_groups);
@@ -521,7 +524,7 @@ fn wrong_checksum(at: u64) -> Error {
     Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong").at_byte(at)
 }
 
-/// The checksum of the process group index, as the directory has it.
+/// The checksum of the process group index in the directory.
 fn directory_crc(records: Option<&Records>, order: ByteOrder) -> Option<u32> {
     let mut c = Cursor::new(records?.get(Tag::Directory), order, 0);
     c.take(16, "directory").ok()?;

@@ -43,16 +43,16 @@ impl Reader {
     /// Returns whether anything is new.
     ///
     /// # Errors
-    /// `NotFound` where the file was shortened meanwhile (steps were dropped) or begun anew. What this reader knew may be
-    /// gone then.
+    /// `NotFound` if the file was shortened meanwhile (steps were dropped) or created again. The steps known to this reader may
+    /// be gone then.
     /// # Cost
-    /// Where nothing is new, one look at the length and two short reads. A step costs what its record costs, unless
-    /// clones are kept: then everything known about steps is copied first.
+    /// Without new steps, one request for the length and two short reads. A step costs the read of its record; if clones exist,
+    /// all known facts about steps are copied first.
     pub fn catch_up(&mut self) -> Result<bool> {
         let file = self.0.file.now()?;
         let known = self.0.live.end;
         let place = |e: Error| e.in_object(self.0.path.clone());
-        // A writer may be giving the space back just now: what is half gone at one look is gone at the next.
+        // A writer may be freeing the space just now: a partly freed record is completely freed at the next read.
         if file.length() < known || !(self.0.known_end_is_there(&file)? || self.0.known_end_is_there(&file)?) {
             return Err(place(self.0.lost()));
         }
@@ -110,7 +110,7 @@ impl Inner {
         for record in growth.records {
             match step_record::body(&self.file, &record, ByteOrder::NATIVE) {
                 Ok(body) => self.add_step(record, &body)?,
-                // Its tail is there before its body, as some filesystems show what is being written.
+                // Its end exists before its body, as some filesystems show bytes that are being written.
                 Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => break,
                 Err(e) => return Err(e),
             }
@@ -147,19 +147,19 @@ impl Inner {
         Ok(())
     }
 
-    /// What is said where steps that were known are not there any more.
+    /// The error if known steps do not exist any more.
     fn lost(&self) -> Error {
         let what = format!(
-            "steps were dropped from the file, or it was begun anew: what was its last step, {}, is not at byte {} any \
-             more; open it again",
+            "steps were dropped from the file, or it was created again: its last known step, {}, is not at byte {} \
+             any more; open it again",
             self.live.step_count().saturating_sub(1),
             self.live.end
         );
         Error::new(ErrorKind::NotFound, what)
     }
 
-    /// Whether the file still holds what ended it when it was last looked at. A file closed for good may have given the
-    /// space back, or a part of it: zeros.
+    /// Whether the file still contains its last known end. A file closed for good may have freed its space, or a part of it:
+    /// zeros.
     fn known_end_is_there(&self, file: &Object) -> Result<bool> {
         let live = &self.live;
         let (at, known) = match (live.step_records.last(), &live.base) {

@@ -1,24 +1,23 @@
-//! Where values come from: what a process group says of itself is compared with what the index says of it before values are
-//! read out of it.
+//! Origin of values: before values are read from a process group, its trailer is compared with the index.
 //!
-//! A subfile may have been exchanged for another rank's, another run's or its own older state, or cut and extended again.
+//! A subfile may have been replaced by that of another rank or run or by an older state, or truncated and extended again.
 //! Each process group of ours ends with a trailer, which is compared once per reader:
 //!
-//! | the trailer's | is compared with |
+//! | field of the trailer | compared with |
 //! |---|---|
-//! | subfile | the number of the file it lies in |
+//! | subfile | the number of the file that contains the group |
 //! | time index, rank, offset | the process group index |
-//! | run | the openings that the index lists for the step, where it lists any |
-//! | length | the end of the bytes that are wanted |
+//! | run | the opens that the index lists for the step, if any |
+//! | length | the end of the requested bytes |
 //!
-//! The groups of a file that holds its own index are not looked at, but for their checksums: they were written, moved and
-//! cut together with it. Groups of ADIOS 1.x have no trailer; where each rank has a subfile, the time index and the
-//! length in the group's head are compared. Nothing is compared in files of adios2.
+//! The groups of a file that contains its own index are not compared, except their checksums: they were written, moved and
+//! truncated together with it. Groups of ADIOS 1.x have no trailer; if each rank has a subfile, the time index and the length in
+//! the group's head are compared. Files of adios2 are not compared.
 //!
-//! Cost: the process group index once per reader. Once per process group and reader, its trailer: together with the values
-//! where these lie near it, in one read for many small groups that lie close together, else in one read of 512 bytes; two
-//! more where the group's end is not where the index lets it be expected. Up to 16 MiB of values read so are held until
-//! the call ends. Files are opened and looked at by several threads where it takes long.
+//! Cost: the process group index once per reader. The trailer of each process group once per reader: together with nearby values,
+//! in one read for many small groups that are close together, else in one read of 512 bytes; two more if the group does not end
+//! where the index suggests. Up to 16 MiB of values read in this way are buffered until the call ends. Several threads open and
+//! compare files if that takes long.
 
 use super::groups::{Groups, Told};
 use super::*;
@@ -29,16 +28,16 @@ use std::collections::BTreeMap;
 use thalweg_bp::process_group::Header;
 use thalweg_types::Extent;
 
-/// What is compared before values are handed over.
+/// The comparisons before values are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// Nothing. To save what a damaged file still holds: values may be those of another step.
+    /// None, to rescue data of a damaged file: values may belong to another step.
     Unchecked,
-    /// What process groups in subfiles say of themselves with the index: no value is that of another step or rank.
+    /// Process groups in subfiles are compared with the index, so that no value belongs to another step or rank.
     #[default]
     Compared,
-    /// That, in all files, and the checksum of every block that is read from: its stored bytes are read as a whole, and the
-    /// values handed over are those that were checked.
+    /// As [`Reads::Compared`], in all files, and the checksum of every block is compared: its stored bytes are read as a whole,
+    /// and exactly the compared values are returned.
     Checked,
 }
 
@@ -58,16 +57,16 @@ impl std::str::FromStr for Reads {
     }
 }
 
-/// Bytes that are to be read out of one process group.
+/// Bytes to be read from one process group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupRead {
     file: Option<u32>,
     start: u64,
     end: u64,
-    /// So many bytes of these.
+    /// Number of requested bytes in the range.
     useful: u64,
     step: u64,
-    /// Where their group starts and who wrote it, where the order of blocks tells.
+    /// Expected start and rank of their group, from the order of blocks.
     likely: Option<(u64, u32)>,
 }
 
@@ -78,12 +77,12 @@ impl GroupRead {
         GroupRead { file: block.subfile, start: offset, end, useful: length, step: block.step, likely: None }
     }
 
-    /// The group of the rank that has the file's number: mostly the one.
+    /// The group of the rank with the file's number, which is usually the right one.
     fn own(&self, groups: &Groups) -> Option<(u64, u32)> {
         self.file.and_then(|k| Some((groups.of_rank(self.step, k, self.start)?, k)))
     }
 
-    /// What is wanted and the end of its group, as the index lets it be expected in a file of `length` bytes.
+    /// The requested bytes and the expected end of their group in a file of `length` bytes.
     fn near(&self, groups: &Groups, length: u64) -> Near {
         let group = self.likely.or_else(|| self.own(groups)).filter(|_| groups.extended);
         let end = group.map(|(at, rank)| groups.end_of(self.key(), (at, self.step, rank), length));
@@ -95,23 +94,23 @@ impl GroupRead {
     }
 }
 
-/// As many groups of one file are looked at by one thread at a time.
+/// Number of groups of one file that one thread compares at a time.
 const FEW: usize = 256;
 
-/// What reading for the first time left: bytes around process groups, by file.
+/// Values read together with trailers, by file.
 #[derive(Default)]
 pub(super) struct FirstReads(BTreeMap<Option<u32>, Windows>);
 
 impl Reader {
-    /// The same file, with other comparisons before values are handed over. Clones stay as they are.
+    /// The same file with other comparisons. Clones are not affected.
     ///
     /// # Cost
-    /// [`Reads::Checked`]: whole blocks are read, whatever part of them is wanted, with the memory for one per thread.
+    /// [`Reads::Checked`]: whole blocks are read for any part of them, with memory for one block per thread.
     pub fn with_reads(mut self, reads: Reads) -> Reader {
         if self.0.reads != reads {
             let inner = Arc::make_mut(&mut self.0);
             inner.reads = reads;
-            // What is known of groups may lack their checksums.
+            // Cached trailers may lack the checksums of blocks.
             if let Some(groups) = inner.groups.get_mut() {
                 Arc::make_mut(groups).forget();
             }
@@ -119,13 +118,13 @@ impl Reader {
         self
     }
 
-    /// What is compared before values are handed over.
+    /// The comparisons before values are returned.
     pub fn reads(&self) -> Reads {
         self.0.reads
     }
 
-    /// How often a block was read that has no checksum although [`Reads::Checked`] asks for it, by this reader and its
-    /// clones: other libraries write none.
+    /// Number of reads of blocks without a checksum under [`Reads::Checked`], by this reader and its clones; other libraries
+    /// write no checksums.
     pub fn blocks_without_checksum(&self) -> u64 {
         self.0.without_checksum.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -144,7 +143,7 @@ impl Reader {
         self.is_compared(Some(0)) && (self.0.status.subfiles || self.is_compared(None))
     }
 
-    /// The process groups that a plan for one step reads and that were not compared with the index yet.
+    /// The process groups that a plan for one step reads and that were not compared yet.
     ///
     /// # Errors
     /// Those of reading the process group index.
@@ -188,11 +187,11 @@ impl Reader {
         Ok(unverified)
     }
 
-    /// Compares groups with the index. Files are opened and looked at by several threads where that takes long. Values that
-    /// were read with what tells of their group are handed over.
+    /// Compares groups with the index, in several threads if that takes long. Returns values that were read together with
+    /// trailers.
     ///
     /// # Errors
-    /// `Corrupt` names file, step and rank, with the number that stands beside what was wanted.
+    /// `Corrupt` names file, step and rank; its number is that of the read.
     pub(super) fn compare(
         &self,
         mut reads: Vec<(usize, GroupRead)>,
@@ -217,7 +216,7 @@ impl Reader {
         Ok(FirstReads(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
     }
 
-    /// Compares groups of one file, which come in the order of what is wanted.
+    /// Compares groups of one file, in the order of the requested bytes.
     fn compare_some(
         &self,
         groups: &Groups,
@@ -230,7 +229,7 @@ impl Reader {
         let near: Vec<Near> = wanted.iter().map(|(_, w)| w.near(groups, object.length())).collect();
         let ahead = Ahead::new(&object, window::stretches(&near, &self.limits(), &mut |bytes| room.take(bytes)));
         for (number, w) in wanted {
-            // Where the file ends before, reading says so.
+            // If the file ends before them, reading returns the error.
             if w.end > object.length() {
                 continue;
             }
@@ -242,7 +241,7 @@ impl Reader {
         Ok(ahead.into_kept())
     }
 
-    /// The object that holds payloads, with what [`Reader::compare`] left of it.
+    /// The object that contains payloads, with the values that [`Reader::compare`] has read.
     pub(super) fn object_with(&self, file: Option<u32>, held: &FirstReads) -> Result<Object> {
         let object = self.object(file)?;
         Ok(match held.0.get(&file) {
@@ -277,18 +276,18 @@ impl Reader {
         let openings = groups.openings.of(time);
         let ours = match openings.is_empty() {
             false => openings.iter().all(|o| o.run != 0),
-            // Indexes of earlier releases name no runs: where the file begins with a group of ours, all are.
+            // Indexes of earlier releases list no runs: if the file begins with a group of ours, all groups are ours.
             true => groups.openings.is_empty() && self.told(groups, source, key, (0, 0, 0))?.is_some(),
         };
         if ours {
-            let what = "there is no whole process group around these bytes";
+            let what = "these bytes are not in a whole process group";
             return Err(self.wrong(groups, w, what).at_byte(w.start));
         }
         groups.told().put_without(key, w.step);
         self.compare_head(groups, source, w, own)
     }
 
-    /// Compares the head of a group without trailer, where its place is known.
+    /// Compares the head of a group without trailer, if its offset is known.
     fn compare_head(
         &self,
         groups: &Groups,
@@ -302,7 +301,7 @@ impl Reader {
         let bytes = source::bytes(source, at, length, "process group")?;
         let told = match Header::decode(&mut Cursor::new(&bytes, self.0.order, at)) {
             Ok((length, header)) => Some((at.saturating_add(length), header.time_index)),
-            // Longer than what was read.
+            // The head is longer than the bytes read.
             Err(e) if e.kind() == ErrorKind::Torn => return Ok(()),
             Err(_) => None,
         };
@@ -325,7 +324,7 @@ impl Reader {
         }
     }
 
-    /// Says that a file does not hold what the index lists.
+    /// The error of a file that does not contain the data that the index lists.
     fn wrong(&self, groups: &Groups, w: &GroupRead, what: &str) -> Error {
         let rank = match (w.likely, w.file) {
             (Some((_, rank)), _) => format!("rank {rank}"),
@@ -336,10 +335,10 @@ impl Reader {
                 None => "a rank".to_string(),
             },
         };
-        let what = format!("it does not hold what {rank} wrote in step {}: {what}", w.step);
+        let what = format!("it does not contain the data of {rank} in step {}: {what}", w.step);
         Error::new(ErrorKind::Corrupt, what).at_step(w.step).safe(
-            "what other files and steps hold can be read, `thalweg verify` names what is lost; give the right file back, or \
-             take its values as they are with reads=unchecked",
+            "data in other files and steps can be read, `thalweg verify` lists the lost data; restore the right file, or \
+             read its values without a check with reads=unchecked",
         )
     }
 

@@ -1,4 +1,4 @@
-//! Reading values: selections are planned, all plans of a call together, and carried out.
+//! Reading values: the selections of a call are planned together and read.
 
 use super::*;
 use crate::boxes::Boxes;
@@ -8,7 +8,7 @@ use crate::plan::{self, Limits, Piece, Plan, Stored, Target};
 use thalweg_bp::characteristic::Transform;
 use thalweg_types::{Extent, MemorySelection};
 
-/// A read that is planned.
+/// A planned read.
 struct Job {
     name: String,
     plan: Plan,
@@ -17,11 +17,11 @@ struct Job {
     element: ElementType,
     /// Bytes between two indices of the slowest dimension in memory.
     pitch: u64,
-    /// Values of scalars, which the index holds: all there is to it then.
+    /// Values of scalars, which come from the index; then nothing is read.
     values: Vec<u8>,
-    /// Blocks that are not stored as they are, or whose checksums are compared: [`Stored::coded`] numbers them.
+    /// Blocks that must be decoded, or whose checksums are compared: [`Stored::coded`] contains their numbers.
     coded: Vec<Coded>,
-    /// What is read out of process groups that were not compared with the index yet.
+    /// Reads from process groups that were not compared with the index yet.
     unverified: Vec<GroupRead>,
 }
 
@@ -29,13 +29,13 @@ struct Job {
 struct Coded {
     file: Option<u32>,
     payload: Extent,
-    /// Where its checksum is found.
+    /// Position of its checksum.
     place: GroupRead,
-    /// What it went through.
+    /// Its transform.
     transform: Option<Transform>,
 }
 
-/// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
+/// Zeros, if memory for them is available; refused for a sparse selection that needs far more memory than its data.
 fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
     const MUCH: u64 = 64 << 20;
     let refuse = || {
@@ -49,13 +49,14 @@ fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
         return Err(refuse());
     }
     let n = usize::try_from(n).map_err(|_| refuse())?;
-    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
+    // Reserved first, so that too large a request is an error; then allocated as zeros, which cost nothing until they are
+    // touched.
     Vec::<T>::new().try_reserve_exact(n).map_err(|_| refuse())?;
     Ok(vec![T::new_zeroed(); n])
 }
 
-/// Reads that are planned and carried out together: what lies side by side in the file is read at once, whichever
-/// variables, steps and selections it belongs to.
+/// Reads that are planned and carried out together: neighbouring bytes of the file are read at once, for any variables, steps and
+/// selections.
 ///
 /// ```no_run
 /// # use thalweg_types::{BoundingBox, Selection};
@@ -76,10 +77,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Plans one read more and returns its number. Nothing is read yet but index entries.
+    /// Plans a further read and returns its number. Reads only index entries.
     ///
-    /// - `steps`: one behind the other in memory, each as large as the others.
-    /// - `memory`: where the selection lies in a larger array; `None`: it fills the memory.
+    /// - `steps`: one after the other in memory, all of the same size.
+    /// - `memory`: position of the selection in a larger array; `None`: the selection fills the memory.
     ///
     /// # Errors
     /// As [`Reader::read`] and [`Reader::read_into`].
@@ -109,33 +110,36 @@ impl Batch {
         self.jobs[number].bytes
     }
 
-    /// The type of its values.
+    /// Type of the values of a read.
     pub fn element(&self, number: usize) -> ElementType {
         self.jobs[number].element
     }
 
-    /// Carries all of them out, in whatever order costs least.
+    /// Carries out all reads, in the cheapest order.
     ///
-    /// - `out`: the memory of each, in the order they were added, of [`Batch::bytes`] bytes.
+    /// - `out`: the memory of each read, in the order of `add`, with [`Batch::bytes`] bytes.
     ///
-    /// Returns how many elements of each were filled.
+    /// Returns the number of filled elements of each read.
     ///
     /// # Errors
     /// As [`Reader::read`]; the memory of all reads may then be filled in part.
     /// # Memory
-    /// A window of at most 1 MiB per thread; up to 16 MiB of values read around trailers; blocks that went through a transform, whole, one per thread.
+    /// A window of at most 1 MiB per thread; up to 16 MiB of values read around trailers; one whole block per thread if blocks
+    /// are transformed.
+    /// # Cost
+    /// As [`Reader::read`]; neighbouring bytes of all reads share store reads.
     pub fn perform(self, out: &mut [&mut [u8]]) -> Result<Vec<u64>> {
         self.reader.carry_out(&self.jobs, out)
     }
 }
 
 impl Reader {
-    /// Reads that are to be carried out together.
+    /// A new, empty batch.
     pub fn batch(&self) -> Batch {
         Batch { reader: self.clone(), jobs: Vec::new() }
     }
 
-    /// Bytes that [`Reader::read`] needs for a selection at a step.
+    /// Bytes of memory that [`Reader::read`] needs for a selection at a step.
     ///
     /// # Errors
     /// As [`Reader::read`].
@@ -143,35 +147,34 @@ impl Reader {
         self.plan(name, &[step], selection, None).map(|p| p.bytes)
     }
 
-    /// Reads the part of a variable inside `selection` at one step, gathered from every block that meets it.
+    /// Reads the part of a variable inside `selection` at one step, from all blocks that intersect it.
     ///
-    /// - `out`: [`Reader::length`] bytes, row-major, this machine's byte order; what no block covers stays as it was.
-    ///   Where blocks share elements, the later block's are taken.
+    /// - `out`: [`Reader::length`] bytes, row-major, this machine's byte order; elements that no block covers are not changed. If
+    ///   blocks share elements, those of the later block are used.
     ///
-    /// Returns how many elements were filled. Not collective: any rank and any thread may call it.
+    /// Returns the number of filled elements. Not collective: any rank and any thread may call it.
     ///
     /// # Errors
-    /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
-    /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
-    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing; `Corrupt` names file, step and rank
-    /// where a process group in a subfile is not what the index says ([`Reads`]).
+    /// `NotFound` if the variable was not written in `step`; `OutOfBounds` if `selection` exceeds its shape there;
+    /// `InvalidArgument` if `selection` does not fit the kind of the variable, or `out` has another length; `Unsupported` names a
+    /// transform; `Torn` names file and byte of missing data; `Corrupt` names file, step and rank if a process group in a subfile
+    /// differs from the index ([`Reads`]).
     /// # Cost
-    /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB
-    /// where they are little beside what is wanted. Whole blocks are read to where they belong, other bytes once more
-    /// copied. Where it takes long, threads help ([`crate::fetch`]). The first time a process group in a subfile is read
-    /// from, its trailer is read too: with the values where these lie near it, else one small read more. Values of
-    /// scalars and texts come from the index.
+    /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB if they are
+    /// small compared with the requested bytes. Whole blocks are read directly into `out`, other bytes are copied once. Several
+    /// threads read if it takes long ([`crate::fetch`]). The first read from a process group in a subfile also reads its trailer:
+    /// together with nearby values, else in one further small read. Values of scalars and texts come from the index.
     pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
         self.read_steps(name, &[step], selection, out)
     }
 
-    /// As [`Reader::read`], into a part of a larger array: one with ghost zones, say.
+    /// As [`Reader::read`], into a part of a larger array, for example one with ghost cells.
     ///
-    /// - `out`: the whole array that `memory` describes; what lies outside the selection's place stays as it was.
+    /// - `out`: the whole array that `memory` describes; elements outside the selection are not changed.
     ///
     /// # Errors
-    /// As [`Reader::read`]; `OutOfBounds` too where the selection leaves the array in memory, `InvalidArgument` for
-    /// another number of dimensions, and for points.
+    /// As [`Reader::read`]; also `OutOfBounds` if the selection exceeds the array in memory, and `InvalidArgument` for another
+    /// number of dimensions, and for points.
     pub fn read_into(
         &self,
         name: &str,
@@ -184,19 +187,19 @@ impl Reader {
         self.carry_out_one(job, out)
     }
 
-    /// Reads the same selection at several steps, one behind the other in `out`.
+    /// Reads the same selection at several steps, one after the other in `out`.
     ///
     /// # Errors
-    /// As [`Reader::read`]; `InvalidArgument` too where the selection has another size at another step.
+    /// As [`Reader::read`]; also `InvalidArgument` if the selection has another size at another step.
     pub fn read_steps(&self, name: &str, steps: &[u64], selection: &Selection, out: &mut [u8]) -> Result<u64> {
         let job = self.plan(name, steps, selection, None)?;
         self.carry_out_one(job, out)
     }
 
-    /// As [`Reader::read`], into new memory; 0 where no block covers an element.
+    /// As [`Reader::read`], into new memory; 0 for elements that no block covers.
     ///
     /// # Errors
-    /// As [`Reader::read`]; `NoMemory` where the system has no memory for the result.
+    /// As [`Reader::read`]; `NoMemory` if the system has no memory for the result.
     pub fn read_to_vec(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<u8>> {
         let job = self.plan(name, &[step], selection, None)?;
         let mut out = zeros(job.bytes, job.plan.elements).map_err(|e| self.name_it(e, name))?;
@@ -204,18 +207,18 @@ impl Reader {
         Ok(out)
     }
 
-    /// As [`Reader::read_to_vec`], as numbers.
+    /// As [`Reader::read_to_vec`], as numbers of type `T`.
     ///
     /// # Errors
-    /// `InvalidArgument` too where `T` is not the variable's type.
+    /// Also `InvalidArgument` if `T` is not the variable's type.
     pub fn read_as<T: Element>(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<T>> {
         self.read_steps_as(name, &[step], selection)
     }
 
-    /// As [`Reader::read_steps`], as numbers in new memory.
+    /// As [`Reader::read_steps`], as numbers of type `T` in new memory.
     ///
     /// # Errors
-    /// As [`Reader::read_steps`]; `InvalidArgument` too where `T` is not the variable's type.
+    /// As [`Reader::read_steps`]; also `InvalidArgument` if `T` is not the variable's type.
     pub fn read_steps_as<T: Element>(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Vec<T>> {
         let job = self.plan(name, steps, selection, None)?;
         if !T::is(job.element) {
@@ -293,7 +296,7 @@ impl Reader {
             Some(_) => Err(Error::new(ErrorKind::InvalidArgument, format!("{what} have no place in a larger array"))),
             None => Ok(()),
         };
-        // A box of `count` elements: where it goes, and what it takes.
+        // A box of `count` elements: its target and its bytes.
         let target = |count: &[u64], job: &mut Job| -> Result<Target> {
             let too_large = || out_of_bounds("a box of more bytes than 64 bits count".into());
             if let Some(memory) = memory {
@@ -332,7 +335,7 @@ impl Reader {
             _ => {}
         }
         if let Some(boxes) = self.boxes(v) {
-            // The last block tells the shape; the others are numbers.
+            // The last block determines the shape; the others are numbers.
             let shape = boxes.shape(&v.sets, sets.end - 1)?;
             let subfiles = v.how.subfiles;
             if let Selection::Points(points) = selection {
@@ -379,7 +382,7 @@ impl Reader {
         Ok(plan::of_box(wanted, &stored, size, &target))
     }
 
-    /// Where the blocks of a variable lie, where that can be told without decoding their sets.
+    /// The positions of a variable's blocks, if they can be determined without decoding their sets.
     fn boxes<'v>(&self, v: &'v Known) -> Option<&'v Boxes> {
         let plain = v.kind == Kind::Global && v.transform.is_none() && v.sets.shape.is_some();
         let plain = plain && self.0.reads != Reads::Checked;
@@ -426,12 +429,12 @@ impl Reader {
         Ok(jobs.iter().map(filled).collect())
     }
 
-    /// What reads of this file may cost.
+    /// The limits of reads of this file.
     pub(super) fn limits(&self) -> Limits {
         Limits::of(self.0.layout.request_cost(&self.0.data_path))
     }
 
-    /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.
+    /// The values of a transformed or checked block, in the file's byte order.
     fn decoded(&self, coded: &Coded, held: &FirstReads) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
         let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
@@ -446,7 +449,7 @@ impl Reader {
         }
     }
 
-    /// A block as the planner sees it; one that is read as a whole is noted in the job. `set`: its number.
+    /// A block for the planner; a block that is read as a whole is recorded in the job. `set`: its number.
     fn stored(&self, v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
         let file = block.subfile;
         let mut stored = Stored { file, offset: block.payload.offset, bounds: BoundingBox::default(), coded: None };
@@ -463,10 +466,10 @@ impl Reader {
     }
 }
 
-/// Points up to this many are looked up one by one.
+/// Largest number of points that are looked up one by one.
 const FEW: usize = 64;
 
-/// Checks points, and says what memory they take behind what the job has.
+/// Checks points, and returns the memory that they need in addition to that of the job.
 fn point_bytes(points: &[Vec<u64>], shape: &[u64], size: u64, job: &mut Job) -> Result<()> {
     for p in points {
         if p.len() != shape.len() || p.iter().zip(shape).any(|(p, s)| p >= s) {

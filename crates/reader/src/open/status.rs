@@ -1,4 +1,4 @@
-//! The status of a file, as its index, its step records and its extension section tell.
+//! The status of a file, from its index, its step records and its extension section.
 
 use super::names::Names;
 use crate::object::Object;
@@ -51,7 +51,7 @@ pub(super) fn status_of(
     status
 }
 
-/// Whether payloads lie in subfiles. Without a full index the blocks themselves tell.
+/// Whether payloads are in subfiles. Without a full index this follows from the blocks.
 pub(super) fn has_subfiles(live: &Live) -> bool {
     match &live.base {
         Some(base) => base.footer.subfiles,
@@ -64,7 +64,7 @@ pub(super) fn has_subfiles(live: &Live) -> bool {
 }
 
 impl Status {
-    /// Takes in what the extension section or a step record says about steps.
+    /// Adds the facts about steps of the extension section or a step record.
     pub(super) fn add_records(&mut self, records: &Records, order: ByteOrder, live: &Live) {
         let partial = scan::partial_steps(records.get(Tag::Partial), order);
         if !partial.is_empty() {

@@ -122,7 +122,7 @@ impl Check<'_> {
             };
             let end = bytes.and_then(|n| set.payload_offset.checked_add(n));
             if end.is_none_or(|end| end > length) || set.record_offset >= set.payload_offset {
-                let words = format!("its payload lies outside of the {length} bytes of its file");
+                let words = format!("its payload is outside of the {length} bytes of its file");
                 report.add(at(FindingKind::OutOfBounds, &object, set.payload_offset, words));
                 return Ok(());
             }
@@ -144,7 +144,7 @@ impl Check<'_> {
                     || seen.essence != essence(set, attributes, seen.ours)
                     || seen.sums.is_some_and(|of_group| sums_beside(set).is_some_and(|sums| sums != of_group)) =>
             {
-                let words = "the index says other than the process group".to_string();
+                let words = "the index differs from the process group".to_string();
                 report.add(at(FindingKind::IndexDiffers, &object, set.record_offset, words));
             }
             Some(_) => {}
@@ -177,7 +177,7 @@ impl Check<'_> {
                 match &shape {
                     Some(first) if first.global != this.global => {
                         let words =
-                            format!("a block says the shape is {:?}, the first {:?}", this.global, first.global);
+                            format!("a block has the shape {:?}, the first block {:?}", this.global, first.global);
                         report.add(at(FindingKind::Shape, Some(set.record_offset), words));
                     }
                     Some(_) => {}

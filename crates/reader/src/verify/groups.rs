@@ -6,7 +6,7 @@ use super::*;
 /// A process group as index and scan both know it: group, time index, offset, dimensions fastest first.
 pub(super) type GroupKey = (String, u32, u64, bool);
 
-/// What is kept of a process group that was found.
+/// Facts about a process group that was found.
 pub(super) struct GroupSeen {
     pub(super) group: String,
     pub(super) time: u32,
@@ -20,7 +20,7 @@ impl GroupSeen {
         (self.group.clone(), self.time, self.extent.offset, self.fortran)
     }
 
-    /// Takes the group out of what the index has; groups without trailer don't say which rank they are of.
+    /// Removes the group from the index's list; groups without trailer do not contain their rank.
     pub(super) fn take_from(&self, indexed: &mut HashMap<GroupKey, Vec<u32>>) -> bool {
         let Some(ranks) = indexed.get_mut(&self.key()) else { return false };
         let place = match self.rank {
@@ -32,7 +32,7 @@ impl GroupSeen {
 }
 
 impl Check<'_> {
-    /// Scans every object that holds process groups; returns what was found in each.
+    /// Scans every object with process groups; returns the groups found in each.
     pub(super) fn objects(&mut self, report: &mut Report) -> Result<Vec<(String, Vec<GroupSeen>)>> {
         if !self.groups_known {
             return Ok(Vec::new());
@@ -90,7 +90,7 @@ impl Check<'_> {
             }
             let words = match self.subfiles {
                 true => "no process group from here on: an output that was cut off, or damage",
-                false => "no process group here, although the index lies behind",
+                false => "no process group here, although the index follows later",
             };
             report.add_error(
                 FindingKind::Structure,
@@ -211,7 +211,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Keeps what the index must say about each record of a group.
+    /// Records the facts about each record of a group that the index must contain.
     pub(super) fn note_records(
         &mut self,
         object: &Object,
@@ -280,7 +280,7 @@ impl Check<'_> {
         };
         for (object, groups) in seen {
             for g in groups {
-                // What a failed rank left is not indexed; the step says so itself.
+                // The groups of a failed rank are not indexed; the step is marked partial.
                 if !g.take_from(&mut indexed) && !self.partial.contains(&g.time) {
                     report.add(Finding {
                         byte: Some(g.extent.offset),

@@ -1,8 +1,8 @@
-//! What is kept of a record of a process group until its set in the index is met: enough to compare them.
+//! Facts about a record of a process group, kept until it is compared with its set in the index.
 
 use super::*;
 
-/// What is kept of a record: enough to compare it with its set in the index.
+/// Facts about a record, to be compared with its set in the index.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordSeen {
     pub(super) name: u64,
@@ -22,14 +22,14 @@ pub(super) fn digest(of: &impl Hash) -> u64 {
 /// Count, sum and sum of squares, as bits.
 pub(super) type Sums = (u64, u64, u64);
 
-/// What lies beside the index. Releases that do not know it leave it out where they extend a file.
+/// Statistics beside the index. Releases without them omit them when they extend a file.
 pub(super) fn sums_beside(set: &Characteristics) -> Option<Sums> {
     let s = set.statistics.as_ref().filter(|s| s.level == Level::Beside)?;
     Some((s.finite, s.sum.to_bits(), s.sum_of_squares.to_bits()))
 }
 
-/// What index and process group must agree on. Foreign writers keep less in both: ADIOS 1.13 stores time 0 for
-/// attributes, statistics in other forms.
+/// Facts on which index and process group must agree. Foreign writers store less in both: ADIOS 1.13 stores time 0 for
+/// attributes, and statistics in other forms.
 pub(super) fn essence(set: &Characteristics, attribute: bool, ours: bool) -> u64 {
     let mut hasher = DefaultHasher::new();
     let put = |value: &Value, hasher: &mut DefaultHasher| {

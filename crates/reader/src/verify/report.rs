@@ -1,19 +1,19 @@
-//! What verifying found, in the order it was found.
+//! The findings of a verification, in their order.
 
 use super::*;
 
-/// What sort of finding it is.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingKind {
-    /// Bytes behind the last index or step record that checks: an output that was cut off.
+    /// Bytes after the last valid index or step record: an interrupted output.
     Torn,
     /// A checksum does not match its bytes.
     Checksum,
-    /// Bytes of the format are none, or contradict each other.
+    /// Bytes violate the format or contradict each other.
     Structure,
-    /// An offset or length leaves its file, or a block its array.
+    /// An offset or length exceeds its file, or a block exceeds its array.
     OutOfBounds,
-    /// The index says other than the process groups.
+    /// The index differs from the process groups.
     IndexDiffers,
     /// Blocks of a step disagree on the shape of their array.
     Shape,
@@ -25,49 +25,49 @@ pub enum FindingKind {
     Gap,
     /// A step was closed although a rank failed.
     Partial,
-    /// A subfile is not there.
+    /// A subfile is missing.
     MissingSubfile,
 }
 
-/// One thing that is not as it should be.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What sort.
+    /// Its kind.
     pub kind: FindingKind,
     /// File or subfile.
     pub object: String,
-    /// Byte in it.
+    /// Offset in the file.
     pub byte: Option<u64>,
     /// Step, from 0.
     pub step: Option<u64>,
     /// Variable or attribute.
     pub variable: Option<String>,
-    /// In words.
+    /// Description.
     pub words: String,
 }
 
-/// What verifying found, and how much it looked at.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// What is not as it should be, in the order it was found.
+    /// Findings, in their order.
     pub findings: Vec<Finding>,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Process groups looked at.
+    /// Number of process groups that were checked.
     pub process_groups: u64,
-    /// Blocks looked at.
+    /// Number of blocks that were checked.
     pub blocks: u64,
     /// Bytes whose checksums were compared.
     pub checked_bytes: u64,
-    /// What could not be checked, and why (foreign files have no checksums).
+    /// Parts that could not be checked, and why (foreign files have no checksums).
     pub not_checked: Vec<String>,
 }
 
-/// Findings beyond this many are counted, not listed.
+/// Findings beyond this number are counted, not listed.
 const MOST: usize = 10_000;
 
 impl Report {
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Buffering of contiguous writes, as in streams of the C library. Pure: decides what is sent where, without sending.
+//! Buffering of contiguous writes, as in streams of the C library. Pure: decides the requests to send, without sending.
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -31,7 +31,7 @@ pub enum Place {
     End,
 }
 
-/// What to do with a write.
+/// Action for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// The write was buffered.

@@ -72,8 +72,8 @@ impl Link {
     }
 
     fn gone(&self, cause: Error) -> Error {
-        let what = format!("{} is gone", self.transport.describe());
-        Error::new(ErrorKind::PeerLost, what).caused_by(cause).safe("what was closed or synced before")
+        let what = format!("{} has ended", self.transport.describe());
+        Error::new(ErrorKind::PeerLost, what).caused_by(cause).safe("bytes closed or synced before")
     }
 
     fn greet(&self, session: Option<u128>) -> Result<(Channel, u128)> {

@@ -24,17 +24,28 @@ pub mod buffer;
 mod link;
 mod open;
 
-/// A layout that a daemon serves. See the module's page.
+/// A layout that a daemon serves.
+///
+/// # Cost
+/// Each call is one request to the daemon, which makes the calls of its own layout, except: a read or write of more than
+/// [`message::LONGEST_PIECE`] bytes is one request for each such piece; a contiguous short write is buffered without a request
+/// ([`buffer`]); a call that depends on unsent bytes sends them first, one request for each file with such bytes. A concurrent
+/// call without an idle connection connects first, with one more request. In a guest each call on an open file also opens a
+/// session, opens the file and closes it.
 pub struct Remote {
     link: Arc<Link>,
 }
 
 impl Remote {
+    /// Connects to a daemon.
+    ///
     /// - `transport`: to the daemon.
     /// - `prefix`: of the mount, as in the daemon's mount table.
     ///
     /// # Errors
     /// `PeerLost` if no daemon is running; the daemon's error, such as `NotFound` for a prefix that is not in its mount table.
+    /// # Cost
+    /// One connection and one request.
     pub fn over(transport: Arc<dyn Transport>, prefix: &str) -> Result<Remote> {
         Ok(Remote { link: Arc::new(Link::new(transport, prefix)?) })
     }

@@ -38,7 +38,7 @@ pub struct File {
 /// The last writes.
 struct Tail {
     run: Run,
-    /// The failure that lost bytes which the program was told are written.
+    /// The failure that lost bytes although their writes had succeeded.
     lost: Option<Reply>,
 }
 
@@ -47,7 +47,7 @@ impl Tail {
         match &self.lost {
             None => Ok(()),
             Some(why) => Err(match why.clone().or_failure() {
-                Err(e) => e.safe("what was closed or synced before"),
+                Err(e) => e.safe("bytes closed or synced before"),
                 Ok(other) => other.unexpected(),
             }),
         }

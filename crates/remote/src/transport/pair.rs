@@ -107,7 +107,7 @@ impl Transport for Client {
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let mut arrived = self.0.arrived.lock();
         if arrived.ended {
-            return Err(Error::new(ErrorKind::PeerLost, "nobody serves this process"));
+            return Err(Error::new(ErrorKind::PeerLost, "no server for this process"));
         }
         let (there, back) = (Arc::new(Pipe::default()), Arc::new(Pipe::default()));
         arrived.ends.push_back(End { to: back.clone(), from: there.clone() });

@@ -133,7 +133,7 @@ impl Transport for Socket {
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let nobody = |cause: Errno| {
             let what = format!(
-                "no daemon serves the socket; start one with `thalweg mount --socket-only --socket {}`",
+                "no daemon serves the socket; start a daemon with `thalweg mount --socket-only --socket {}`",
                 self.path.display()
             );
             Error::new(ErrorKind::PeerLost, what).caused_by(io::Error::from(cause))

@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Reports a problem at an attribute and goes on without it.
+    /// Reports a problem of an attribute and continues without it.
     pub(super) fn check<T>(&mut self, span: SourceSpan, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.report.error(span, problem)).ok()
     }

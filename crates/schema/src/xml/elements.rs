@@ -19,7 +19,7 @@ pub const ELEMENTS: &[Element] = &[
     Element { names: &["adios-group"], about: "variables and attributes that are written together", attributes: GROUP },
     Element {
         names: &["global-bounds"],
-        about: "the global shape of the variables inside, and where each rank's block lies in it",
+        about: "the global shape of the variables inside, and the offset of each rank's block in it",
         attributes: BOUNDS,
     },
     Element { names: &["var"], about: "a variable", attributes: VARIABLE },
@@ -43,7 +43,7 @@ const COORDINATION_COMMUNICATOR: Parameter = Parameter::text(
 const COORDINATION_VAR: Parameter = Parameter::text(
     "coordination-var",
     "a name",
-    "variable that tells ranks of one output apart; checked, without effect so far",
+    "variable that distinguishes the ranks of an output; checked, without effect so far",
 );
 pub(super) const STATISTICS: Parameter = Parameter::choice(
     "stats",
@@ -62,7 +62,7 @@ pub(super) const GROUP: &[Parameter] = &[
     COORDINATION_COMMUNICATOR,
     COORDINATION_VAR,
     STATISTICS,
-    Parameter::text("time-index", "a name", "name that stands for time in dimensions"),
+    Parameter::text("time-index", "a name", "name of the time dimension"),
     Parameter::text("host-language", LANGUAGES, "must be that of the document").or_else("the document's"),
 ];
 
@@ -107,10 +107,10 @@ pub(super) const VARIABLE: &[Parameter] = &[
     Parameter::text("gname", "an expression", "both of gwrite and gread"),
     COPY_ON_WRITE,
     STATISTICS.or_else("the group's"),
-    Parameter::text("transform", "a transform, as zlib:5", "what its blocks go through before they are stored")
+    Parameter::text("transform", "a transform, as zlib:5", "transform of its blocks before they are stored")
         .or_else("none"),
-    Parameter::text("mesh", "a name", "mesh that its values lie on"),
-    Parameter::text("center", "point or cell", "where on the mesh its values lie").also(&["centering"]),
+    Parameter::text("mesh", "a name", "mesh of its values"),
+    Parameter::text("center", "point or cell", "position of its values on the mesh").also(&["centering"]),
     Parameter::text(
         "time-steps",
         "one to three numbers or variables",

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
             }
         }
 
-        // First pass: what there is, in the order of the document.
+        // First pass: elements in the order of the document.
         let mut ids = 1..;
         let (mut variables, mut meshes, mut all_bounds) = (Vec::new(), Vec::new(), Vec::new());
         let mut attributes = Attributes::default();
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
             }
         }
 
-        // Second pass: what refers to something. Variables first, so that attributes of variables serve as dimensions.
+        // Second pass: references. Variables first, so that attributes of variables can be used as dimensions.
         let mut scope = Scope::default();
         scope.set_time_index(group.time_index.as_deref());
         for pending in &variables {

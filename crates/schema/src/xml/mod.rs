@@ -159,7 +159,7 @@ fn not_xml(text: &str, error: &roxmltree::Error) -> (SourceSpan, Problem) {
         roxmltree::Error::DuplicatedAttribute(name, _) => format!("attribute {name:?} occurs twice"),
         other => other.to_string(),
     };
-    // The place is told already.
+    // The position is reported separately.
     let message = match message.rsplit_once(" at ") {
         Some((before, place)) if place.bytes().all(|b| b.is_ascii_digit() || b == b':') => before,
         _ => &message,
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
                 version = self.schema_element(*node).or(version);
             }
         }
-        // Groups first: methods may stand before them.
+        // Groups first: methods may precede them.
         for (name, node) in &children {
             if name == "adios-group" {
                 self.group(*node, version.clone());
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
         for (name, node) in &children {
             let group = node.attribute("name").unwrap_or("");
             if name == "adios-group" && !group.is_empty() && !with_method.contains(group) {
-                let problem = Problem::new(format!("group {group:?} has no method: nothing of it will be written"))
+                let problem = Problem::new(format!("group {group:?} has no method: it will not be written"))
                     .expected(format!("<method group={group:?} method=\"...\"/>"));
                 self.report.warning(self.element_span(*node), problem);
             }
@@ -324,8 +324,9 @@ impl<'a> Reader<'a> {
                 if key.is_empty() {
                     self.report.error(span, Problem::new("a parameter without a name").expected("key=value;key=value"));
                 } else if value.contains(',') && value.contains('=') {
-                    let problem =
-                        Problem::new(format!("value {value:?} of parameter {key:?} looks like several parameters"));
+                    let problem = Problem::new(format!(
+                        "value {value:?} of parameter {key:?} seems to contain several parameters"
+                    ));
                     self.report.warning(span, problem.expected("parameters separated by ;"));
                 }
                 if !seen.insert(key.clone()) {

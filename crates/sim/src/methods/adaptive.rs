@@ -1,7 +1,7 @@
 //! `ADAPTIVE` in virtual time: [`next`] assigns ranks to targets, two messages after a write has ended.
 //!
-//! Queues at first are those of [`Striped`]: a file for each target. A rank opens the file it writes to when it is told to write.
-//! The output ends when every group rests; copies still under way go on and use up bandwidth until then.
+//! Initial queues are those of [`Striped`]: a file for each target. A rank opens its file when it receives an order to write. The
+//! output ends when every group is written; copies in flight continue and use bandwidth until then.
 
 use super::{Job, Turns};
 use crate::machine::Machine;

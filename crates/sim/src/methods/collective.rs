@@ -47,7 +47,7 @@ impl Collective {
         let chunk = job.parameters.get::<u64>(&BUFFER)?.max(LEAST_BUFFER);
         let domains = Domains::new(all, stripe, aggregators);
         let count = domains.count();
-        // A node's link takes in what all aggregators of the node receive.
+        // The bytes for all aggregators of a node arrive over the node's link.
         let nodes = job.ranks.div_ceil(machine.nodes.ranks_per_node.0).max(1);
         let rounds = (0..count).map(|n| domains.domain(n).length.div_ceil(chunk).clamp(1, ROUNDS) as u32);
         Ok(Collective {

@@ -10,8 +10,8 @@
 //! | `MPI_COLLECTIVE` | aggregators, whole stripes of one shared file, after an exchange | [`collective`] |
 //! | `ADAPTIVE` | every rank where and when [`next`](thalweg_movement::plan::adaptive::next) says | [`adaptive`] |
 //!
-//! What all have in common: ranks pack their groups, agree once at the beginning and once at the end, characteristics go up a tree
-//! to one rank, which writes the index.
+//! Common to all: ranks pack their groups, agree once at the beginning and once at the end, and send characteristics up a tree to
+//! one rank, which writes the index.
 
 pub mod adaptive;
 pub mod aggregated;
@@ -144,7 +144,7 @@ pub const MOST_RANKS: u32 = 10_000_000;
 /// where the planner finds no place.
 pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
     let Some(simulated) = known(&job.method) else {
-        let what = format!("method '{}' is not simulated; there are {}", job.method, METHODS.join(", "));
+        let what = format!("method '{}' is not simulated; simulated methods: {}", job.method, METHODS.join(", "));
         return Err(Error::new(ErrorKind::NotFound, what));
     };
     if job.ranks == 0 || job.ranks > MOST_RANKS {

@@ -15,7 +15,7 @@
 //! | memory   | each object being written buffers its last 16 MiB, so that it can be made anew |
 //! | append   | only after a full block: reopening a partial block just after a close can corrupt a replica (HDFS-17850) |
 //! | rename   | atomic, folders too; never into an existing folder |
-//! | identity | time of the last change and length: they tell a replaced object, not a renamed one |
+//! | identity | time of the last change and length: they reveal a replaced object, but not a renamed one |
 //! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until the block is readable |
 //! | modes, owners, times | kept by the name node, times to the millisecond. HDFS has user names; this machine's user table translates them to IDs: unknown names become `nobody`, unknown IDs are refused. The process' umask applies to new objects and folders. An object opened with `Replace` gets a new mode |
 //! | one folder | is looked up and then made: two processes that make one folder at the same time both succeed |
@@ -291,8 +291,8 @@ impl Store for Hdfs {
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
-        let path = self.shared.path(name, "tell attributes")?;
-        let about = self.shared.ask("tell attributes", &path, self.shared.client.get_file_info(&path))?;
+        let path = self.shared.path(name, "get attributes")?;
+        let about = self.shared.ask("get attributes", &path, self.shared.client.get_file_info(&path))?;
         let time = |since: u64| UNIX_EPOCH + Duration::from_millis(since);
         let (atime, mtime) = (time(about.access_time), time(about.modification_time));
         Ok(Attributes {
@@ -376,7 +376,7 @@ impl Store for Hdfs {
             return Err(shared.wrong(ErrorKind::InvalidArgument, &format!("{what}, inside itself"), &from));
         }
         let Err(error) = shared.ask(&what, &from, shared.client.rename(&from, &to, true)) else { return Ok(()) };
-        // The name node's exceptions do not tell mismatched kinds and folders that are not empty from other errors.
+        // The name node's exceptions do not distinguish mismatched kinds and folders that are not empty from other errors.
         let folders = (shared.is_folder(&from)?, shared.is_folder(&to)?);
         Err(match folders {
             (None, _) => shared.wrong(ErrorKind::NotFound, &what, &from).caused_by(error),

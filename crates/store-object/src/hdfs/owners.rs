@@ -39,7 +39,7 @@ fn unknown(what: &str, number: u32) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
-/// The process' umask; 022 if the system does not tell it.
+/// The process' umask; 022 if the system does not provide it.
 pub fn withheld() -> u32 {
     // `umask(2)` would change it for a moment.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -46,7 +46,7 @@ impl Reading {
         self.reader.read().file_length() as u64
     }
 
-    /// Asks the name node again where the blocks are. Nothing changes if the object was replaced.
+    /// Requests the positions of the blocks from the name node again. Nothing changes if the object was replaced.
     fn look_again(&self) -> Result<()> {
         let about = stat(&self.shared, &self.path)?;
         let reader = self.shared.ask("open", &self.path, self.shared.client.read(&self.path))?;

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Answers as a Lustre with 672 targets would, and notes what it is asked.
+    /// Answers like a Lustre with 672 targets, and records requests.
     struct Recorded {
         filesystem: u64,
         asked: RefCell<Vec<String>>,

@@ -84,7 +84,7 @@ impl Posix {
     }
 
     pub(super) fn space_of(&self, path: &Path) -> Result<Space> {
-        let about = statvfs(path).map_err(|e| failed("tell the space of", path, e.into()))?;
+        let about = statvfs(path).map_err(|e| failed("get the free space of", path, e.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(about.f_frsize);
         Ok(Space {
             bytes: bytes(about.f_blocks),

@@ -151,7 +151,7 @@ mod system {
     /// # Errors
     /// Those of the system, which do not mean that the filesystem has no locks.
     pub fn is_leased(file: &File) -> io::Result<Option<bool>> {
-        // Asks which lock an exclusive one would meet; takes none.
+        // Requests the lock that conflicts with an exclusive one; takes none.
         let mut met = range(F_WRLCK);
         match fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)) {
             Ok(_) => {}

@@ -384,7 +384,7 @@ impl Store for Forgetful {
     }
 
     fn capability(&self) -> Capability {
-        // `sync` is what this store is about.
+        // The effect of `sync` is the purpose of this store.
         Capability { durability: Durability::Device, ..self.live.capability() }
     }
 

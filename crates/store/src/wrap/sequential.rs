@@ -1,5 +1,5 @@
-//! A store in memory with no more abilities than HDFS or S3: it refuses what they refuse, and does what they are only allowed to
-//! do.
+//! A store in memory with only the abilities of HDFS or S3: it refuses what they refuse, and always makes use of the freedom that
+//! they have.
 //!
 //! | question | [`Sequential::like_hdfs`] | [`Sequential::like_s3`] |
 //! |----------|---------------------------|-------------------------|

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::{Memory, StoreExt};
 
-    /// Delays are long enough that a busy machine does not take as long for what is not delayed.
+    /// Delays are long enough that a busy machine does not need as long without them.
     const DELAY: Duration = Duration::from_secs(2);
 
     #[test]

@@ -21,13 +21,11 @@ const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
 const COMPRESSORS: [(&str, &CStr); 5] =
     [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];
 
-const COMPRESSOR: Parameter = Parameter::choice(
-    "compressor",
-    &["memcpy", "blosclz", "lz4", "lz4hc", "zlib", "zstd"],
-    "memcpy: nothing is compressed",
-);
+const COMPRESSOR: Parameter =
+    Parameter::choice("compressor", &["memcpy", "blosclz", "lz4", "lz4hc", "zlib", "zstd"], "memcpy: no compression");
 const LVL: Parameter = Parameter::count("lvl", 1, "1 is fast, 9 is small").within(1, 9);
-const SHUFFLE: Parameter = Parameter::choice("shuffle", &["no", "byte", "bit"], "what is sorted before compression");
+const SHUFFLE: Parameter =
+    Parameter::choice("shuffle", &["no", "byte", "bit"], "unit that is sorted before compression");
 const THREADS: Parameter = Parameter::count("threads", 1, "threads that compress").within(1, 8);
 
 /// The transform.
@@ -80,7 +78,7 @@ impl Codec for Blosc {
             done += size;
         }
         if at != stored.payload.len() {
-            return Err(corrupt("bytes behind the last buffer of blosc"));
+            return Err(corrupt("bytes after the last buffer of blosc"));
         }
         Ok(())
     }
@@ -98,13 +96,13 @@ fn decompress(bytes: &[u8], out: &mut [u8]) -> Result<usize> {
         return Err(thalweg_types::Error::new(thalweg_types::ErrorKind::Unsupported, what));
     }
     let mut size = 0;
-    // SAFETY: looks at `length` bytes of `buffer` and fails unless its header says the same length.
+    // SAFETY: reads `length` bytes of `buffer` and fails unless its header has the same length.
     let valid = unsafe { blosc_src::blosc_cbuffer_validate(buffer.as_ptr().cast(), length, &mut size) };
     if valid != 0 || size != out.len() {
         return Err(bad());
     }
-    // SAFETY: the buffer is as long as its header says (checked above), reads beyond that are refused by the library;
-    // at most `out.len()` bytes are written.
+    // SAFETY: the buffer has the length of its header (checked above), and the library refuses reads beyond it; at most
+    // `out.len()` bytes are written.
     let got = unsafe { blosc_src::blosc_decompress_ctx(buffer.as_ptr().cast(), out.as_mut_ptr().cast(), out.len(), 1) };
     if usize::try_from(got) == Ok(out.len()) { Ok(length) } else { Err(bad()) }
 }
@@ -142,7 +140,7 @@ impl Shuffled {
 impl Encode for Shuffled {
     fn remark(&self) -> Option<String> {
         self.compressor.is_none().then(|| {
-            "blosc compresses nothing unless a compressor is named, as in ADIOS 1.13: \
+            "blosc does not compress unless a compressor is named, as in ADIOS 1.13: \
              blosc:compressor=lz4,shuffle=byte,lvl=5"
                 .to_string()
         })

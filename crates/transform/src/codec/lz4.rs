@@ -204,7 +204,7 @@ mod tests {
             check(&out[..done.length], &done.metadata);
             // As ADIOS does it: each chunk with those before it as dictionary.
             let (mut linked, mut last) = (Vec::new(), 0);
-            // SAFETY: the stream is freed behind its last use; input stays in place, output has room for the worst.
+            // SAFETY: the stream is freed after its last use; input stays in place, output has room for the worst case.
             unsafe {
                 let stream = lz4_sys::LZ4_createStream();
                 for piece in bytes.chunks(chunk) {

@@ -67,7 +67,9 @@ pub trait Codec: Sync + Debug {
     /// Undoes the transform; `out` has the length of the block, and is not empty.
     ///
     /// # Errors
-    /// `Corrupt` where the bytes do not decode to the block; `Unsupported` for the other byte order, if the transform depends on it.
+    /// `Corrupt` if the bytes do not decode to the block; `Unsupported` for the other byte order, if the transform depends on it.
+    /// # Cost
+    /// As [`crate::decode`].
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()>;
 }
 
@@ -95,7 +97,7 @@ pub trait Encode: Send + Sync + Debug {
         None
     }
 
-    /// Most bytes of output. Blocks that do not fit are stored unchanged.
+    /// Largest number of bytes of output. Blocks that do not fit are stored unchanged.
     ///
     /// # Errors
     /// `OutOfBounds` for a block of more than 2^62 bytes.
@@ -112,6 +114,8 @@ pub trait Encode: Send + Sync + Debug {
     ///
     /// # Errors
     /// Those of the compression library.
+    /// # Cost
+    /// As [`crate::encode_into`].
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>>;
 
     /// Metadata of a block that is stored unchanged.

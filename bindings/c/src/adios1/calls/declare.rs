@@ -44,7 +44,7 @@ pub extern "C" fn adios_free_group(id: i64) -> c_int {
     status(|| process::forget(id))
 }
 
-/// Steps are not gathered over time: each is written when it is closed, which is what a program may rely on with any size.
+/// Has no effect: each step is written when it is closed; results do not depend on the buffer size.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_set_time_aggregation(group: i64, _buffer_size: u64, _sync_group: i64) -> c_int {
     status(|| process::group(group).map(drop))
@@ -135,8 +135,8 @@ pub extern "C" fn adios_delete_vardefs(group: i64) -> c_int {
     status(|| process::delete_variables(group))
 }
 
-/// Bytes that a write of this variable takes: now, by the newest open output of its group, or by numbers alone where none
-/// is open. 0 where that cannot be said.
+/// Bytes of a write of this variable now, according to the newest open output of its group, or to numbers alone if none is open.
+/// 0 if the size is unknown.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_expected_var_size(variable: i64) -> u64 {
     value(0, || {
@@ -161,9 +161,9 @@ pub extern "C" fn adios_expected_var_size(variable: i64) -> u64 {
     })
 }
 
-/// Chooses a transform. An unknown one fails and leaves the variable as it was. One of ADIOS 1.x that is not built in, does not
-/// take such variables or has a bad parameter is left out of account, which is told on the standard error stream: the
-/// variable is written all the same. Where `THALWEG_STRICT` is set these fail like an unknown one.
+/// Chooses a transform. An unknown one fails and leaves the variable unchanged. A transform of ADIOS 1.x that is not built in,
+/// does not support the variable or has an invalid parameter is ignored with a warning on standard error: the variable is written
+/// untransformed. With `THALWEG_STRICT` these fail like an unknown transform.
 ///
 /// # Safety
 /// See [`super`].

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicI32;
 #[unsafe(no_mangle)]
 pub static adios_errno: AtomicI32 = AtomicI32::new(0);
 
-/// What the last failed call of this thread says: rank, group, step, variable, file, cause, and what is still safe. Valid
-/// until its next failing call.
+/// The text of this thread's last failed call: rank, group, step, variable, file, cause, and what is still safe. Valid until its
+/// next failing call.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_get_last_errmsg() -> *const c_char {
     error::last_text()

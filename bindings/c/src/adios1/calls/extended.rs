@@ -20,7 +20,7 @@ use thalweg_types::BoundingBox;
 #[repr(transparent)]
 pub struct View(*const c_void);
 
-// SAFETY: an address that nobody looks behind.
+// SAFETY: the address is never dereferenced.
 unsafe impl Sync for View {}
 
 static LOGICAL: u8 = 0;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn adios_inq_var_transform(
     })
 }
 
-/// Frees what [`adios_inq_var_transform`] returned; null is nothing.
+/// Frees the result of [`adios_inq_var_transform`]; null has no effect.
 ///
 /// # Safety
 /// No other thread uses it.
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn adios_find_intersecting_pgs(
     })
 }
 
-/// Frees what [`adios_find_intersecting_pgs`] returned, with its selections, and makes the program's pointer null.
+/// Frees the result of [`adios_find_intersecting_pgs`] with its selections, and sets the program's pointer to null.
 ///
 /// # Safety
 /// No other thread uses it.
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn adios_free_pg_intersections(intersections: *mut *mut Ad
         // SAFETY: from C.
         let place = unsafe { pointer::out(intersections, "the intersections' address") }?;
         if is_out(*place) {
-            // SAFETY: handed out by `adios_find_intersecting_pgs`, with as many selections of ours as it says.
+            // SAFETY: handed out by `adios_find_intersecting_pgs`, with the stated number of selections of ours.
             unsafe {
                 let list = &**place;
                 for i in 0..list.npg as usize {
@@ -230,7 +230,7 @@ pub extern "C" fn adios_available_transform_methods() -> *mut AvailableTransform
     })
 }
 
-/// Frees what [`adios_available_transform_methods`] returned; null is nothing.
+/// Frees the result of [`adios_available_transform_methods`]; null has no effect.
 ///
 /// # Safety
 /// No other thread uses it.

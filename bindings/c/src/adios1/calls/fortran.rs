@@ -1,5 +1,5 @@
-//! What the Fortran bridge (`bindings/fortran`) asks beyond `adios.h`: the order of dimensions, and memory whose size it
-//! knows, with texts padded by blanks instead of ended by a zero byte.
+//! Functions for the Fortran bridge (`bindings/fortran`) beyond `adios.h`: the order of dimensions, and memory of known size,
+//! with texts padded by blanks instead of ended by a zero byte.
 
 use super::{pointer, status};
 use crate::adios1::error::{Doing, Failure, Outcome};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use thalweg_io::VariableKey;
 use thalweg_schema::HostLanguage;
 
-/// What a Fortran program passes to be written.
+/// Values that a Fortran program passes to be written.
 #[repr(C)]
 pub struct FortranMemory {
     /// Its first byte.
     start: *const c_void,
-    /// Bytes that are there; `u64::MAX` where the program's call does not tell.
+    /// Available bytes; `u64::MAX` if the program's call does not contain them.
     room: u64,
     /// The same, where the variable is a text.
     text_room: u64,
@@ -24,7 +24,7 @@ pub struct FortranMemory {
     copied: c_int,
 }
 
-/// Programs are Fortran's where no XML says otherwise: dimensions come fastest first.
+/// Declares a Fortran program: dimensions are listed fastest first unless the XML sets the language.
 #[unsafe(no_mangle)]
 pub extern "C" fn thalweg_core_fortran_order() -> c_int {
     status(|| {
@@ -42,7 +42,7 @@ unsafe fn text<'c>(start: *const c_void, room: u64, name: &str) -> Outcome<&'c [
         return Err(Failure::argument(format!("{name}: no memory for a text")));
     }
     let mut length = 0;
-    // SAFETY: as the caller promises; no byte behind the first zero is looked at.
+    // SAFETY: as the caller promises; no byte after the first zero is read.
     while (length as u64) < room && unsafe { *start.cast::<u8>().add(length) } != 0 {
         length += 1;
     }
@@ -54,10 +54,10 @@ unsafe fn text<'c>(start: *const c_void, room: u64, name: &str) -> Outcome<&'c [
     Ok(text.iter().rposition(|b| *b != b' ').map_or(&[], |last| &text[..=last]))
 }
 
-/// The bytes that a variable takes of what a program passes.
+/// The bytes of a variable in the values that a program passes.
 ///
 /// # Safety
-/// `memory` holds what it says, as long as `'c`.
+/// `memory` describes valid memory, as long as `'c`.
 unsafe fn bytes<'c>(memory: &FortranMemory, length: Length, name: &str) -> Outcome<&'c [u8]> {
     match length {
         // SAFETY: as the caller promises.
@@ -73,7 +73,7 @@ unsafe fn bytes<'c>(memory: &FortranMemory, length: Length, name: &str) -> Outco
 /// `adios_write`, or `adios_write_byid` where `name` is null.
 ///
 /// # Safety
-/// See [`super`]; `memory` as it says.
+/// See [`super`]; `memory` describes valid memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_core_fortran_write(
     fd: i64,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn thalweg_core_fortran_write(
     })
 }
 
-/// `adios_read`, with blanks behind a text.
+/// `adios_read`, with texts padded by blanks.
 ///
 /// - `room`: the bytes at `buffer`; `text_room`: those that a text may take, and fills.
 ///

@@ -1,4 +1,4 @@
-//! `adios_read.h`: what is known about variables.
+//! `adios_read.h`: inquiries about variables.
 
 use super::memory::{Arena, Owned, borrowed, count, take_back};
 use super::read::{State, type_number, with_file};
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn adios_inq_var(fp: *mut AdiosFile, varname: *const c_cha
 /// A name of a variable; null is none.
 ///
 /// # Errors
-/// `err_invalid_varname` for a null pointer, and for what is no UTF-8.
+/// `err_invalid_varname` for a null pointer, and for a name that is not UTF-8.
 ///
 /// # Safety
 /// See [`super`].
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn adios_inq_var_stat(
     unsafe { fill(fp, varinfo, body) }
 }
 
-/// Where blocks lie, and who wrote them.
+/// The boxes of blocks, and the ranks that wrote them.
 ///
 /// # Safety
 /// As [`adios_free_varinfo`].
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn adios_inq_var_blockinfo(fp: *mut AdiosFile, varinfo: *m
     unsafe { fill(fp, varinfo, body) }
 }
 
-/// The mesh that a variable lies on. 1, and no mesh, where it lies on none.
+/// The mesh of a variable. 1, and no mesh, if it has none.
 ///
 /// # Safety
 /// As [`adios_free_varinfo`].
@@ -241,7 +241,7 @@ unsafe fn series(varinfo: *mut AdiosVarInfo, characteristic: *const c_char) -> O
     // SAFETY: from C.
     let name = unsafe { pointer::text(characteristic, "the characteristic") }?;
     let nothing = || Failure::argument(format!("{}: adios_inq_var_stat was not asked for each step", owned.more.name));
-    // SAFETY: null, or what `adios_inq_var_stat` put there.
+    // SAFETY: null, or set by `adios_inq_var_stat`.
     let steps = unsafe { owned.shown.statistics.as_ref().and_then(|s| s.steps.as_ref()) }.ok_or_else(nothing)?;
     let element = owned.more.element;
     let bound = |list: *mut *mut std::ffi::c_void, i: usize| -> Option<f64> {

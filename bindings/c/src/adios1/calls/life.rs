@@ -25,7 +25,7 @@ pub unsafe fn communicator(table: *const ThalwegMpiTable, handle: *mut c_void) -
     Ok(Box::new(comm))
 }
 
-/// As [`communicator`], for those who agree on something first: see [`MpiCommunicator::from_raw_to_agree`].
+/// As [`communicator`], for calls that begin with an agreement of the ranks: see [`MpiCommunicator::from_raw_to_agree`].
 ///
 /// # Errors
 /// As [`MpiCommunicator::from_raw_to_agree`].
@@ -80,13 +80,13 @@ pub extern "C" fn adios_is_initialized() -> c_int {
     c_int::from(process::is_started())
 }
 
-/// Collective: closes all files for good. The rank is asked for by the reference, and not needed.
+/// Collective: closes all files for good. The rank is an argument of the reference and is not used.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_finalize(_rank: c_int) -> c_int {
     status(process::finish)
 }
 
-/// Before the library is started nobody hears, which is no error.
+/// Before the library is started there is no listener, which is no error.
 fn say(what: fn(&Session)) -> c_int {
     status(|| {
         if process::is_started() {
@@ -96,7 +96,7 @@ fn say(what: fn(&Session)) -> c_int {
     })
 }
 
-/// The program begins to compute: methods that go on working hear of it, and profiles show it.
+/// The program begins to compute: methods that work in the background are notified, and profiles contain the event.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_start_calculation() -> c_int {
     say(Session::begin_calculation)

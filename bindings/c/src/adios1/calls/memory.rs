@@ -1,7 +1,7 @@
 //! Memory that C programs look into: kept by us until they hand it back, whole.
 //!
-//! What the interface lets programs free with `free()` comes from `malloc` ([`copied`], [`copied_text`]); all else lies in
-//! an [`Arena`] beside its structure, and goes with it.
+//! Memory that programs free with `free()` comes from `malloc` ([`copied`], [`copied_text`]); all other memory is in an [`Arena`]
+//! beside its structure, and is freed with it.
 
 use crate::adios1::error::{Failure, Outcome, number};
 use std::any::Any;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use thalweg_types::mutex::Mutex;
 
-/// Arrays and texts behind one structure. What was put in stays where it is.
+/// Arrays and texts of one structure. Their addresses do not change.
 #[derive(Default)]
 pub struct Arena(Vec<Box<dyn Any>>);
 
@@ -30,7 +30,7 @@ impl Arena {
         self.array(aligned(bytes)).cast()
     }
 
-    /// A text with a zero behind it.
+    /// A text, ended by a zero byte.
     pub fn text(&mut self, text: impl AsRef<[u8]>) -> *mut c_char {
         let text = text.as_ref();
         let mut bytes = Vec::with_capacity(text.len() + 1);
@@ -77,22 +77,22 @@ fn aligned(bytes: &[u8]) -> Vec<u128> {
     if bytes.is_empty() { vec![0] } else { bytes.chunks(16).map(word).collect() }
 }
 
-/// What structures are handed out, by address: only these are taken back.
+/// Structures that are handed out, by address: only these are accepted back.
 static OUT: Mutex<BTreeMap<usize, &'static str>> = Mutex::new(BTreeMap::new());
 
 /// A structure as C sees it, and all that belongs to it.
 #[repr(C)]
 pub struct Owned<T, More = ()> {
     // First: the program's pointer is also ours.
-    /// What C sees.
+    /// The structure that C sees.
     pub shown: T,
-    /// What it points to.
+    /// The memory it points to.
     pub arena: Arena,
-    /// What it was made of.
+    /// The data it was created from.
     pub more: More,
 }
 
-/// A structure that is handed out under a name of its kind, which tells it from others.
+/// A structure that is handed out under the name of its kind, to distinguish it from others.
 pub trait Handed {
     /// For messages.
     const KIND: &'static str;
@@ -122,7 +122,7 @@ fn not_ours<T: Handed>() -> Failure {
 /// `err_invalid_argument` where the pointer is none of those handed out.
 ///
 /// # Safety
-/// `More` is what it was handed out with; no other thread uses or frees it during `'c`.
+/// `More` is the type it was handed out with; no other thread uses or frees it during `'c`.
 pub unsafe fn borrowed<'c, T: Handed, More>(pointer: *mut T) -> Outcome<&'c mut Owned<T, More>> {
     if !is_out(pointer) {
         return Err(not_ours::<T>());
@@ -146,7 +146,7 @@ pub unsafe fn take_back<T: Handed, More>(pointer: *mut T) -> Outcome<()> {
     if !known {
         return Err(not_ours::<T>());
     }
-    // SAFETY: handed out by `Owned::hand_out`, of this kind; removed from the list just now, so nobody frees it again.
+    // SAFETY: handed out by `Owned::hand_out`, of this kind; it was just removed from the list, so no other call frees it again.
     drop(unsafe { Box::from_raw(pointer.cast::<Owned<T, More>>()) });
     Ok(())
 }
@@ -180,7 +180,7 @@ pub fn copied<T: Copy>(values: &[T]) -> Outcome<*mut T> {
     Ok(start)
 }
 
-/// A text with a zero behind it, in memory from `malloc`.
+/// A text, ended by a zero byte, in memory from `malloc`.
 ///
 /// # Errors
 /// `err_no_memory`.
@@ -194,7 +194,7 @@ pub fn copied_text(text: &[u8]) -> Outcome<*mut c_char> {
 /// Frees memory from `malloc`; null is nothing.
 ///
 /// # Safety
-/// From `malloc`, not freed yet, used by nobody.
+/// From `malloc`, not freed yet, without other users.
 pub unsafe fn free<T>(start: *mut T) {
     // SAFETY: as the caller promises.
     unsafe { libc::free(start.cast()) }

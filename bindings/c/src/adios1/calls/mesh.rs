@@ -15,7 +15,7 @@ fn change(group: i64, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcom
     f(builder).map_err(|e| Doing::Mesh.failed(e.in_group(builder.group().name.clone())))
 }
 
-/// Defines a mesh, and does with it what was said before.
+/// Defines a mesh, and applies the properties that were set before.
 fn define(group: i64, name: &str, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcome<()> {
     change(group, f)?;
     let early = process::kept_for_mesh(group, name)?;
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
     if said.as_deref().is_some_and(|t| t.trim().is_empty() || switch(t).is_none()) {
         return status(|| {
             let text =
-                format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
+                format!("\"{}\" is no answer to whether a mesh varies: expected yes or no", said.unwrap_or_default());
             Err(Doing::Mesh.failed(Error::new(ErrorKind::Config, text)))
         });
     }

@@ -12,7 +12,7 @@ pub struct AvailableWriteMethods {
     name: *mut *mut c_char,
 }
 
-/// What a program gets, with the memory it lies in.
+/// The program's structure, with the memory it points to.
 #[repr(C)]
 struct Owned {
     // First: the program's pointer is also ours.
@@ -26,7 +26,7 @@ struct Owned {
 pub extern "C" fn adios_available_write_methods() -> *mut AvailableWriteMethods {
     value(std::ptr::null_mut(), || -> Outcome<_> {
         let names: Vec<CString> = registry::names().filter_map(|n| CString::new(n).ok()).collect();
-        // The type of the interface says char *; whoever writes there writes into memory of its own call.
+        // The interface's type is `char *`: a program that writes there changes the memory of its own call only.
         let pointers: Vec<*mut c_char> = names.iter().map(|n| n.as_ptr().cast_mut()).collect();
         let shown = AvailableWriteMethods { nmethods: pointers.len() as c_int, name: std::ptr::null_mut() };
         let mut owned = Box::new(Owned { shown, pointers, _names: names });
@@ -35,7 +35,7 @@ pub extern "C" fn adios_available_write_methods() -> *mut AvailableWriteMethods 
     })
 }
 
-/// Frees what [`adios_available_write_methods`] returned; null is nothing.
+/// Frees the result of [`adios_available_write_methods`]; null has no effect.
 ///
 /// # Safety
 /// Null, or from that function and not freed yet.

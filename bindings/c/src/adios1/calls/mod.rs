@@ -1,4 +1,4 @@
-//! The functions of ADIOS 1.x, grouped as in `adios.h`. What C promises about their pointers: `pointer`, on its first page.
+//! The functions of ADIOS 1.x, grouped as in `adios.h`. The requirements on their pointers are on the first page of `pointer`.
 //!
 //! No panic crosses into C: each function runs inside `status` or `value`.
 #![allow(unsafe_code)] // exported symbols, and pointers from C
@@ -40,7 +40,8 @@ fn value<T>(failed: T, body: impl FnOnce() -> Outcome<T>) -> T {
 
 fn outcome<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     error::begin();
-    // Whatever a panic leaves behind is behind a lock that stays usable, or in the file being used, whose next call fails.
+    // State that a panic leaves is protected by a lock that stays usable, or belongs to the file being used, whose next call
+    // fails.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let text = format!("this is a mistake in Thalweg, please report it: {}", text.unwrap_or("no message"));

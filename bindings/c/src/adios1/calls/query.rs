@@ -92,7 +92,7 @@ struct Running {
     timestep: c_int,
     /// Of a stream, which shows another step under the same timestep later.
     step: Option<u64>,
-    /// What the points lie in, where the program does not say.
+    /// The container of the points, if the program does not give one.
     container: Option<Part>,
 }
 
@@ -120,7 +120,7 @@ impl Drop for Containers {
     }
 }
 
-/// A query behind its structure.
+/// The query of a structure.
 struct Behind {
     terms: Terms,
     running: Option<Running>,
@@ -145,7 +145,7 @@ fn at_timestep(state: &State, name: &str, timestep: c_int) -> Outcome<Option<(In
         return Err(Failure::new(number::INVALID_TIMESTEP, format!("timestep {timestep}: they count from 0")));
     }
     if state.file.is_stream() && timestep != 0 {
-        let text = format!("timestep {timestep} of a stream: it is asked at its current step, as timestep 0");
+        let text = format!("timestep {timestep} of a stream: only its current step can be queried, as timestep 0");
         return Err(Failure::new(number::INVALID_QUERY_VALUE, text));
     }
     let place = state.file.find_variable(name)?;
@@ -190,7 +190,7 @@ fn query_at(state: &State, terms: &Terms, timestep: c_int) -> Outcome<Option<Que
     })
 }
 
-/// Who evaluates: as the program says, or as the selections allow.
+/// The evaluation method: as the program chose, or as the selections allow.
 fn method_of(chosen: c_int, parts: &[Part]) -> Outcome<c_int> {
     match chosen {
         method::MINMAX | method::FASTBIT | method::ALACRITY => Ok(chosen),
@@ -227,7 +227,7 @@ fn block_of(index: u64) -> Outcome<AdiosSelection> {
     Ok(AdiosSelection { kind: kind::BLOCK, u: AdiosSelectionParts { block } })
 }
 
-/// Whether results can be told in the program's selection.
+/// Whether results can be expressed in the program's selection.
 ///
 /// # Safety
 /// As [`selection::part`].
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn adios_query_combine(
 ) -> *mut AdiosQuery {
     value(null_mut(), || {
         if q1.is_null() || q2.is_null() {
-            return Err(incompatible("two queries are combined, one is a null pointer"));
+            return Err(incompatible("cannot combine two queries: one is a null pointer"));
         }
         // Read one after the other: they may be the same.
         let parent = |q: *mut AdiosQuery| -> Outcome<_> {
@@ -406,7 +406,7 @@ pub unsafe extern "C" fn adios_query_combine(
     })
 }
 
-/// Chooses who evaluates.
+/// Chooses the evaluation method.
 ///
 /// # Safety
 /// See [`super`].
@@ -431,7 +431,7 @@ pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_in
         // SAFETY: from C; all are handed out with a `Behind`.
         let query = unsafe { borrowed::<_, Behind>(q) }?;
         let method = method_of(query.shown.method, &query.more.terms.parts)?;
-        // What follows begins anew.
+        // The next evaluation starts from the beginning.
         query.more.running = None;
         let found = with_file(query.shown.file, |state| {
             let Some(query) = query_at(state, &query.more.terms, timestep)? else { return Ok(0) };
@@ -562,7 +562,7 @@ pub unsafe extern "C" fn adios_query_read_boundingbox(
         // SAFETY: from C.
         let (name, to) = unsafe { (inquire::variable_name(varname)?, selection::part(bb)?) };
         let Part::Box(to) = to else {
-            return Err(Failure::new(number::INVALID_SELECTION, "values go into a box: no other selection will do"));
+            return Err(Failure::new(number::INVALID_SELECTION, "values need a box selection"));
         };
         let mut parts = Vec::new();
         for i in 0..nselections as usize {
@@ -652,7 +652,7 @@ pub extern "C" fn adios_available_query_methods() -> *mut AvailableQueryMethods 
     })
 }
 
-/// Frees what [`adios_available_query_methods`] returned; null is nothing.
+/// Frees the result of [`adios_available_query_methods`]; null has no effect.
 ///
 /// # Safety
 /// No other thread uses it.

@@ -20,19 +20,19 @@ struct Open {
     state: Mutex<Option<State>>,
 }
 
-// SAFETY: `shown` is written under the lock of `state` only, and freed when nobody has the file any more.
+// SAFETY: `shown` is written under the lock of `state` only, and freed when the file has no user any more.
 unsafe impl Send for Open {}
 // SAFETY: likewise.
 unsafe impl Sync for Open {}
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: from `Box::into_raw`, and nobody else frees it.
+        // SAFETY: from `Box::into_raw`, and freed nowhere else.
         drop(unsafe { Box::from_raw(self.shown) });
     }
 }
 
-/// An open file and the memory behind its structure.
+/// An open file and the memory of its structure.
 pub struct State {
     /// The file.
     pub file: ReadFile,
@@ -40,7 +40,7 @@ pub struct State {
     pub meshes: Vec<String>,
     /// The names of links.
     pub links: Vec<String>,
-    /// What the last chunk points to.
+    /// Memory that the last chunk points to.
     pub chunk: Vec<u128>,
     names: Arena,
     groups: Arena,
@@ -55,14 +55,14 @@ fn no_file() -> Failure {
 /// Uses an open file; calls of other threads wait.
 ///
 /// # Errors
-/// `err_invalid_file_pointer` for all but a pointer of an open file; what `f` says.
+/// `err_invalid_file_pointer` for a pointer that is not of an open file; those of `f`.
 pub fn with_file<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
     let open = FILES.lock().get(&(fp as usize)).cloned().ok_or_else(no_file)?;
     let mut state = open.state.lock();
     f(state.as_mut().ok_or_else(no_file)?)
 }
 
-/// As [`with_file`]; afterwards the program's structure shows what the file now is.
+/// As [`with_file`]; afterwards the program's structure is updated.
 fn changing<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
     let open = FILES.lock().get(&(fp as usize)).cloned().ok_or_else(no_file)?;
     let mut state = open.state.lock();
@@ -72,7 +72,7 @@ fn changing<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -
     outcome
 }
 
-/// Writes what a file is into the program's structure.
+/// Writes the facts of a file into the program's structure.
 fn show(state: &mut State, shown: *mut AdiosFile) {
     let mut names = Arena::default();
     let file = &state.file;
@@ -144,7 +144,7 @@ fn known_method(method: c_int) -> Outcome<()> {
     if matches!(method, 0 | 1) {
         return Ok(());
     }
-    let text = format!("read method {method}: ADIOS_READ_METHOD_BP and ADIOS_READ_METHOD_BP_AGGREGATE are there");
+    let text = format!("read method {method}: expected ADIOS_READ_METHOD_BP or ADIOS_READ_METHOD_BP_AGGREGATE");
     Err(Failure::new(number::INVALID_READ_METHOD, text))
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn thalweg_core_read_init_method(method: c_int, parameters
     })
 }
 
-/// Back to what holds without `adios_read_init_method`.
+/// Restores the defaults that `adios_read_init_method` changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_read_finalize_method(method: c_int) -> c_int {
     status(|| {
@@ -229,7 +229,7 @@ pub extern "C" fn adios_read_close(fp: *mut AdiosFile) -> c_int {
     })
 }
 
-/// Collective: a stream goes on.
+/// Collective: advances a stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_advance_step(fp: *mut AdiosFile, last: c_int, timeout_sec: c_float) -> c_int {
     status(|| {
@@ -239,7 +239,7 @@ pub extern "C" fn adios_advance_step(fp: *mut AdiosFile, last: c_int, timeout_se
             Advance::NotYet => failure(number::STEP_NOTREADY, "no new step yet"),
             Advance::End => failure(number::END_OF_STREAM, "there are no more steps"),
             Advance::WriterDied => {
-                failure(number::END_OF_STREAM, "its writer is gone without closing it for good: no step will come")
+                failure(number::END_OF_STREAM, "its writer ended without closing it: no further step will come")
             }
         }
     })
@@ -259,7 +259,7 @@ fn sized(bytes: usize) -> Outcome<c_int> {
 
 /// A value of an attribute, in memory that the program frees.
 fn attribute_value(element: ElementType, value: &AttributeValue) -> Outcome<(c_int, *mut c_void)> {
-    // Pointers, and behind them the texts: one piece, freed at once.
+    // Pointers, followed by the texts: one piece, freed at once.
     let texts = |values: &[Value]| -> Outcome<(c_int, *mut c_void)> {
         let text_of = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
@@ -270,7 +270,7 @@ fn attribute_value(element: ElementType, value: &AttributeValue) -> Outcome<(c_i
         let mut at = size as usize;
         let start = allocated(texts.iter().fold(at, |bytes, text| bytes + text.len() + 1))?;
         for (i, text) in texts.iter().enumerate() {
-            // SAFETY: room for as many pointers, and behind them for each text and a zero, was just taken, all zero.
+            // SAFETY: the memory was just allocated, zeroed, for as many pointers, and after them each text with a zero byte.
             unsafe {
                 let place = start.cast::<u8>().add(at);
                 std::ptr::copy_nonoverlapping(text.as_ptr(), place, text.len());
@@ -462,7 +462,7 @@ pub extern "C" fn adios_read_get_dimension_order(fp: *mut AdiosFile) -> c_int {
     value(number::INVALID_FILE_POINTER, || with_file(fp, |state| state.file.is_fortran().map(c_int::from)))
 }
 
-/// Prints what is in a file.
+/// Prints the content of a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_print_fileinfo(fp: *mut AdiosFile) {
     status(|| {
@@ -495,7 +495,7 @@ pub extern "C" fn adios_available_read_methods() -> *mut AvailableReadMethods {
     })
 }
 
-/// Frees what [`adios_available_read_methods`] returned; null is nothing.
+/// Frees the result of [`adios_available_read_methods`]; null has no effect.
 ///
 /// # Safety
 /// No other thread uses it.

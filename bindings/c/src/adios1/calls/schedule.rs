@@ -70,7 +70,7 @@ pub unsafe extern "C" fn adios_schedule_read_byid(
     unsafe { schedule(fp, sel, |_| Ok(varid), from_steps, nsteps, data) }
 }
 
-/// As [`adios_schedule_read`]; no transform asks for a parameter.
+/// As [`adios_schedule_read`]; no transform has a parameter for reading.
 ///
 /// # Safety
 /// As [`adios_schedule_read`].
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn adios_schedule_read_param(
     unsafe { adios_schedule_read(fp, sel, varname, from_steps, nsteps, data) }
 }
 
-/// As [`adios_schedule_read_byid`]; no transform asks for a parameter.
+/// As [`adios_schedule_read_byid`]; no transform has a parameter for reading.
 ///
 /// # Safety
 /// As [`adios_schedule_read`].
@@ -106,10 +106,10 @@ pub unsafe extern "C" fn adios_schedule_read_byid_param(
     unsafe { adios_schedule_read_byid(fp, sel, varid, from_steps, nsteps, data) }
 }
 
-/// Reads one wanted thing into memory.
+/// Carries out one scheduled read.
 ///
 /// # Safety
-/// `memory` has as many bytes as `reads` say, used by nobody else during the call.
+/// `memory` has the bytes that `reads` need, without other users during the call.
 unsafe fn fetch(state: &State, wanted: &ScheduledRead, reads: &[Read], memory: *mut c_void) -> Outcome<()> {
     let mut at = 0usize;
     for read in reads {
@@ -121,7 +121,7 @@ unsafe fn fetch(state: &State, wanted: &ScheduledRead, reads: &[Read], memory: *
     Ok(())
 }
 
-/// A read that goes into the program's memory as it is, of one step or of several that lie one behind the other.
+/// A read directly into the program's memory, of one step or of several, one after the other.
 struct Straight {
     wanted: usize,
     steps: Vec<u64>,
@@ -137,8 +137,8 @@ fn apart(reads: &[Straight]) -> bool {
     places.windows(2).all(|two| two[0].0 as u64 + two[0].1 <= two[1].0 as u64)
 }
 
-/// Reads everything that was scheduled, together where that can be. Where one read fails the others are done all the same;
-/// the first failure is told.
+/// Carries out all scheduled reads, together where possible. If one fails the others are carried out nevertheless; the first
+/// failure is returned.
 ///
 /// # Safety
 /// As [`adios_perform_reads`].
@@ -214,7 +214,7 @@ unsafe fn perform(state: &State, all: &[ScheduledRead]) -> Outcome<()> {
     first
 }
 
-/// Reads what was scheduled, or makes it ready for [`adios_check_reads`].
+/// Carries out the scheduled reads, or prepares them for [`adios_check_reads`].
 ///
 /// # Safety
 /// The memory of scheduled reads is still there, large enough for the selections that were given with it.
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_i
     })
 }
 
-/// The next piece of what [`adios_perform_reads`] made ready.
+/// The next piece of the reads that [`adios_perform_reads`] prepared.
 ///
 /// # Safety
 /// See [`super`]; as [`adios_perform_reads`].

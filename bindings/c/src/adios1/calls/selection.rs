@@ -82,25 +82,25 @@ unsafe fn numbers(start: *const u64, n: u64, what: &str) -> Outcome<Vec<u64>> {
     if start.is_null() {
         return Err(wrong(format!("{what}: a null pointer for {n} numbers")));
     }
-    // Read one by one where they lie: C asks for no alignment of ours.
+    // Read one by one, because C does not guarantee alignment.
     // SAFETY: not null, and as many, as the caller promises.
     Ok((0..n).map(|i| unsafe { start.add(i).read_unaligned() }).collect())
 }
 
-/// What a selection says, copied; null is none.
+/// A copy of a selection's content; [`Part::All`] for null.
 ///
 /// # Errors
 /// `err_invalid_selection`.
 ///
 /// # Safety
-/// Null, or a selection whose pointers are null or point to as many numbers as it says; containers likewise.
+/// Null, or a selection whose pointers are null or point to the stated number of values; containers likewise.
 pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<Part> {
     // SAFETY: as the caller promises.
     let Some(selection) = (unsafe { selection.as_ref() }) else { return Ok(Part::All) };
     let dimensions = |n: c_int| u64::try_from(n).map_err(|_| wrong(format!("{n} dimensions")));
     match selection.kind {
         kind::BOX => {
-            // SAFETY: the kind says which part there is; its pointers are as the caller promises.
+            // SAFETY: the kind determines the valid part; its pointers are as the caller promises.
             let (start, extents) = unsafe {
                 let bb = selection.u.bb;
                 let n = dimensions(bb.ndim)?;
@@ -212,7 +212,7 @@ pub extern "C" fn adios_selection_writeblock_bounded(
     })
 }
 
-/// What the library finds best.
+/// A selection that the library chooses.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_selection_auto(hints: *mut c_char) -> *mut AdiosSelection {
     value(null_mut(), || {
@@ -273,8 +273,8 @@ pub unsafe extern "C" fn adios_selection_delete(selection: *mut AdiosSelection) 
 /// # Safety
 /// As there.
 pub unsafe fn delete(selection: *mut AdiosSelection) {
-    // SAFETY: null, or a selection, as the caller promises; the kind says which part there is, and its memory is from
-    // `malloc`, as is that of selections which programs put together.
+    // SAFETY: null, or a selection, as the caller promises; the kind determines the valid part, and its memory is from `malloc`,
+    // as is that of selections that programs create themselves.
     unsafe {
         let Some(inside) = selection.as_ref() else { return };
         match inside.kind {
@@ -294,7 +294,7 @@ pub unsafe fn delete(selection: *mut AdiosSelection) {
     }
 }
 
-/// Room for so many selections, one behind the other, from `malloc`.
+/// Memory for `n` selections, one after the other, from `malloc`.
 ///
 /// # Errors
 /// `err_no_memory`.

@@ -139,7 +139,7 @@ pub struct AdiosAuto {
     pub(crate) hints: *mut c_char,
 }
 
-/// The parts of `ADIOS_SELECTION`, as `type` says.
+/// The parts of `ADIOS_SELECTION`, depending on `type`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union AdiosSelectionParts {
@@ -213,7 +213,7 @@ pub struct MeshUnstructured {
     pub(crate) ctypes: *mut c_int,
 }
 
-/// `ADIOS_MESH`; `shape` points to one of the four above, as `element` says.
+/// `ADIOS_MESH`; `shape` points to one of the four above, depending on `element`.
 #[repr(C)]
 pub struct AdiosMesh {
     pub(crate) id: c_int,

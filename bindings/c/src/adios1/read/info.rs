@@ -1,4 +1,4 @@
-//! Variables as `ADIOS_VARINFO` tells them.
+//! Facts about variables, for `ADIOS_VARINFO`.
 
 use super::ReadFile;
 use crate::adios1::error::{Doing, Failure, Outcome, number};
@@ -13,7 +13,7 @@ pub struct Info {
     pub name: String,
     /// Type of its values.
     pub element: ElementType,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The file's steps that its steps are.
     pub steps: Vec<u64>,
@@ -29,7 +29,7 @@ pub struct Info {
     pub transform: Option<String>,
 }
 
-/// What is known of the values of a block, a step or all steps.
+/// Statistics of the values of a block, a step or all steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Known {
     /// Bytes of the smallest value, in the variable's type; of a complex one three doubles: magnitude, real, imaginary.
@@ -66,7 +66,7 @@ impl Info {
         self.blocks.iter().sum()
     }
 
-    /// The file's steps behind `count` steps of the variable.
+    /// The file's steps that correspond to `count` steps of the variable.
     ///
     /// # Errors
     /// `err_invalid_timestep`.
@@ -82,7 +82,7 @@ impl Info {
 }
 
 impl ReadFile {
-    /// What the file says about the variable at a place.
+    /// The facts about the variable at an index.
     ///
     /// # Errors
     /// `err_invalid_varid`; a damaged index entry.
@@ -135,7 +135,7 @@ impl ReadFile {
         Ok(places)
     }
 
-    /// What is known of the values of every block.
+    /// Statistics of every block.
     ///
     /// # Errors
     /// A damaged index entry.
@@ -148,13 +148,13 @@ impl ReadFile {
             Ok(())
         })?;
         if !has_elements {
-            // Nothing is known, not even zeros; ADIOS 1.13 says so, too.
+            // Nothing is known, not even zeros, as in ADIOS 1.13.
             all.iter_mut().for_each(|known| *known = Known::default());
         }
         Ok(all)
     }
 
-    /// What is known of the values of each step.
+    /// Statistics of each step.
     ///
     /// # Errors
     /// A damaged index entry.
@@ -163,7 +163,7 @@ impl ReadFile {
         info.steps.iter().map(of_step).collect()
     }
 
-    /// What is known of all values.
+    /// Statistics of all values.
     ///
     /// # Errors
     /// A damaged index entry.
@@ -194,7 +194,7 @@ fn doubles(values: [f64; 3]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_ne_bytes()).collect()
 }
 
-/// Where nothing is finite there is no smallest value; floating point has a number that says so.
+/// Without finite values there is no smallest value; floating-point types represent this by a special value.
 fn none_is_finite(element: ElementType) -> Option<Vec<u8>> {
     match element {
         ElementType::F32 => Some(bytes(&Value::F32(f32::NAN))),

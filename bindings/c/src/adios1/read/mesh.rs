@@ -1,7 +1,7 @@
 //! Meshes and links, gathered from the attributes that describe them (`/adios_schema/...`, `/adios_link/...`).
 //!
-//! Numbers may stand there as text or as the name of a scalar; the latter are looked up. What a uniform mesh leaves out:
-//! origins are 0, spacings follow from maximums, else are 1, and maximums follow from spacings.
+//! Numbers are stored as text or as the name of a scalar, which is looked up. Defaults of a uniform mesh: origins are 0, spacings
+//! follow from maximums, else are 1, and maximums follow from spacings.
 
 use super::ReadFile;
 use crate::adios1::error::{Failure, Outcome, number};
@@ -14,11 +14,11 @@ pub struct Mesh {
     pub name: String,
     /// Whether it changes from step to step.
     pub time_varying: bool,
-    /// Which kind of mesh, and what that kind has.
+    /// The kind of mesh, with its properties.
     pub shape: Shape,
 }
 
-/// What is particular to a kind of mesh. Names are those of variables.
+/// The properties of a kind of mesh. Names are those of variables.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Equally spaced points.
@@ -32,7 +32,7 @@ pub enum Shape {
         /// Of the last point.
         maximums: Vec<f64>,
     },
-    /// Spaced as variables say.
+    /// Spacing from variables.
     Rectilinear {
         /// Points in each dimension.
         dimensions: Vec<u64>,
@@ -70,7 +70,7 @@ pub enum Shape {
 pub struct Link {
     /// Its name.
     pub name: String,
-    /// What it leads to: variable (or image), file, whether it is an image.
+    /// Its references: variable (or image), file, whether it is an image.
     pub references: Vec<(String, Option<String>, bool)>,
 }
 
@@ -191,7 +191,7 @@ pub fn other_file(file: &ReadFile, mesh: &str) -> Option<String> {
 /// A mesh, from its attributes in this file.
 ///
 /// # Errors
-/// `err_mesh_missing` naming what is not there.
+/// `err_mesh_missing` naming the missing property.
 pub fn mesh(file: &ReadFile, name: &str) -> Outcome<Mesh> {
     let about = |what: &str| text(file, &format!("/adios_schema/{name}/{what}"));
     let kind = about("type").ok_or_else(|| wrong(name, "its type is missing"))?;
@@ -283,18 +283,18 @@ pub fn kind(shape: &Shape) -> i32 {
     }
 }
 
-/// The place of the mesh that a variable lies on, and whether its values belong to cells rather than points.
+/// The index of a variable's mesh, and whether its values belong to cells instead of points.
 ///
 /// # Errors
-/// `err_mesh_missing` where it names a mesh that is not there, or does not say where values belong.
+/// `err_mesh_missing` if it names an unknown mesh, or has no valid centering.
 pub fn of_variable(file: &ReadFile, meshes: &[String], variable: &str) -> Outcome<Option<(usize, bool)>> {
     let Some(mesh) = text(file, &format!("{variable}/adios_schema")) else { return Ok(None) };
-    let missing = || wrong(&mesh, format!("variable \"{variable}\" lies on it, and it is not described"));
+    let missing = || wrong(&mesh, format!("variable \"{variable}\" is on this mesh, but the mesh is not described"));
     let place = meshes.iter().position(|m| *m == mesh).ok_or_else(missing)?;
     match text(file, &format!("{variable}/adios_schema/centering")).as_deref() {
         Some("point") => Ok(Some((place, false))),
         Some("cell") => Ok(Some((place, true))),
-        _ => Err(wrong(&mesh, format!("variable \"{variable}\" does not say whether it is centered at point or cell"))),
+        _ => Err(wrong(&mesh, format!("variable \"{variable}\" has no valid centering: expected point or cell"))),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Files as `adios_read.h` shows them, without a pointer: the border turns what is here into structures of C.
+//! Files as `adios_read.h` presents them, without pointers: `calls` converts the results to structures of C.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`ReadFile`] | an open file or stream: where it is, which names it shows |
-//! | [`options`] | what `adios_read_init_method` settles for files opened later |
+//! | [`options`] | settings of `adios_read_init_method`, for files opened later |
 //! | [`info`] | a variable, its steps, blocks and statistics |
-//! | [`scheduled_read`] | what a program asked to read, and how it is read |
+//! | [`scheduled_read`] | a program's scheduled read, and how it is carried out |
 //! | [`mesh`] | meshes and links, gathered from attributes |
 //!
 //! A variable's steps are its own: number 0 is the first step in which it was written. A stream shows its current step
@@ -31,7 +31,7 @@ use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind};
 
 const OPENING: &str = "open the file";
-const ADVANCING: &str = "go on to the next step";
+const ADVANCING: &str = "continue with the next step";
 
 /// An open file or stream.
 pub struct ReadFile {
@@ -39,7 +39,7 @@ pub struct ReadFile {
     path: String,
     comm: Box<dyn Communicator>,
     options: Options,
-    /// What the program says about the order of dimensions.
+    /// The order of dimensions that the program set.
     fortran: Option<bool>,
     /// Only the variables and attributes of this group are shown.
     group: Option<String>,
@@ -66,7 +66,7 @@ struct Shown {
     attributes: Vec<usize>,
 }
 
-/// What became of a stream that was asked to go on.
+/// Result of advancing a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advance {
     /// It is at a new step.
@@ -75,7 +75,7 @@ pub enum Advance {
     NotYet,
     /// No step will come.
     End,
-    /// Nor here, because the writer is gone without an end.
+    /// No further step, because the writer ended without closing the file.
     WriterDied,
 }
 
@@ -98,7 +98,7 @@ fn seconds(timeout: f32) -> Option<Duration> {
 impl ReadFile {
     /// Collective over `comm`: opens a file with all its steps.
     ///
-    /// - `path`: or what is wrong with the program's arguments; the other ranks then hear of it.
+    /// - `path`: or the error of this rank's arguments, which is then reported on the other ranks.
     ///
     /// # Errors
     /// The same number on all ranks.
@@ -152,7 +152,7 @@ impl ReadFile {
         Ok(file)
     }
 
-    /// What reads it now. For a stream another one after each step.
+    /// The present reader; a stream has a new one after each step.
     pub fn reader(&self) -> &Reader {
         match &self.source {
             Source::File(reader) => reader,
@@ -191,7 +191,7 @@ impl ReadFile {
         }
     }
 
-    /// Collective: a stream goes on to the next step, or to the newest. Reads that were scheduled are forgotten.
+    /// Collective: advances a stream to the next step, or to the newest. Scheduled reads are dropped.
     ///
     /// # Errors
     /// A file that became unreadable. A file that is no stream has no other step: [`Advance::End`].
@@ -228,7 +228,7 @@ impl ReadFile {
         let mut variables = Vec::new();
         for (i, head) in reader.variables().iter().enumerate() {
             let there = match step {
-                // What this library cannot read (a type of another version) is shown in files, and says so when used.
+                // Variables that this library cannot read (a type of another version) are shown in files, and fail when used.
                 Some(step) => reader.is_written(&head.name, step).unwrap_or(false),
                 None => true,
             };
@@ -358,7 +358,7 @@ impl ReadFile {
                     *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?.with_reads(self.options.reads);
                 }
                 Source::Stream(_) => {
-                    let text = "the order of dimensions of a stream is said once";
+                    let text = "the order of dimensions of a stream can be set only once";
                     return Err(Failure::new(number::OPERATION_NOT_SUPPORTED, text));
                 }
             }
@@ -373,7 +373,7 @@ impl ReadFile {
     }
 }
 
-/// Collective: goes on where every rank's arguments make sense.
+/// Collective: continues if the arguments of every rank are valid.
 fn agreed<T>(comm: &dyn Communicator, argument: Outcome<T>) -> Outcome<T> {
     let own = match &argument {
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What `adios_read_init_method` settles, for files that are opened later.
+//! Settings of `adios_read_init_method`, for files that are opened later.
 //!
 //! | parameter | means |
 //! |-----------|-------|
@@ -6,7 +6,7 @@
 //! | `poll_interval` | milliseconds between two looks at a file that is waited for; 100 |
 //! | `show_hidden_attrs` | attributes of the library itself (`/__adios__/`) are shown |
 //! | `reads` | `checked`: checksums are compared before values are handed over. `unchecked`: nothing is compared |
-//! | `quiet`, `verbose` | `quiet` or `verbose=0`: failures are not told on standard error |
+//! | `quiet`, `verbose` | `quiet` or `verbose=0`: failures are not printed to standard error |
 //!
 //! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
 
@@ -25,7 +25,7 @@ pub struct Options {
     pub poll: Duration,
     /// Whether hidden attributes are shown.
     pub show_hidden: bool,
-    /// What is compared before values are handed over.
+    /// The comparisons before values are returned.
     pub reads: Reads,
 }
 
@@ -34,13 +34,13 @@ const LONGEST_POLL: Duration = Duration::from_secs(60);
 const DEFAULT_POLL: Duration = Duration::from_millis(100);
 const DEFAULT_MAX_CHUNK_MIB: u64 = 16;
 const MAX_CHUNK: Parameter =
-    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads gives, in MiB")
+    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads returns, in MiB")
         .at_least(1);
 const POLL: Parameter = Parameter::time(
     "poll_interval",
     DEFAULT_POLL,
     Unit::Milliseconds,
-    "time between two looks at a file that is waited for",
+    "time between two checks of a file that is waited for",
 );
 const SHOW_HIDDEN: Parameter =
     Parameter::switch("show_hidden_attrs", false, "attributes of the library itself are shown");
@@ -55,14 +55,13 @@ pub fn now() -> Options {
     *NOW.lock()
 }
 
-/// Back to what holds without `adios_read_init_method`.
+/// Restores the defaults.
 pub fn reset() {
     *NOW.lock() = DEFAULT;
     error::be_quiet(false);
 }
 
-/// Reads `key=value;key=value`. A value that makes no sense is left out, and told once on standard error: nothing is lost by
-/// it.
+/// Reads `key=value;key=value`. An invalid value is ignored, with one warning on standard error; no data can be lost by that.
 pub fn set(text: &str) {
     let mut options = now();
     let mut quiet = None;
@@ -75,7 +74,7 @@ pub fn set(text: &str) {
             options.poll = sound(given.get::<Duration>(&POLL))
                 .map_or(options.poll, |poll| poll.clamp(SHORTEST_POLL, LONGEST_POLL));
         } else if SHOW_HIDDEN.is(&key) {
-            // Any word but a no asks for them, as in ADIOS 1.13.
+            // Any word but a no switches it on, as in ADIOS 1.13.
             options.show_hidden = thalweg_params::switch(&value).unwrap_or(true);
         } else if key.eq_ignore_ascii_case("reads") {
             options.reads = sound(value.parse()).unwrap_or(options.reads);
@@ -91,7 +90,7 @@ pub fn set(text: &str) {
     }
 }
 
-/// A value that makes sense; another is told once.
+/// A valid value; for another one a warning, once.
 fn sound<T>(value: thalweg_types::Result<T>) -> Option<T> {
     value.map_err(|e| thalweg_warnings::tell_once(&format!("parameter for {}; it is left out", e.what()))).ok()
 }

@@ -1,15 +1,15 @@
-//! What a program asks to read: a part of a variable at some of its steps, as plain boxes, points and blocks of the file.
+//! A scheduled read: a part of a variable at some of its steps, as plain boxes, points and blocks of the file.
 //!
-//! | asked for | of a global array | of a local array | of a scalar |
+//! | selection | of a global array | of a local array | of a scalar |
 //! |---|---|---|---|
-//! | no selection | a box of the shape of the variable's first step; what other steps do not cover stays | the first block, where it is as large as in the first step | the value |
+//! | none | a box of the shape of the variable's first step; elements that other steps do not cover are not changed | the first block, if it is as large as in the first step | the value |
 //! | box | that box | that box of the first block, as in ADIOS 1.x | |
 //! | points | those points; within a container, relative to it; of one dimension, offsets in its row-major order | as in a box at 0 | |
 //! | block | by its number in each step, or over all steps; or a range of its elements | the same | the value that rank wrote |
-//! | automatic | this rank's share of the blocks, one behind the other | the same | the value |
+//! | automatic | this rank's share of the blocks, one after the other | the same | the value |
 //!
-//! Steps lie one behind the other in the program's memory. A text takes its bytes and a zero; without a block selection
-//! it must not be longer than in the first step, as programs know no other length.
+//! Steps are one after the other in the program's memory. A text takes its bytes and a zero byte; without a block selection it
+//! must not be longer than in the first step, because programs know no other length.
 
 use super::ReadFile;
 use super::info::Info;
@@ -31,7 +31,7 @@ pub enum Part {
         rank: usize,
         /// Of all points.
         coordinates: Vec<u64>,
-        /// What they are relative to: a box or a block.
+        /// The container of the coordinates: a box or a block.
         container: Option<Box<Part>>,
     },
     /// A block.
@@ -43,7 +43,7 @@ pub enum Part {
         /// Only so many elements from this one.
         range: Option<(u64, u64)>,
     },
-    /// Whatever is best.
+    /// Chosen by the library.
     Auto,
 }
 
@@ -67,7 +67,7 @@ pub struct ScheduledRead {
 /// A piece for `adios_check_reads`.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    /// What it is part of, cut down to it.
+    /// The scheduled read, restricted to this part.
     pub wanted: ScheduledRead,
 }
 
@@ -76,7 +76,7 @@ pub struct Piece {
 pub struct Read {
     /// The file's step.
     pub step: u64,
-    /// What to fetch.
+    /// The selection to read.
     pub selection: Selection,
     /// Bytes that it takes in the program's memory.
     pub length: u64,
@@ -84,7 +84,7 @@ pub struct Read {
     pub way: Delivery,
 }
 
-/// How what was fetched becomes what was asked for.
+/// Conversion of the values read to the requested ones.
 #[derive(Debug, Clone)]
 pub enum Delivery {
     /// As it is.
@@ -93,14 +93,14 @@ pub enum Delivery {
     Cut {
         /// The box fetched.
         from: BoundingBox,
-        /// The box asked for.
+        /// The requested box.
         to: BoundingBox,
     },
     /// Single elements of the block fetched, by their number; nothing for those it does not have.
     Pick(Vec<Option<u64>>),
     /// So many bytes from this one.
     Range(u64, u64),
-    /// With a zero behind it.
+    /// With a zero byte at the end.
     Text,
 }
 
@@ -182,12 +182,12 @@ impl ReadFile {
         Ok(())
     }
 
-    /// What was scheduled, which then is no more. For reading at once.
+    /// Takes the scheduled reads, to carry them out immediately.
     pub fn take_scheduled(&mut self) -> Vec<ScheduledRead> {
         std::mem::take(&mut self.scheduled)
     }
 
-    /// Cuts what was scheduled into pieces for [`ReadFile::next_piece`].
+    /// Divides the scheduled reads into pieces for [`ReadFile::next_piece`].
     ///
     /// # Errors
     /// A damaged index entry.
@@ -473,7 +473,7 @@ impl ReadFile {
         Ok(vec![Read { step, selection: Selection::Points(points), length, way: Delivery::Straight }])
     }
 
-    /// Says once that blocks have no checksum, where these were to be checked.
+    /// Warns, once, of blocks without a checksum, if checksums are to be compared.
     pub fn say_unchecked(&self) {
         if self.reader().blocks_without_checksum() > 0 {
             let what = "blocks without checksums are read unchecked: the library that wrote them makes none";
@@ -484,7 +484,7 @@ impl ReadFile {
     /// Carries out one read that is not straight.
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of reading.
     pub fn read_indirectly(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
         let fetch = |selection: &Selection| {
             let fetched = self.reader().read_to_vec(&info.name, read.step, selection);
@@ -499,7 +499,7 @@ impl ReadFile {
     /// Carries out one read.
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of reading.
     pub fn read_one(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
         match read.way {
             Delivery::Straight => {

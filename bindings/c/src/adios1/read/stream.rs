@@ -2,8 +2,8 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | who waits | rank 0, in turns shorter than the communicator's timeout; between them all ranks meet |
-//! | what do others wait for | the step that rank 0 has seen already, at most as long as the communicator allows |
+//! | which rank waits | rank 0, in turns shorter than the communicator's timeout; between them all ranks meet |
+//! | the wait of the other ranks | for the step that rank 0 has found, at most as long as the communicator's timeout |
 
 use super::{ADVANCING, Advance, Layouts, OPENING, options};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
@@ -21,14 +21,14 @@ pub struct Stream {
     poll: Duration,
 }
 
-/// What rank 0 tells the others. The numbers are what an agreement carries: 0 is what ranks say that know nothing.
+/// Decisions that rank 0 sends to the others. An agreement takes the maximum of numbers: other ranks pass 0.
 const STEP: u64 = 1;
 const NOT_YET: u64 = 2;
 const END: u64 = 3;
 const DIED: u64 = 4;
 const STILL_WAITING: u64 = 5;
 
-/// Rank 0 waits, turn by turn; the others hear. `look`: one turn.
+/// Rank 0 waits, turn by turn; the others learn its decision. `look`: one turn.
 fn decide(
     comm: &dyn Communicator,
     doing: &str,
@@ -36,7 +36,7 @@ fn decide(
     mut look: impl FnMut(Option<Duration>) -> Result<(u64, u64)>,
 ) -> Result<(u64, u64)> {
     let start = Instant::now();
-    // Alone there is nobody to meet.
+    // A single rank has no other rank to meet.
     let turn = if comm.size() == 1 { None } else { Some((comm.timeout() / 4).min(Duration::from_secs(10))) };
     loop {
         let left = timeout.map(|t| t.saturating_sub(start.elapsed()));
@@ -102,7 +102,7 @@ impl Stream {
                 return Err(failed(missing.unwrap_or_else(other)));
             }
             _ => {
-                let text = format!("{path}: its writer is gone, and left no step");
+                let text = format!("{path}: its writer ended without writing a step");
                 return Err(Failure::new(number::END_OF_STREAM, text));
             }
         }
@@ -131,7 +131,7 @@ impl Stream {
         self.follower.last()
     }
 
-    /// Collective: goes on.
+    /// Collective: advances to a later step.
     ///
     /// # Errors
     /// On all ranks the same number: a file that is damaged, a lost rank. That no step came is no failure.
@@ -159,14 +159,14 @@ impl Stream {
     }
 }
 
-/// Goes on to a step that another rank has seen.
+/// Advances to a step that another rank has found.
 fn go_to(follower: &mut Follower, step: u64, comm: &dyn Communicator, poll: Duration) -> Result<()> {
     let wait = Wait { timeout: Some(comm.timeout() / 2), poll };
     while follower.step() < step {
         match follower.advance(false, &wait)? {
             Next::Step(_) => {}
             other => {
-                let what = format!("rank 0 sees step {step}, this rank does not: {other:?}");
+                let what = format!("rank 0 found step {step}, this rank did not: {other:?}");
                 return Err(Error::new(ErrorKind::NotReady, what));
             }
         }

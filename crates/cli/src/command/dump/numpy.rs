@@ -33,7 +33,7 @@ pub fn write(reader: &Reader, part: &Part, target: &Path, out: &mut Terminal) ->
         std::fs::rename(beside, target).map_err(failed)
     });
     if let Err(failure) = written {
-        // The failure is what counts; a leftover is named by it.
+        // The failure is returned; it names a leftover file.
         let _ = std::fs::remove_file(beside);
         return Err(failure);
     }
@@ -69,13 +69,13 @@ fn shape(reader: &Reader, part: &Part, name: &str) -> Result<Vec<u64>, Failure> 
         if other != first {
             let (a, b) = (part.steps[0], step);
             return Err(Failure::Absent(format!(
-                "'{name}' differs in shape between steps {a} and {b}: as one array, ask for steps or parts of one shape"
+                "'{name}' differs in shape between steps {a} and {b}: as one array, select steps or parts of one shape"
             )));
         }
     }
     if first.windows(2).any(|w| w[0] != w[1]) {
         return Err(Failure::Absent(format!(
-            "the blocks of '{name}' differ in shape: as one array, ask for one block, '{name}[step, block]'"
+            "the blocks of '{name}' differ in shape: as one array, select one block, '{name}[step, block]'"
         )));
     }
     let blocks = if part.keeps_blocks() { vec![first.len() as u64] } else { Vec::new() };

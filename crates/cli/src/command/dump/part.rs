@@ -19,7 +19,7 @@ pub struct NamedSlice {
 /// Reads all slices.
 ///
 /// # Errors
-/// `Usage` for what is no slice and, lacking a closing bracket alone, can't be a name either.
+/// `Usage` for a text that is no slice and, except if only the closing bracket is missing, cannot be a name either.
 pub fn parse_all(texts: &[String]) -> Result<Vec<NamedSlice>, Failure> {
     texts
         .iter()
@@ -152,7 +152,7 @@ impl Part {
             .collect()
     }
 
-    /// A shape is a number that nothing bounds: what is printed is bounded by what blocks cover.
+    /// A shape may be any number: the printed elements are limited to those that blocks cover.
     fn check_covered(&self, reader: &Reader, piece: &Piece) -> Result<(), Failure> {
         /// Elements that are printed even if no block covers them.
         const FEW: u64 = 1 << 20;

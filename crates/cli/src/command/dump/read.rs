@@ -75,7 +75,7 @@ fn for_each_box(
     }
 }
 
-/// The elements of a block that lie in `area`.
+/// The elements of a block within `area`.
 fn cut(bytes: &[u8], shape: &[u64], area: &BoundingBox, size: u64) -> Vec<u8> {
     let Some(last) = shape.len().checked_sub(1) else { return bytes.to_vec() };
     let mut out = Vec::new();
@@ -113,7 +113,7 @@ pub fn scalars(reader: &Reader, part: &Part) -> Result<Vec<(u64, Value)>, Failur
         }
         Ok(())
     })?;
-    // A value that the index does not repeat lies with the data.
+    // A value that the index does not contain is stored with the data.
     for step in unknown {
         all.push((step, reader.value(name, step)?));
     }
@@ -121,7 +121,7 @@ pub fn scalars(reader: &Reader, part: &Part) -> Result<Vec<(u64, Value)>, Failur
     Ok(all)
 }
 
-/// The index behind `index` in a box, the last dimension fastest.
+/// The index after `index` in a box, the last dimension fastest.
 pub fn advance(index: &mut [u64], area: &BoundingBox) {
     for d in (0..index.len()).rev() {
         index[d] += 1;

@@ -43,7 +43,7 @@ pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> 
     Ok(Outcome::Done)
 }
 
-/// The profiles that a path stands for: a file, a folder of them, or an output that has such a folder beside it.
+/// The profiles of a path: a file, a folder of them, or an output with such a folder beside it.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let cannot = |path: &Path| {
         let what = format!("cannot open '{}'", path.display());
@@ -54,7 +54,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let folder = match fs::metadata(path) {
         Ok(found) if found.is_dir() => path,
         Ok(_) if is_profile => return Ok(vec![path.to_path_buf()]),
-        // The output may be another method's, or gone.
+        // The output may be of another method, or may have been removed.
         _ if beside.is_dir() => &beside,
         Ok(_) => {
             let what = format!("'{}' has no profile: there is no folder '{}'", path.display(), beside.display());
@@ -69,7 +69,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         found.extend(step.map(|step| (step, file)));
     }
     if found.is_empty() {
-        let what = format!("there is no profile in the folder '{}': none is called step-N.json", folder.display());
+        let what = format!("no profile in the folder '{}': no file is called step-N.json", folder.display());
         return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
     }
     found.sort();
@@ -91,7 +91,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn doing(held: &WaitCause) -> &'static str {
     match held.doing {
         None => "its program",
-        // It waited for nobody in particular: a call of all ranks takes its time when all have come.
+        // It waited for no rank in particular: the time of a call of all ranks after all have entered.
         Some(Phase::Wait) => "messages",
         Some(phase) => phase.name(),
     }
@@ -161,7 +161,7 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
         writeln!(out, "No rank kept another one waiting.")?;
         return Ok(());
     }
-    writeln!(out, "Ranks waited {}, all together. Who kept them waiting, and with what:", time(summary.waited))?;
+    writeln!(out, "Ranks waited {} in total. The ranks that they waited for, and their phases:", time(summary.waited))?;
     let heading = format!("{:>10}  {:<15}  {:>13}  {:>15}", "rank", "doing", "others waited", "ranks at a time");
     out.styled(HEADING, &heading)?;
     writeln!(out)?;

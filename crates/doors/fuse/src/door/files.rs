@@ -1,4 +1,4 @@
-//! Open files: handles, what all handles of one file share, reading and writing.
+//! Open files: handles, state shared by all handles of a file, reading and writing.
 //!
 //! With passthrough the kernel reads and writes a file of this machine itself; all handles of a file have the same mode, as the kernel
 //! requires.
@@ -48,7 +48,7 @@ struct Plain(Arc<File>);
 
 impl ReadObject for Plain {
     fn length(&self) -> thalweg_types::Result<u64> {
-        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot look at a file", e))
+        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot read the attributes of a file", e))
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> thalweg_types::Result<usize> {
@@ -231,15 +231,15 @@ impl Door {
     /// Records that accepted bytes cannot be published.
     fn lose(&self, ino: u64, error: Error) -> Errno {
         let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
-        crate::errors::write(&format!("{path}: what was written is not published: {error}"));
+        crate::errors::write(&format!("{path}: cannot publish written bytes: {error}"));
         let number = Errno::from_i32(thalweg_layout::errno::of(&error));
         self.unpublished.lock().get_or_insert_with(|| {
-            Error::new(error.kind(), "what programs wrote is not published").in_object(path).caused_by(error)
+            Error::new(error.kind(), "cannot publish bytes that programs wrote").in_object(path).caused_by(error)
         });
         number
     }
 
-    /// Closes every handle. Returns the first failure, including earlier publish errors that no program was told of.
+    /// Closes every handle. Returns the first failure, including earlier publish errors that no program received.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
         for handle in handles {

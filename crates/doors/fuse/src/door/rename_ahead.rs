@@ -70,7 +70,7 @@ fn while_bytes_are_copied_for_a_rename_across_stores_other_names_are_found_and_r
         // Releases the write in any case.
         let still_copies = go.send(()).is_ok();
         renaming.join().unwrap().unwrap();
-        assert!(copies.is_ok() && still_copies, "nothing was copied for the rename");
+        assert!(copies.is_ok() && still_copies, "no data was copied for the rename");
         meanwhile.expect("another name waits until the bytes are copied").unwrap();
     });
     assert_eq!(layout.list("").unwrap(), [to.as_str()]);

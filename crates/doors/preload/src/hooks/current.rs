@@ -140,7 +140,7 @@ unsafe fn given(path: &str, out: *mut c_char, space: size_t) -> Outcome<*mut c_c
         false if space < needed => return Err(Errno::RANGE.into()),
         false => out,
         true if space != 0 && space < needed => return Err(Errno::RANGE.into()),
-        // SAFETY: as the manual pages say: the program frees it.
+        // SAFETY: the program frees it, as in the manual pages.
         true => unsafe { libc::malloc(needed.max(space)).cast() },
     };
     if to.is_null() {

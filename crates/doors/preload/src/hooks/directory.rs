@@ -39,7 +39,7 @@ unsafe fn listing<'a>(at: *mut DIR) -> Option<&'a mut Listing> {
     if COUNT.load(Ordering::Relaxed) == 0 || world().is_none() || !listings().as_ref()?.contains(&(at as usize)) {
         return None;
     }
-    // SAFETY: made by `begin` and not closed; one thread at a time reads a folder, says the manual page.
+    // SAFETY: created by `begin` and not closed; according to the manual page only one thread at a time reads a folder.
     Some(unsafe { &mut *at.cast::<Listing>() })
 }
 
@@ -143,7 +143,7 @@ hooks! {
                         all.remove(&(folder as usize));
                     }
                     COUNT.fetch_sub(1, Ordering::Relaxed);
-                    // Made by `begin`, and now known to nobody.
+                    // Created by `begin`; no other code has the address any more.
                     Ok(Box::from_raw(folder.cast::<Listing>()).fd)
                 });
                 libc::close(fd)
@@ -216,7 +216,7 @@ type Order = Option<unsafe extern "C" fn(*const *const dirent, *const *const dir
 const ALTDIRFUNC: c_int = 1 << 9;
 
 unsafe extern "C" fn close_for_glob(folder: *mut DIR) {
-    // SAFETY: what `opendir` gave.
+    // SAFETY: the result of `opendir`.
     unsafe { libc::closedir(folder) };
 }
 
@@ -235,7 +235,7 @@ struct Glob {
 }
 
 unsafe fn scan(path: *const c_char, out: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int {
-    // SAFETY: the calls that this one is made of; memory comes from `malloc`, as the manual page says.
+    // SAFETY: the calls of which this function consists; memory comes from `malloc`, as in the manual page.
     unsafe {
         let folder = libc::opendir(path);
         if folder.is_null() {

@@ -59,7 +59,7 @@ impl MapRequest {
     /// Private: anonymous memory, filled with the file's bytes.
     fn private(&self, open: &Open) -> Outcome<*mut c_void> {
         let flags = self.kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: what the program asked for, but from no file.
+        // SAFETY: the program's arguments, but without a file.
         let memory = unsafe { (self.real)(self.at, self.length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
             return Err(failed());
@@ -97,7 +97,7 @@ impl MapRequest {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let readable = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let flags = self.kept | libc::MAP_SHARED;
-        // SAFETY: what the program asked for, of a file with the same bytes.
+        // SAFETY: the program's arguments, for a file with the same bytes.
         let memory = unsafe { (self.real)(self.at, self.length, self.protection, flags, readable.as_raw_fd(), 0) };
         if memory == libc::MAP_FAILED { Err(failed()) } else { Ok(memory) }
     }

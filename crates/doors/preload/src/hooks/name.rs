@@ -327,7 +327,7 @@ unsafe fn target(world: &World, place: &Place, out: *mut c_char, space: size_t) 
         return Err(Errno::INVAL.into());
     }
     let target = place.layout(world)?.read_link(&place.name).map_err(|e| Fail::of(PosixCall::ReadLink, e))?;
-    // SAFETY: what the call takes.
+    // SAFETY: the arguments of the call.
     let out = unsafe { crate::border::memory_mut(out.cast(), space)? };
     let count = target.len().min(out.len());
     out[..count].copy_from_slice(&target.as_bytes()[..count]);
@@ -361,7 +361,7 @@ unsafe fn times_of(times: *const timespec) -> Outcome<Change> {
     if times.is_null() {
         return Ok(Change { atime: Some(now), mtime: Some(now), ..Change::default() });
     }
-    // SAFETY: two of them, says the manual page.
+    // SAFETY: two of them, according to the manual page.
     let times = unsafe { std::slice::from_raw_parts(times, 2) };
     let one = |time: &timespec| -> Outcome<Option<SystemTime>> {
         match time.tv_nsec {
@@ -385,7 +385,7 @@ unsafe fn times_of_values(times: *const timeval) -> Outcome<Change> {
         // SAFETY: null stands for now.
         return unsafe { times_of(std::ptr::null()) };
     }
-    // SAFETY: two of them, says the manual page.
+    // SAFETY: two of them, according to the manual page.
     let times = unsafe { std::slice::from_raw_parts(times, 2) };
     if times.iter().any(|time| !(0..1_000_000).contains(&time.tv_usec)) {
         return Err(Errno::INVAL.into());

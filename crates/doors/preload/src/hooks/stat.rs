@@ -131,12 +131,12 @@ fn of_open(fd: c_int) -> Outcome<Known> {
 }
 
 unsafe fn fill_open(fd: c_int, out: *mut libc::stat) -> Outcome<c_int> {
-    // SAFETY: what the call takes.
+    // SAFETY: the argument of the call.
     unsafe { put(out, of_open(fd)?.stat) }
 }
 
 unsafe fn fill_named(world: &World, place: &Place, flags: c_int, out: *mut libc::stat) -> Outcome<c_int> {
-    // SAFETY: what the call takes.
+    // SAFETY: the argument of the call.
     unsafe { put(out, of_name(world, place, flags)?.stat) }
 }
 
@@ -254,7 +254,7 @@ unsafe fn fill_x(known: &Known, out: *mut libc::statx) -> Outcome<c_int> {
     (x.stx_mtime.tv_sec, x.stx_mtime.tv_nsec) = (stat.st_mtime, stat.st_mtime_nsec as u32);
     (x.stx_ctime.tv_sec, x.stx_ctime.tv_nsec) = (stat.st_ctime, stat.st_ctime_nsec as u32);
     (x.stx_dev_major, x.stx_dev_minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
-    // SAFETY: what the call takes.
+    // SAFETY: the argument of the call.
     unsafe { put(out, x) }
 }
 
@@ -288,7 +288,7 @@ unsafe fn room(world: &World, place: &Place, out: *mut libc::statvfs) -> Outcome
     (room.f_blocks, room.f_bfree, room.f_bavail) = (space.bytes / 4096, space.free / 4096, space.available / 4096);
     (room.f_files, room.f_ffree, room.f_favail) = (space.objects, space.objects_free, space.objects_free);
     room.f_fsid = world.mounts[place.mount].device as _;
-    // SAFETY: what the call takes.
+    // SAFETY: the argument of the call.
     unsafe { put(out, room) }
 }
 
@@ -299,7 +299,7 @@ unsafe fn room_fs(world: &World, place: &Place, out: *mut libc::statfs) -> Outco
     (room.f_type, room.f_bsize, room.f_frsize, room.f_namelen) = (MAGIC, 4096, 4096, 255);
     (room.f_blocks, room.f_bfree, room.f_bavail) = (space.bytes / 4096, space.free / 4096, space.available / 4096);
     (room.f_files, room.f_ffree) = (space.objects, space.objects_free);
-    // SAFETY: what the call takes.
+    // SAFETY: the argument of the call.
     unsafe { put(out, room) }
 }
 

@@ -75,7 +75,7 @@ unsafe fn stream(fd: c_int, mode: *const c_char) -> Outcome<*mut FILE> {
 /// `freopen` if the old or the new file is under a mount. A standard stream keeps its descriptor, and its variable refers to the
 /// new stream; any other stream is closed, and the program must use the returned one.
 unsafe fn again(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-    // SAFETY: what `freopen` takes, handed to functions of the C library and our hooks of them.
+    // SAFETY: the arguments of `freopen`, passed to functions of the C library and our hooks of them.
     unsafe {
         let Ok(flags) = flags(CStr::from_ptr(mode)) else {
             set_errno(libc::EINVAL);

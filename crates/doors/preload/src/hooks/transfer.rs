@@ -39,12 +39,12 @@ unsafe fn pieces_mut<'a>(at: *const iovec, count: c_int) -> Outcome<Vec<&'a mut 
 }
 
 unsafe fn take(fd: c_int, out: *mut c_void, count: size_t) -> ssize_t {
-    // SAFETY: what `read` takes.
+    // SAFETY: the arguments of `read`.
     enter(|| Ok(need(fd)?.read(fd, &mut [unsafe { memory_mut(out, count)? }])? as ssize_t))
 }
 
 unsafe fn take_at(fd: c_int, out: *mut c_void, count: size_t, at: off_t) -> ssize_t {
-    // SAFETY: what `pread` takes.
+    // SAFETY: the arguments of `pread`.
     enter(|| Ok(need(fd)?.read_at(at, &mut [unsafe { memory_mut(out, count)? }])? as ssize_t))
 }
 

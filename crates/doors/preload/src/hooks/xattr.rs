@@ -71,7 +71,7 @@ unsafe fn answer(bytes: &[u8], out: *mut c_void, space: size_t) -> Outcome<ssize
     if space == 0 {
         return Ok(bytes.len() as ssize_t);
     }
-    // SAFETY: what the call takes.
+    // SAFETY: the arguments of the call.
     let out = unsafe { memory_mut(out, space)? };
     out.get_mut(..bytes.len()).ok_or(Errno::RANGE)?.copy_from_slice(bytes);
     Ok(bytes.len() as ssize_t)
@@ -81,7 +81,7 @@ unsafe fn get(world: &World, place: &Place, key: *const c_char, out: *mut c_void
     // SAFETY: a text.
     let key = unsafe { text(key)? };
     let value = place.layout(world)?.xattr_get(&place.name, key)?.ok_or(Errno::NODATA)?;
-    // SAFETY: what the call takes.
+    // SAFETY: the arguments of the call.
     unsafe { answer(&value, out, space) }
 }
 
@@ -99,7 +99,7 @@ unsafe fn set(
         libc::XATTR_REPLACE => SetXattr::Existing,
         _ => return Err(Errno::INVAL.into()),
     };
-    // SAFETY: what the call takes.
+    // SAFETY: the arguments of the call.
     let (key, value) = unsafe { (text(key)?, memory(value, bytes)?) };
     place.layout(world)?.xattr_set(&place.name, key, value, how).map_err(missing)?;
     Ok(0)
@@ -122,7 +122,7 @@ unsafe fn list(world: &World, place: &Place, out: *mut c_char, space: size_t) ->
         Err(e) if e.kind() == ErrorKind::Unsupported => {}
         Err(e) => return Err(e.into()),
     }
-    // SAFETY: what the call takes.
+    // SAFETY: the arguments of the call.
     unsafe { answer(&bytes, out.cast(), space) }
 }
 

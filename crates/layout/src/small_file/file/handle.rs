@@ -1,4 +1,4 @@
-//! Handles of a small file: what the layout gives to an open.
+//! Handles of a small file, which the layout returns from an open.
 
 use super::Node;
 use std::io::IoSlice;

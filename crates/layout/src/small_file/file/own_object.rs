@@ -23,7 +23,7 @@ impl Node {
         let store = &folder.store;
         if !store.capability().write_at {
             let what = format!(
-                "a file of more than {} bytes: layout \"small_file\" keeps larger ones only on stores that write at any offset, not on {}; use \"container\"",
+                "a file of more than {} bytes: layout \"small_file\" keeps larger files only on stores that write at any offset, not on {}; use \"container\"",
                 self.folder().settings.small,
                 store.describe()
             );

@@ -59,7 +59,7 @@ impl Folder {
             self.look(inner)?;
         }
         let object = inner.known.get(&log).map(|k| k.object.clone());
-        let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
+        let gone = || Error::new(ErrorKind::NotFound, "a log was removed").in_object(name.clone());
         Ok(Found::Log(name.clone(), object.ok_or_else(gone)?))
     }
 

@@ -265,7 +265,7 @@ impl<'c> Decides<'c> {
 
     fn happened(&mut self, event: Event) -> Result<()> {
         let Some(state) = self.state.take() else { return Ok(()) };
-        let (state, decisions) = caught("decide who writes next", || Ok(next(state, event)))?;
+        let (state, decisions) = caught("choose the next writer", || Ok(next(state, event)))?;
         self.state = Some(state);
         for decision in decisions {
             match decision {

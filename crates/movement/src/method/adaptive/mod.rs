@@ -63,7 +63,7 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 pub const KIND: MethodKind = MethodKind {
     names: &["ADAPTIVE"],
     id: 13,
-    about: "subfiles one per storage target; groups go where storage is fast, also while they are written",
+    about: "one subfile per storage target; data is moved to fast targets, also while it is written",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, NUM_FILES, WRITERS, STUCK, PATIENCE, CHUNK, SPILL_COPY],
     least: 2 * LEAST_PIECE + spill::LEAST,
     tried: &[Tried::powers_of_two(NUM_FILES, |ranks| ranks.min(256))],
@@ -77,7 +77,7 @@ pub mod rates;
 /// `num_files`.
 pub const NUM_FILES: Parameter = Parameter::count("num_files", 0, "subfiles, one per storage target")
     .at_least(1)
-    .or_else("what the filesystem says (Lustre), else 4; at most one per rank, but at least 2");
+    .or_else("the filesystem's number of storage targets (Lustre), else 4; at most one per rank, but at least 2");
 /// `writers_per_target`.
 pub const WRITERS: Parameter =
     Parameter::count("writers_per_target", 1, "largest number of ranks that write to one storage target at a time")
@@ -628,7 +628,7 @@ impl Closing<'_, '_, Open> {
         let (sync, patience) = (self.open.metadata.index.sync, comm.timeout() / 2);
         let at = |e: Error| e.at_rank(writer.rank).in_object(path.clone());
         if place.end().is_none_or(|end| end >= 1 << 63) {
-            let what = format!("{} bytes behind {} leave the file", place.length, place.offset);
+            let what = format!("{} bytes after {} exceed the largest offset", place.length, place.offset);
             return Ok(Copied::Failed(at(Error::new(ErrorKind::OutOfBounds, what))));
         }
         let object = match caught("open a subfile", || self.open.object(target)) {

@@ -139,11 +139,11 @@ fn message(kind: u8, code: u8, extent: Extent) -> Vec<u8> {
 }
 
 fn unexpected(from: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("rank {from} sent what nobody asked for"))
+    Error::new(ErrorKind::Corrupt, format!("rank {from} sent a message that this rank did not expect"))
 }
 
 fn no_group() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "there is no process group")
+    Error::new(ErrorKind::InvalidArgument, "no process group")
 }
 
 /// A second error of the same kind and text: errors are not `Clone`.

@@ -82,7 +82,7 @@ pub const NUM_FILES: Parameter = Parameter::count(
 pub const TARGETS: Parameter =
     Parameter::count("targets", 0, "number of storage targets; subfiles are assigned to them in turn")
         .at_least(1)
-        .or_else("what the filesystem says (Lustre), else 4");
+        .or_else("the filesystem's number of storage targets (Lustre), else 4");
 /// `writers_per_target`.
 pub const WRITERS: Parameter = Parameter::count(
     "writers_per_target",

@@ -39,7 +39,10 @@ impl<'c> Turn<'c> {
                     Ok(message) if message.bytes != token => continue,
                     Ok(_) => break,
                     Err(e) => {
-                        tracing::warn!(before, "writing without being told that it is this rank's turn: {e}");
+                        tracing::warn!(
+                            before,
+                            "writing without waiting further for the message of this rank's turn: {e}"
+                        );
                         break;
                     }
                 }

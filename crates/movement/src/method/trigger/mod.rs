@@ -76,13 +76,13 @@ const TIMEOUT: Parameter = Parameter::time(
 const LOG: Parameter = Parameter::text(
     "log",
     "a file, or no",
-    "log file: what ran, how it ended, the end of its error output; no: no log",
+    "log file with each command, its result and the end of its error output; no: no log",
 )
 .or_else("GROUP.trigger.log beside the output");
 const WAITING: Parameter = Parameter::count(
     "waiting",
     100,
-    "largest number of outputs that wait for their turn; outputs beyond it are skipped, and the log says so",
+    "largest number of outputs that wait for their turn; further outputs are skipped and logged as skipped",
 );
 const AT_END: Parameter = Parameter::time(
     "at_end",
@@ -111,7 +111,7 @@ fn job(parameters: &Parameters) -> Result<Action> {
             }
         }
         (Some(_), Some(_)) => config("parameters command and url: one of the two, not both".into()),
-        (None, None) => config("neither command nor url is given: nothing to run".into()),
+        (None, None) => config("neither command nor url is given".into()),
     }
 }
 
@@ -211,7 +211,7 @@ impl Method for Trigger {
         if comm.rank() == 0 {
             let failure = match (broken, &heard, summary.failed()) {
                 (Some((_, what)), ..) => Some(format!("the output failed: {what}")),
-                (None, Err(e), _) => Some(format!("ranks could not be heard: {e}")),
+                (None, Err(e), _) => Some(format!("no answer from other ranks: {e}")),
                 (None, Ok(_), Some(kind)) => Some(format!("the output failed on a rank: {kind:?}")),
                 (None, Ok(_), None) => None,
             };
