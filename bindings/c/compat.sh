@@ -4,6 +4,7 @@
 # or nothing. It lies apart from the rest: a machine may have ADIOS 1.x too, and nobody meets these names unasked.
 #
 #   bin/adios_config        answers 1.13.1 to -v
+#   bin/gpp.py              calls thalweg gen
 #   include/adios.h ...     the headers; include/fortran/, include/fortran_nompi/ the modules
 #   lib/libadios.so         and libadios_nompi, libadiosf, libadiosread, libadiosreadf...: linker scripts that name ours
 #   lib/libadios.a          the same for static linking, C alone
@@ -15,7 +16,7 @@ compat=$prefix/compat
 mkdir -p "$compat"/{bin,lib,include}
 # What an earlier version left.
 find "$compat/include" "$compat/lib" -type l -delete
-install -m 755 bindings/c/package/adios_config "$compat/bin/adios_config"
+install -m 755 -t "$compat/bin" bindings/c/package/{adios_config,gpp.py}
 
 for header in "$prefix"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
     ln -sfn "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"

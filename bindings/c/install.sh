@@ -71,10 +71,10 @@ thin() {
     local library=$lib/libthalweg-$name.so
     [[ $name == nompi ]] && more=' -D_NOMPI'
     if newer "$library" "$@" "$here"/include/*.h "$here"/mpi/*.h "$shim"/*.h "$here/install.sh"; then
-        # It finds the core beside itself.
+        # It finds the core beside itself. Its names carry its own: parts of one program may be linked with different ones.
         # shellcheck disable=SC2016,SC2086  # $ORIGIN is the loader's; $more is one flag or none
         "$compiler" "${flags[@]}" -shared $more "$@" -o "$library.new" "-L$lib" -lthalweg-core \
-            -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--no-undefined
+            -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--default-symver -Wl,--no-undefined
         mv "$library.new" "$library"
         objects "$name" "$compiler" "$more" "$@"
     fi

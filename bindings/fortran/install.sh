@@ -46,10 +46,10 @@ library() {
     for source in "$here"/bridge/*.c; do
         gfortran "${c_flags[@]}" "-DTHALWEG_MODULES_OF=$name" -c "$source" -o "$out/$(basename "$source" .c).o"
     done
-    # It finds the others beside itself.
+    # It finds the others beside itself. Its names carry its own, as those of the C libraries.
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     gfortran -shared "$out"/*.o -o "$out/new.so" "-L$lib" "-lthalweg-$name" -lthalweg-core -Wl,-rpath,'$ORIGIN' \
-        -Wl,-soname,"libthalweg-fortran-$name.so" -Wl,--no-undefined
+        -Wl,-soname,"libthalweg-fortran-$name.so" -Wl,--default-symver -Wl,--no-undefined
     for module in "${modules[@]}"; do
         put "$out/$module.mod" "$prefix/include/thalweg/fortran/$name/$module.mod"
     done
@@ -60,7 +60,7 @@ library() {
     gfortran "${c_flags[@]}" -c "$here/version1/read.c" -o "$out/version1.o"
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     gfortran -shared "$out/version1.o" -o "$out/version1.so" "-L$lib" "-lthalweg-fortran-$name" "-lthalweg-$name" -lthalweg-core \
-        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so" -Wl,--no-undefined
+        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so" -Wl,--default-symver -Wl,--no-undefined
     install -m 755 "$out/version1.so" "$first.new"
     mv "$first.new" "$first"
 }

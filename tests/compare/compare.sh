@@ -98,7 +98,7 @@ as_little_as() { # as_little_as FILE OTHER
 # Whatever a header of the reference declares and its library has, ours has; and what bare Fortran calls link to, but those whose
 # arguments have no type without a module.
 theirs() { nm -g --defined-only /usr/lib/"$(cc -print-multiarch)"/adios/openmpi/lib/"$1".a 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u; }
-defined() { nm -D --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u; }
+defined() { nm -D --defined-only --without-symbol-versions "$@" | awk 'NF == 3 { print $3 }' | sort -u; }
 ours() { defined "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI"}.so; }
 has_every_function() {
     {

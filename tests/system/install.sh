@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/machine.sh
+source scripts/build.sh
 use_mpi "${MPI:-openmpi}"
 needs "${cpp_packages[@]}" gfortran
 
@@ -125,6 +126,11 @@ by_adios_config() { # by_adios_config COMPILER OPTION...: as a configure --with-
 try "adios_config -s, without MPI" by_adios_config cc -s
 alone_by_config() { (cd "$work" && ./by-config MPI by-config.bp 2); }
 try "and the program runs, too" alone_by_config
+generates() { # as a Makefile's rule does: python $(adios_config -d)/bin/gpp.py FILE
+    ln -sfn "$thalweg" "$moved/bin/thalweg"
+    (cd "$work" && rm -f gwrite_heat.* && python3 "$("$moved/compat/bin/adios_config" -d)/bin/gpp.py" heat.xml && [[ -s gwrite_heat.ch ]])
+}
+try "gpp.py in its folder writes a program's lines" generates
 if [[ -e $compat/lib/libadios.so && $plain -gt 0 && $MPI == openmpi ]]; then
     try "a FindADIOS.cmake finds the library of mpicc" old old-mpi mpicc
     try "and the program runs on ranks" run "$ranks" ./old-mpi/old MPI old-mpi.bp 2

@@ -123,6 +123,20 @@ beside() { # beside MPI
 for mpi in openmpi mpich; do
     try "a part for one process in a program of $mpi" beside "$mpi"
 done
+parts() { # parts MPI: shared libraries of one program, each with the library of Thalweg that is for it, in both orders
+    local order
+    cc "${flags[@]}" -fPIC -shared $(pkg-config --cflags thalweg-nompi) "$sources/beside.c" -o "$work/libalone.so" $(pkg-config --libs thalweg-nompi)
+    "mpicc.$1" "${flags[@]}" -fPIC -shared -Dmain=pair "-I$prefix/include/thalweg" "$sources/pair.c" -o "$work/libranks.so" $(pkg-config --libs "thalweg-$1")
+    for order in '-lalone -lranks' '-lranks -lalone'; do
+        # shellcheck disable=SC2086  # two libraries
+        cc "${flags[@]}" "$sources/parts.c" -o "$work/parts" "-L$work" "-Wl,-rpath,$work" -Wl,--no-as-needed $order
+        with "$1" ./parts
+        [[ $(grep -cE '^rank [01] of 2: written$' "$work/said") == 2 ]]
+    done
+}
+for mpi in openmpi mpich; do
+    try "shared libraries of one program, for one process and of $mpi" parts "$mpi"
+done
 constants() { # constants COMPILER FLAG...: a file of types and constants refers to no function, and links without any library
     local level
     for level in -O0 -O2; do
