@@ -1,6 +1,7 @@
 //! The boxes of variables that an output holds: if a program writes one again, the last value counts.
 //!
-//! A scalar or text has one place; the place of a global array's block is its box. Blocks of local and joined arrays have no place:
+//! A scalar or text has as many places as its group has definitions of its name, mostly one; they are filled in order, and what is
+//! written then takes the last one. The place of a global array's block is its box. Blocks of local and joined arrays have no place:
 //! each stays a block of its own, even with equal extents. So does a block without elements.
 
 use std::collections::HashMap;
@@ -15,22 +16,8 @@ pub(crate) struct Place {
     path: Arc<str>,
     name: Arc<str>,
     shape: Option<[Vec<u64>; 3]>,
-}
-
-impl Place {
-    /// The place of a block, where it has one.
-    pub(crate) fn of(spec: &BlockSpec) -> Option<Place> {
-        let in_an_array =
-            |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED) && !shape.local.contains(&0);
-        let shape = match &spec.shape {
-            Some(shape) => {
-                let Shape { local, global, offset } = Some(shape).filter(in_an_array)?.clone();
-                Some([local, global, offset])
-            }
-            None => None,
-        };
-        Some(Place { path: spec.path.clone(), name: spec.name.clone(), shape })
-    }
+    /// Which of several places of a scalar or text.
+    nth: usize,
 }
 
 /// The places that an output has filled, and the numbers of their blocks in its pack.
@@ -39,6 +26,14 @@ pub(crate) struct Boxes {
     numbers: HashMap<Place, usize>,
     /// Type and number of dimensions of the first block under a path and name.
     kinds: HashMap<(Arc<str>, Arc<str>), Kind>,
+    /// Scalars and texts that are defined several times, by path and name.
+    several: HashMap<(Arc<str>, Arc<str>), Several>,
+}
+
+/// How often a scalar or text is defined, and how many of these places are filled.
+struct Several {
+    definitions: usize,
+    filled: usize,
 }
 
 /// Type of the elements, and number of dimensions; `None` for scalars and texts.
@@ -64,6 +59,32 @@ impl Boxes {
         Err(Error::new(ErrorKind::InvalidArgument, what))
     }
 
+    /// Call before a scalar or text is written that its group defines so many times.
+    pub(crate) fn defined(&mut self, spec: &BlockSpec, definitions: usize) {
+        if definitions > 1 {
+            let known = self.several.entry((spec.path.clone(), spec.name.clone()));
+            known.or_insert(Several { definitions, filled: 0 }).definitions = definitions;
+        }
+    }
+
+    /// The place of a block, where it has one.
+    pub(crate) fn place(&self, spec: &BlockSpec) -> Option<Place> {
+        let in_an_array =
+            |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED) && !shape.local.contains(&0);
+        let (shape, nth) = match &spec.shape {
+            Some(shape) => {
+                let Shape { local, global, offset } = Some(shape).filter(in_an_array)?.clone();
+                (Some([local, global, offset]), 0)
+            }
+            None if self.several.is_empty() => (None, 0),
+            None => {
+                let several = self.several.get(&(spec.path.clone(), spec.name.clone()));
+                (None, several.map_or(0, |s| s.filled.min(s.definitions - 1)))
+            }
+        };
+        Some(Place { path: spec.path.clone(), name: spec.name.clone(), shape, nth })
+    }
+
     /// The block that fills a place.
     pub(crate) fn find(&self, place: &Place) -> Option<usize> {
         self.numbers.get(place).copied()
@@ -72,6 +93,11 @@ impl Boxes {
     /// Notes the last block of the pack.
     pub(crate) fn note_last(&mut self, place: Option<Place>, pack: &Pack<'_>) {
         if let (Some(place), Some(last)) = (place, pack.block_count().checked_sub(1)) {
+            if place.shape.is_none()
+                && let Some(several) = self.several.get_mut(&(place.path.clone(), place.name.clone()))
+            {
+                several.filled = several.filled.max(place.nth + 1);
+            }
             self.numbers.insert(place, last);
         }
     }

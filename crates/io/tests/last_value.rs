@@ -1,5 +1,6 @@
 //! What is written twice in a step: of a scalar, a text and the same box the last value counts, with every method, buffer
-//! and way to write; other boxes and local arrays stay several blocks. What is refused changes nothing.
+//! and way to write; other boxes and local arrays stay several blocks, and so do as many values of a scalar or text as it has
+//! definitions. What is refused changes nothing.
 
 mod common;
 
@@ -154,6 +155,65 @@ fn check(place: &Place, ranks: u32, case: &str) {
     }
     let report = verify(&*place.layout, "x.bp").unwrap();
     assert!(report.is_clean(), "{case}: {:?}", report.findings);
+}
+
+/// A program that defines the offset of an array once for each of the array's blocks means a block each.
+#[test]
+fn a_scalar_is_as_many_blocks_as_it_has_definitions() {
+    for (method, parameters) in METHODS {
+        for buffer in BUFFERS {
+            let case = format!("{method} {parameters} {buffer}");
+            let place = Place::memory();
+            place.run(2, |comm| {
+                let session = place.session(&document(method, parameters, buffer, ""), &comm);
+                let (second, note) = {
+                    let group = session.group("g").unwrap();
+                    let mut group = group.lock();
+                    let mut define =
+                        |name, element| group.builder.define_variable(name, "", element, "", "", "").unwrap();
+                    let second = define("before", ElementType::I32);
+                    define("before", ElementType::I32);
+                    (second, define("note", ElementType::String))
+                };
+                for step in 0..2 {
+                    let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                    let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
+                    let base = 100 * step + 10 * comm.rank() as i32;
+                    // Of step 1 the third definition stays without a value, and the second is written by its position.
+                    output.write_values("before", &[base]).unwrap();
+                    output.write("note", b"one").unwrap();
+                    output.write_values("x", &[f64::from(base)]).unwrap();
+                    match step {
+                        0 => output.write_values("before", &[base + 1]).unwrap(),
+                        _ => output.put(WriteRequest::new(second, &(base + 1).to_ne_bytes())).unwrap(),
+                    }
+                    output.put(WriteRequest::new(note, b"two")).unwrap();
+                    output.write_values("x", &[f64::from(base) + 0.5]).unwrap();
+                    for more in [2, 3, 4].into_iter().filter(|_| step == 0) {
+                        output.write_values("before", &[base + more]).unwrap();
+                    }
+                    output.write("note", b"six").unwrap();
+                    output.close().unwrap_or_else(|e| panic!("{case}: {e}"));
+                }
+                session.finalize().unwrap();
+            });
+            let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+            let values = |name: &str, step| -> Vec<Value> {
+                reader.blocks(name, step).unwrap().iter().map(|b| b.value.clone().unwrap()).collect()
+            };
+            let numbers = |all: &[i32]| -> Vec<Value> { all.iter().map(|n| Value::I32(*n)).collect() };
+            assert_eq!(values("before", 0), numbers(&[0, 1, 4, 10, 11, 14]), "{case}");
+            assert_eq!(values("before", 1), numbers(&[100, 101, 110, 111]), "{case}");
+            let text = |t: &str| Value::String(t.as_bytes().to_vec());
+            for step in 0..2 {
+                assert_eq!(values("note", step), [text("one"), text("six"), text("one"), text("six")], "{case}");
+                let x = 100.0 * step as f64 + 0.5;
+                assert_eq!(values("x", step), [Value::F64(x), Value::F64(x + 10.0)], "{case}");
+            }
+            let report = verify(&*place.layout, "x.bp").unwrap();
+            assert!(report.is_clean(), "{case}: {:?}", report.findings);
+        }
+    }
 }
 
 /// Texts and transformed blocks change their length.

@@ -88,11 +88,15 @@ pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
     Ok(())
 }
 
-/// Collective: ends the session and closes its files for good.
+/// Collective: ends the session and closes its files for good. Without a session there is nothing to end, as in the reference:
+/// parts of a program that each start and finish the library finish it several times.
 ///
 /// # Errors
 /// Files that are still open: their data is not written.
 pub fn finish() -> Outcome<()> {
+    if !is_started() {
+        return Ok(());
+    }
     let process = with(std::mem::take);
     let session = process.session.ok_or_else(not_started)?;
     let open = process.files.len();

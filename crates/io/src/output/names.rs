@@ -1,6 +1,7 @@
 //! Names of variables, as programs write them, and the positions they stand for.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use thalweg_schema::Variable;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -9,6 +10,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub(super) struct Names {
     full: HashMap<String, usize>,
     bare: HashMap<String, Vec<usize>>,
+    /// Of a full name that is defined several times: how often.
+    several: HashMap<String, usize>,
     /// `None` before the first look.
     counted: Option<usize>,
 }
@@ -47,16 +50,31 @@ impl Names {
         .map_err(|e| e.in_variable(name))
     }
 
+    /// How often the group defines a full name, of which one is known.
+    ///
+    /// # Cost
+    /// As [`Names::position`] for a full name.
+    pub(super) fn definitions(&mut self, variables: &[Variable], full: &str) -> usize {
+        if self.counted != Some(variables.len()) {
+            self.count(variables);
+        }
+        self.several.get(full).copied().unwrap_or(1)
+    }
+
     fn count(&mut self, variables: &[Variable]) {
         self.full.clear();
         self.bare.clear();
+        self.several.clear();
         for (at, variable) in variables.iter().enumerate() {
             let full = variable.full_name();
             if full != variable.name {
                 self.bare.entry(variable.name.clone()).or_default().push(at);
             }
             // A full name always wins over bare ones, and over later definitions of itself.
-            self.full.entry(full).or_insert(at);
+            match self.full.entry(full) {
+                Entry::Vacant(new) => drop(new.insert(at)),
+                Entry::Occupied(first) => *self.several.entry(first.key().clone()).or_insert(1) += 1,
+            }
         }
         self.counted = Some(variables.len());
     }

@@ -35,12 +35,15 @@ pub struct Resolved<'o, 'r, 'a> {
     /// Bytes of the block; `None` for text.
     block_bytes: Option<u64>,
     may_defer: bool,
+    /// How often its group defines a scalar or text of this name.
+    definitions: usize,
 }
 
 impl<'a> Output<'a> {
     /// Writes one block of a variable, a scalar or a text. Not collective; any rank may omit a variable, or write it several
     /// times: blocks of different boxes, and all blocks of a local or joined array, are separate; of a scalar, a text, or the
-    /// same box of a global array the last value is stored.
+    /// same box of a global array the last value is stored. A scalar or text that its group defines several times is as many
+    /// blocks, in the order of the writes; later writes replace the last one.
     ///
     /// # Errors
     /// `NotFound` for an unknown variable; `InvalidArgument` for a wrong number of bytes, a dimension not written yet, or a box
@@ -125,7 +128,11 @@ impl<'a> Output<'a> {
             transform: None,
         };
         let (full, may_defer) = (variable.full_name(), !variable.copy_on_write);
-        Ok(Resolved { output: self, at, full, spec, memory, block_bytes, may_defer })
+        let definitions = match spec.shape {
+            None => self.names.definitions(&group.variables, &full),
+            Some(_) => 1,
+        };
+        Ok(Resolved { output: self, at, full, spec, memory, block_bytes, may_defer, definitions })
     }
 
     fn put_copied(&mut self, at: usize, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
@@ -159,7 +166,7 @@ impl<'a> Output<'a> {
     }
 
     fn pack_copied(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
-        let place = Place::of(&spec);
+        let place = self.boxes.place(&spec);
         if self.supersedes(place.as_ref(), &spec, &rows)? {
             return Ok(());
         }
@@ -175,7 +182,7 @@ impl<'a> Output<'a> {
         if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
             return self.put_copied(at, spec, rows);
         }
-        let place = Place::of(&spec);
+        let place = self.boxes.place(&spec);
         let superseded = match rows.are_long() {
             true => self.supersedes_deferred(place.as_ref(), &spec, &rows)?,
             false => self.supersedes(place.as_ref(), &spec, &rows)?,
@@ -316,8 +323,8 @@ impl<'a> Resolved<'_, '_, 'a> {
     /// # Errors
     /// As [`Output::put`].
     pub fn write(self, values: Values<'_, 'a>) -> Result<()> {
-        let Resolved { output, at, full, spec, memory, block_bytes, may_defer } = self;
-        let resolved = Resolved { output: &mut *output, at, full, spec, memory, block_bytes, may_defer };
+        let Resolved { output, at, full, spec, memory, block_bytes, may_defer, definitions } = self;
+        let resolved = Resolved { output: &mut *output, at, full, spec, memory, block_bytes, may_defer, definitions };
         // After a panic the state of the block is unknown: this rank's part is lost, and close reports it on all ranks.
         let written = caught("write the block", || Ok(resolved.put(values)));
         written.unwrap_or_else(|panicked| Err(output.broken(panicked)))
@@ -369,6 +376,9 @@ impl<'a> Resolved<'_, '_, 'a> {
         let number = output.pack.block_count();
         let noted = output.joins.note(&self.full, &self.spec.path, self.spec.shape.as_ref(), number);
         noted.and_then(|()| output.boxes.check_kind(&self.spec)).map_err(|e| self.place(e))?;
+        if self.spec.shape.is_none() {
+            self.output.boxes.defined(&self.spec, self.definitions);
+        }
         if let Some(record) = &mut self.output.record {
             record.note(&self.spec);
         }
