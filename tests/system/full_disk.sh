@@ -52,8 +52,8 @@ door() {
     local door=$1
     shift
     case $door in
-        fuse) AT=$work/at limited 120 "$@" ;;
-        *) AT=/full limited 120 "$thalweg" run -- "$@" ;;
+        fuse) AT=$work/at limited 600 "$@" ;;
+        *) AT=/full limited 600 "$thalweg" run -- "$@" ;;
     esac
 }
 # shellcheck disable=SC2016  # the inner shell expands them
@@ -73,7 +73,7 @@ door() {
 export OLD='the content that was closed before' NEW='what this operation writes'
 does() { # does DOOR OPERATION NAME
     case $1 in
-        api) echo | limited 120 "$built/examples/faults" file "/full/$3" "$2" ;;
+        api) echo | limited 600 "$built/examples/faults" file "/full/$3" "$2" ;;
         *) door "$1" bash -c "${tools[$2]}" _ "$3" ;;
     esac
 }
@@ -226,7 +226,7 @@ steps() { # steps METHOD PARAMETERS
         fill
         truncate -s -$((room * 1024)) "$full/filler"
         status=0
-        echo | limited 120 "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 2 1 >"$work/said" 2>&1 || status=$?
+        echo | limited 600 "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 2 1 >"$work/said" 2>&1 || status=$?
         # 3: ranks had different errors; 101: a panic.
         if [[ $status != 0 && ! $status -gt 102 ]]; then
             echo "with $room KiB: $status" && cat "$work/said" && umount "$full" && return 1

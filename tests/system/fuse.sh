@@ -37,14 +37,12 @@ cleanup() {
 }
 trap cleanup EXIT
 
-soon() { # soon COMMAND...: within 20 seconds
-    local k
-    for ((k = 0; k < 400; k++)); do
-        if "$@" 2>/dev/null; then return 0; fi
+soon() { # soon COMMAND...: until it succeeds; the limit is for hangs
+    local began=$SECONDS
+    until "$@" 2>/dev/null; do
+        [[ $((SECONDS - began)) -lt 300 ]] || { echo "still not so after 300 s, the limit for hangs: $*" && return 1; }
         sleep 0.05
     done
-    echo "it did not happen: $*"
-    return 1
 }
 
 export THALWEG_MOUNTS=$work/mounts.toml

@@ -19,6 +19,8 @@ use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
+/// A limit for hangs alone: the longest wait of one call, which then fails with `Timeout`.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two steps are written, ranks die in the third, the others go on among themselves with a fourth. Returns what the
 /// close of the third said, per rank, and the files.
@@ -46,7 +48,7 @@ fn lose_in(
     moments: impl Fn(u32) -> Option<Moment> + Sync,
 ) -> (Place, Vec<Result<()>>) {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
-    let machine = Machine::new(RANKS).timeout(Duration::from_secs(20));
+    let machine = Machine::new(RANKS).timeout(PATIENCE);
     let outcomes = machine.run(|own| {
         let life = Life::of(own);
         let place = place_over(Arc::new(life.store(memory.clone())));
@@ -231,7 +233,7 @@ fn whoever_dies_inside_the_tree_takes_nobody_along() {
     for method in ["POSIX", "MPI"] {
         for lost in [0, 1, 5, 7, 12] {
             let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
-            let outcomes = Machine::new(MANY).timeout(Duration::from_secs(20)).run(|own| {
+            let outcomes = Machine::new(MANY).timeout(PATIENCE).run(|own| {
                 let life = Life::of(own);
                 let place = Place::over(Arc::new(life.store(memory.clone())));
                 let comm = life.communicator();
@@ -296,7 +298,7 @@ fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_wel
 fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
     for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
-        let outcomes = Machine::new(RANKS).timeout(Duration::from_secs(20)).run(|own| {
+        let outcomes = Machine::new(RANKS).timeout(PATIENCE).run(|own| {
             let life = Life::of(own);
             let store = Arc::new(Failing::new(memory.clone()));
             let comm = life.communicator();

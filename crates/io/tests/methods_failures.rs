@@ -25,8 +25,8 @@ use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
-/// No call waits longer for what does not come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A limit for hangs alone: no call waits longer for what does not come.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Every method that writes files, as it comes and with parameters that make other ranks write.
 fn ways() -> Vec<(&'static str, &'static str)> {
@@ -98,10 +98,8 @@ fn spoil_step_2(
         spoil(comm.rank(), &store);
         let begun = Instant::now();
         let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 2);
-        assert!(
-            begun.elapsed() < PATIENCE / 2,
-            "{method} {parameters}, {what}: somebody waited for what does not come"
-        );
+        let took = begun.elapsed();
+        assert!(took < PATIENCE / 2, "{method} {parameters}, {what}: somebody waited {took:?} for what does not come");
         store.heal();
         comm.barrier().unwrap();
         let next = next_step(&session, &comm);
@@ -391,7 +389,8 @@ fn lose((method, parameters): (&str, &str), buffer: Option<u64>, lost: u32, mome
             return outcome;
         }
         let outcome = output.close().map(|_| ());
-        assert!(begun.elapsed() < PATIENCE / 2, "{what}: rank {rank} waited for what does not come");
+        let took = begun.elapsed();
+        assert!(took < PATIENCE / 2, "{what}: rank {rank} waited {took:?} for what does not come");
         let left = comm.survivors().unwrap();
         write_heat(&session, "x.bp", Mode::Append, &*left, 3);
         // Ranks of the session are missing, but the files are closed for good.
