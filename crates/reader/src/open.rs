@@ -593,8 +593,9 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
-        let held = self.compare(vec![(0, GroupRead::of(block))]).map_err(|(e, _)| e)?;
-        let object = self.object_with(block.subfile, &held)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
+        let first_reads = self.compare(vec![(0, GroupRead::of(block))]).map_err(|(e, _)| e)?;
+        let object =
+            self.object_with(block.subfile, &first_reads)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
         if self.0.reads == Reads::Checked {

@@ -121,7 +121,7 @@ impl Place {
     pub fn is_leased(&self) -> Result<bool> {
         for name in [self.lease_object(), self.unlinked()] {
             match self.first().open_read(&name) {
-                Ok(object) if object.life()?.held == Some(true) => return Ok(true),
+                Ok(object) if object.life()?.leased == Some(true) => return Ok(true),
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {}
             }

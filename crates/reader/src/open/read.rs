@@ -413,10 +413,10 @@ impl Reader {
         }
         let unverified = jobs.iter().enumerate();
         let unverified = unverified.flat_map(|(n, job)| job.unverified.iter().map(move |read| (n, *read))).collect();
-        let held = self.compare(unverified).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
-        let open = |file| self.object_with(file, &held);
+        let first_reads = self.compare(unverified).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
+        let open = |file| self.object_with(file, &first_reads);
         let done = fetch::execute(orders, &self.limits(), &open, &|order, block| {
-            self.decoded(&jobs[order].coded[block as usize], &held)
+            self.decoded(&jobs[order].coded[block as usize], &first_reads)
         });
         done.map_err(|(e, order)| match order {
             Some(order) => self.name_it(e, &jobs[order].name),
@@ -435,9 +435,9 @@ impl Reader {
     }
 
     /// The values of a transformed or checked block, in the file's byte order.
-    fn decoded(&self, coded: &Coded, held: &FirstReads) -> Result<Vec<u8>> {
+    fn decoded(&self, coded: &Coded, first_reads: &FirstReads) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
-        let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
+        let object = self.object_with(coded.file, first_reads)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
         if self.0.reads == Reads::Checked {

@@ -93,7 +93,7 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
         let name = format!("{folder}/{name}");
         // A living process that is about to rename it creates it again.
         let life = first.open_read(&name).and_then(|object| object.life());
-        if life.is_ok_and(|life| life.held != Some(true)) {
+        if life.is_ok_and(|life| life.leased != Some(true)) {
             remove_if_there(&**first, &name)?;
         }
     }

@@ -53,7 +53,7 @@ pub struct InFlight {
 impl InFlight {
     /// Starts a thread that writes to `object`.
     ///
-    /// - `mark`: hole marker and its offset, written if the write is abandoned before its first piece; `held`: the buffer
+    /// - `mark`: hole marker and its offset, written if the write is abandoned before its first piece; `reservation`: the buffer
     ///   reservation of the pieces, released when the thread ends.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl InFlight {
     pub fn begin(
         object: Arc<dyn WriteObject>,
         mark: Option<(u64, Vec<u8>)>,
-        held: Option<Reservation>,
+        reservation: Option<Reservation>,
     ) -> Result<InFlight> {
         let (tasks, given) = channel::<Task>();
         let (tell, done) = channel::<Done>();
@@ -93,7 +93,7 @@ impl InFlight {
                 let _ = write_all_at(&*object, offset, &bytes);
             }
             let _ = end.set(Instant::now());
-            drop((given, held));
+            drop((given, reservation));
         };
         let thread = std::thread::Builder::new().name("flight".into()).stack_size(256 << 10).spawn(work);
         let thread =

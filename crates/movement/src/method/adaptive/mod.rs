@@ -159,7 +159,7 @@ struct Open {
     objects: HashMap<u32, Arc<Handle>>,
     spill: Spill,
     /// Reservation for the two pieces of this rank's write.
-    held: Option<Reservation>,
+    reservation: Option<Reservation>,
     buffer: Arc<BufferPool>,
     /// Cache keys of the file and of its targets.
     file_key: String,
@@ -464,7 +464,7 @@ impl Method for Adaptive {
             lasts: told[3..].chunks_exact(2).map(|last| LastGroup { end: last[0], run: last[1] }).collect(),
             objects,
             spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
-            held: Some(hold(request.buffer, self.piece)),
+            reservation: Some(reserve_pieces(request.buffer, self.piece)),
             buffer: request.buffer.clone(),
             file_key,
             targets_key,
@@ -557,7 +557,7 @@ enum Copied {
 }
 
 /// Reserves buffer memory for the two pieces of a write; shorter pieces if the limit is low.
-fn hold(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
+fn reserve_pieces(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
     buffer.reserve(buffer.room(0).share(2 * piece, 2 * LEAST_PIECE))
 }
 
@@ -641,13 +641,13 @@ impl Closing<'_, '_, Open> {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
-        let held = self.open.held.take().unwrap_or_else(|| hold(&self.open.buffer, piece));
-        let piece = match buffer::obtainable(2, held.bytes() / 2, LEAST_PIECE) {
+        let reservation = self.open.reservation.take().unwrap_or_else(|| reserve_pieces(&self.open.buffer, piece));
+        let piece = match buffer::obtainable(2, reservation.bytes() / 2, LEAST_PIECE) {
             Ok(piece) => piece,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
         let mark = (place.offset, hole::encode(place).to_vec());
-        let mut flight = match InFlight::begin(object, Some(mark), Some(held)) {
+        let mut flight = match InFlight::begin(object, Some(mark), Some(reservation)) {
             Ok(flight) => flight,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };

@@ -604,8 +604,8 @@ fn read_journal(shadow: &dyn Store) -> Result<Journal> {
 fn is_written(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
     let Some(object) = found(shadow.open_read(name))? else { return Ok(None) };
     let life = object.life()?;
-    Ok(Some(match (life.held, life.modified) {
-        (Some(held), _) => held,
+    Ok(Some(match (life.leased, life.modified) {
+        (Some(leased), _) => leased,
         (None, Some(modified)) => SystemTime::now().duration_since(modified).is_ok_and(|age| age < quiet),
         (None, None) => true,
     }))

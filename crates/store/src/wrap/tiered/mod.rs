@@ -709,7 +709,7 @@ impl ReadObject for Reading {
 
     /// Leases are the burst buffer's own.
     fn life(&self) -> Result<Life> {
-        Ok(Life { held: None, ..self.inner.life()? })
+        Ok(Life { leased: None, ..self.inner.life()? })
     }
 }
 
