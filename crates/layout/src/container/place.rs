@@ -350,7 +350,7 @@ impl Place {
         match self.found.get(usize::from(number)) {
             Some(Ok(k)) => Ok(self.stores.nth(*k)),
             Some(Err(why)) => Err(self.lost(why.clone())),
-            None => Err(self.lost(format!("a log is said to lie on store {number} of {}", self.found.len()))),
+            None => Err(self.lost(format!("a log refers to store {number} of {}", self.found.len()))),
         }
     }
 

@@ -365,7 +365,7 @@ impl Reader {
         let crc = thalweg_types::checksum::crc32c(bytes);
         if crc != sum.crc {
             let what = format!(
-                "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, its bytes give {crc:#010x}",
+                "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, computed {crc:#010x}",
                 bytes.len(),
                 sum.crc
             );

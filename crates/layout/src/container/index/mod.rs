@@ -53,7 +53,7 @@ impl Module {
             "pattern" => Ok(Module::Pattern),
             "distributed" => Ok(Module::Distributed),
             _ => {
-                let what = format!("index module \"{name}\" is not known; there are flat, pattern, distributed");
+                let what = format!("index module \"{name}\" is not known; modules: flat, pattern, distributed");
                 Err(Error::new(ErrorKind::Config, what))
             }
         }

@@ -128,7 +128,7 @@ impl Drain {
     pub fn new(tiered: &Tiered, pace: Pace) -> Result<Drain> {
         let shadow = tiered.shadow();
         let Some(alone) = shadow.lock(&format!("{OURS}/drain"), false)? else {
-            let what = format!("another drain is at work on {}", tiered.describe());
+            let what = format!("another drain is running on {}", tiered.describe());
             return Err(Error::new(ErrorKind::AlreadyExists, what));
         };
         let canonical: Arc<dyn Store> =
