@@ -324,7 +324,7 @@ impl Door {
     /// written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
     ///
     /// - `flags`: of the open.
-    pub fn way(&self, flags: i32) -> fuser::FopenFlags {
+    pub fn open_flags(&self, flags: i32) -> fuser::FopenFlags {
         let only_writes = fuser::OpenFlags(flags).acc_mode() == fuser::OpenAccMode::O_WRONLY;
         let straight = only_writes && !self.plain && self.settings.cache == Cache::Through;
         match straight && self.drops_what_is_written.load(Ordering::Relaxed) {

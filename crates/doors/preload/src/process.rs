@@ -56,7 +56,11 @@ extern "C" fn prepare() {
     let _inside = Inside::new();
     publish_all(world);
     share_all(world);
-    let rest = Box::new((thalweg_open_file::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
+    let rest = Box::new((
+        thalweg_open_file::lock_appends(),
+        crate::hooks::directory::lock_listings(),
+        crate::stdio::lock_streams(),
+    ));
     let table = world.table.write();
     GUARD.with(|guard| *guard.borrow_mut() = Some(ForkGuard { parent: world, table, _rest: rest }));
 }
