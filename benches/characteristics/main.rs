@@ -22,7 +22,7 @@ use thalweg_types::checksum::crc32c;
 const PIECE_DOUBLES: usize = 64 << 20;
 
 /// What is measured on every piece, and what the rows are called.
-const WAYS: [(&str, &str); 9] = [
+const VARIANTS: [(&str, &str); 9] = [
     ("read", "reading alone (a sum)"),
     ("copy", "copy alone"),
     ("statistics", "statistics"),
@@ -72,10 +72,10 @@ fn main() -> Result<ExitCode, Failure> {
     let mut all = Measurements::default();
     // The first piece warms up and is not kept.
     for piece in 0..=pieces {
-        for i in 0..WAYS.len() {
-            let way = WAYS[(i + piece) % WAYS.len()].0;
+        for i in 0..VARIANTS.len() {
+            let variant = VARIANTS[(i + piece) % VARIANTS.len()].0;
             let start = Instant::now();
-            match way {
+            match variant {
                 "read" => {
                     let words: &[u64] = bytemuck::cast_slice(&data);
                     black_box(words.iter().fold(0u64, |a, b| a.wrapping_add(*b)));
@@ -102,7 +102,7 @@ fn main() -> Result<ExitCode, Failure> {
             }
             let seconds = start.elapsed().as_secs_f64();
             if piece > 0 {
-                all.add(way, seconds);
+                all.add(variant, seconds);
             }
             let _ = std::fs::remove_file(&path);
         }
@@ -117,15 +117,15 @@ fn main() -> Result<ExitCode, Failure> {
     );
     let mut report = Report::new("characteristics", about, &folder);
     let mut table = Table::new(["one pass", "median GB/s", "best GB/s", "s for all", "beside pwrite"]);
-    let whole = |way: &str| all.median(way) * pieces as f64;
-    for (way, shown) in WAYS {
-        let best = all.find(way).map_or(f64::NAN, |s| s.min());
+    let whole = |variant: &str| all.median(variant) * pieces as f64;
+    for (variant, shown) in VARIANTS {
+        let best = all.find(variant).map_or(f64::NAN, |s| s.min());
         table.row([
             shown.into(),
-            number(bytes.len() as f64 * 1e-9 / all.median(way)),
+            number(bytes.len() as f64 * 1e-9 / all.median(variant)),
             number(bytes.len() as f64 * 1e-9 / best),
-            number(whole(way)),
-            number(whole(way) / whole("pwrite")),
+            number(whole(variant)),
+            number(whole(variant) / whole("pwrite")),
         ]);
     }
     report.table(table);

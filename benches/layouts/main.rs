@@ -196,7 +196,7 @@ impl Bench {
         for round in 0..rounds {
             for turn in 0..DOORS.len() {
                 let (door, _) = DOORS[(round + turn) % DOORS.len()];
-                let way = |place: &str, bare: &str| -> Option<(Command, String)> {
+                let mounted = |place: &str, bare: &str| -> Option<(Command, String)> {
                     match door {
                         "bare" => Some((Command::new(&plain), bare.to_string())),
                         "calls" => Some((Command::new(&calls), format!("/bench/{place}"))),
@@ -210,7 +210,7 @@ impl Bench {
                     }
                 };
                 let check = if round == 0 { "1" } else { "0" };
-                if let Some((mut command, path)) = way("flat", &format!("{}/stores", self.folder)) {
+                if let Some((mut command, path)) = mounted("flat", &format!("{}/stores", self.folder)) {
                     let name = format!("stream/{door}");
                     self.all.run(command.args(["stream", &name, &format!("{path}/stream"), &mib, check]))?;
                 }
@@ -219,7 +219,7 @@ impl Bench {
                     if door == "bare" || round > 2 {
                         continue;
                     }
-                    if let Some((mut command, path)) = way(layout, "") {
+                    if let Some((mut command, path)) = mounted(layout, "") {
                         let name = format!("{layout}/{door}");
                         let path = format!("{path}/{door}{round}");
                         self.all.run(command.args(["small", &name, &path, &count, "1000"]))?;

@@ -153,12 +153,12 @@ fn contenders() -> Vec<(&'static str, &'static str, String)> {
 
 fn tables(report: &mut Report, all: &Measurements, loads: &[Load]) {
     type Shown = fn(&Measurements, &str, f64) -> f64;
-    let ways: [(&str, Shown); 3] = [
+    let shown_values: [(&str, Shown); 3] = [
         ("median ms", |all, key, _| all.median(key) * 1e3),
         ("min ms", |all, key, _| all.find(key).map_or(f64::NAN, |s| s.min()) * 1e3),
         ("GB/s of the median", |all, key, bytes| bytes * 1e-9 / all.median(key)),
     ];
-    for (title, value) in ways {
+    for (title, value) in shown_values {
         let mut table = Table::with_heads(std::iter::once(title).chain(loads.iter().map(|l| l.0)));
         for (label, name, shown) in contenders() {
             let cells = loads.iter().map(|(load, arrays, kib, _)| {

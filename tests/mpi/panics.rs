@@ -32,7 +32,7 @@ const ELEMENTS: usize = 3000;
 type Outcome<T> = Result<T, String>;
 
 /// Methods, their parameters, and the buffer limit; with 0 blocks are written to the store by the write calls.
-const WAYS: [(&str, &str, Option<u64>); 7] = [
+const METHODS: [(&str, &str, Option<u64>); 7] = [
     ("MPI", "", None),
     ("MPI", "index_ahead=0;sync=yes", Some(0)),
     ("POSIX", "", Some(0)),
@@ -154,12 +154,12 @@ impl Rank<'_> {
     /// Returns the phase that met it and whether the ranks were told, on all ranks.
     fn outputs(
         &self,
-        way: (&str, &str, Option<u64>),
+        setup: (&str, &str, Option<u64>),
         victim: u32,
         first: bool,
         k: u64,
     ) -> Outcome<Option<(Phase, bool)>> {
-        let (method, parameters, buffer) = way;
+        let (method, parameters, buffer) = setup;
         self.clean()?;
         let store = self.store()?;
         let layout: Arc<dyn Layout> = Arc::new(Direct::new(store.clone()).map_err(|e| e.to_string())?);
@@ -272,14 +272,14 @@ fn run(comm: &MpiCommunicator, folder: &Path) -> bool {
     let rank = Rank { comm, folder: &folder };
     let mut passed = true;
     let mut writes = 0;
-    for way in WAYS {
+    for setup in METHODS {
         for victim in [0, comm.size() - 1] {
-            let first = rank.sweep(|k| rank.outputs(way, victim, true, k));
-            let second = first.and_then(|first| Ok([first, rank.sweep(|k| rank.outputs(way, victim, false, k))?]));
-            let limit = way.2.map_or(String::new(), |bytes| format!(", a buffer of {bytes} bytes"));
+            let first = rank.sweep(|k| rank.outputs(setup, victim, true, k));
+            let second = first.and_then(|first| Ok([first, rank.sweep(|k| rank.outputs(setup, victim, false, k))?]));
+            let limit = setup.2.map_or(String::new(), |bytes| format!(", a buffer of {bytes} bytes"));
             let name = format!(
                 "{} {}{limit}: where rank {victim} panics, no rank waits and all have one outcome",
-                way.0, way.1
+                setup.0, setup.1
             );
             let mistake = match second {
                 Ok(failed) => {

@@ -41,8 +41,9 @@
 //! | what looks after files does it all, or fails; nothing that was closed changes, and the next time it does it all | every byte of the files |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
-//! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
-//! on other files as many. They are the same ones in each run, as far as threads share their work in the same way. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
+//! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th after it; of calls
+//! on other files as many. With `FIRST=K`, `K < N`, it begins with the fault number K, counted from 0, instead: `N` runs try all. They
+//! are the same ones in each run, as far as threads share their work in the same way. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
 //! code of the judge: 0 where every promise was kept.
 //!
 //! To look for a cause: `SWEEP=TEXT` runs the sweeps whose name contains it, `ONLY=CALL:ERROR` those faults, and with `KEEP=1` what a worker

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
-# once. Of outputs on the layouts, of commands that look after files, and behind the doors some of them alone do, always the same ones,
-# for LONG=1 each. tests/system/faults.rs says what must hold then.
+# once. Of outputs on the layouts, of commands that look after files, and behind the doors some of them alone do: always the same ones;
+# for LONG=1 one in eight, other ones in each run. THIN=N tries one in N, FIRST=K from the K-th on; THIN=1 tries all, which takes hours.
+# tests/system/faults.rs says what must hold then.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/faults
@@ -18,8 +19,13 @@ many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
 many "commands on a file" "$built/examples/faults" judge read "$work/read" "$thalweg"
 many "layouts" "$built/examples/faults" judge file "$work/layouts"
 
+first=${FIRST:-0}
+if [[ ${LONG:-0} != 0 ]]; then
+    every=${THIN:-8} first=${FIRST:-$((RANDOM % ${THIN:-8}))}
+    echo "one in $every from here on: THIN=$every FIRST=$first"
+fi
 # thin N NAME ARGUMENT...: one of N alone, and the first of its sort.
-thin() { THIN=$([[ ${LONG:-0} != 0 ]] && echo 1 || echo "$1") many "$2" "$built/examples/faults" judge "${@:3}"; }
+thin() { THIN=${every:-${THIN:-$1}} FIRST=$first many "$2" "$built/examples/faults" judge "${@:3}"; }
 thin 80 "methods on the layouts" over "$work/over"
 thin 60 "commands that look after files" upkeep "$work/upkeep" "$thalweg"
 # Some 15,000 and 3,000 calls, a tenth of a second to a half each.

@@ -90,6 +90,27 @@ try "and those for static linking" by_config_static
 only_ours() { ! nm --defined-only -g "$moved/lib/libthalweg-core.a" | awk 'NF == 3 { print $3 }' | grep -vE '^(thalweg_|adios_|(LOGICAL|PHYSICAL)_DATA_VIEW|NO_TRANSFORM)'; }
 try "the static core shows our names alone" only_ours
 try "and those for Fortran" by_config_fortran
+
+# The preload library is loaded into every process under `thalweg run`: mounts, layouts, open files and the daemon's client only.
+preload=$prefix/lib/libthalweg-preload.so
+preload_crates() { /usr/bin/python3 scripts/crates.py; }
+try "crates of the preload library" preload_crates
+preload_needs() { ! readelf -d "$preload" | grep NEEDED | grep -vE '\[(libc|libgcc_s|libm|libdl|libpthread|librt|ld-linux[^]]*)\.so\.[0-9]+\]'; }
+try "the preload library needs the C library only" preload_needs
+preload_symbols() { # of what was built, which has them in every build
+    nm "$built/libthalweg_preload.so" >"$work/preload.log" || return 1
+    grep -q thalweg_open_file "$work/preload.log" && ! grep -iE '(zfp|blosc|ZSTD|ureq|reqwest|opendal|hdfs_native|tokio|rayon)' "$work/preload.log"
+}
+try "the preload library contains no compression library and no client of network stores" preload_symbols
+preload_size() { # 5 MB at most
+    local size
+    size=$(stat -c %s "$preload") && echo "$size bytes" && [[ $size -le 5000000 ]]
+}
+if [[ $BUILD == release ]]; then
+    try "the preload library has at most 5 MB" preload_size
+else
+    echo "skipped: size of the preload library: BUILD=$BUILD"
+fi
 answers() {
     [[ $("$config" -v) == $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) ]] && [[ $("$config" -d) == "$moved" ]] &&
         [[ $("$config" | sed 's/=.*//' | tr '\n' ' ') == 'DIR CFLAGS LDFLAGS ' ]] &&

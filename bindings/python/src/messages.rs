@@ -24,12 +24,12 @@ enum Said {
 }
 
 /// The process that started the thread, and the thread's queue.
-static WAY: Mutex<Option<(u32, Sender<Said>)>> = Mutex::new(None);
+static SENDER: Mutex<Option<(u32, Sender<Said>)>> = Mutex::new(None);
 
 fn send(handler: &Arc<Py<PyAny>>, said: Said) {
-    let mut way = WAY.lock();
+    let mut current = SENDER.lock();
     let own = std::process::id();
-    if way.as_ref().is_none_or(|(process, _)| *process != own) {
+    if current.as_ref().is_none_or(|(process, _)| *process != own) {
         let (sender, receiver) = channel::<Said>();
         let handler = handler.clone();
         let begun = std::thread::Builder::new().name("thalweg-messages".into()).spawn(move || {
@@ -43,9 +43,9 @@ fn send(handler: &Arc<Py<PyAny>>, said: Said) {
         if begun.is_err() {
             return;
         }
-        *way = Some((own, sender));
+        *current = Some((own, sender));
     }
-    if let Some((_, sender)) = &*way {
+    if let Some((_, sender)) = &*current {
         let _ = sender.send(said);
     }
 }
@@ -79,8 +79,8 @@ pub fn hear_messages(handler: Py<PyAny>) {
 pub fn flush_messages(py: Python<'_>) {
     thalweg_warnings::hear(None);
     py.detach(|| {
-        let way = WAY.lock();
-        let Some((process, sender)) = &*way else { return };
+        let current = SENDER.lock();
+        let Some((process, sender)) = &*current else { return };
         let (done, told) = channel();
         if *process == std::process::id() && sender.send(Said::Flush(done)).is_ok() {
             let _ = told.recv_timeout(PATIENCE);

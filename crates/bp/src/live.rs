@@ -118,7 +118,7 @@ pub fn for_each_set(
         each(characteristic::decode_set(c, element, false)?)?;
     }
     if c.left() > 0 {
-        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last set", c.left())));
     }
     Ok(())
 }

@@ -361,7 +361,7 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
         p = next;
     }
     if p != variables_end {
-        return Err(Error::new(ErrorKind::Corrupt, "bytes behind the last variable of a process group").at_byte(p));
+        return Err(Error::new(ErrorKind::Corrupt, "bytes after the last variable of a process group").at_byte(p));
     }
     let (count, attributes_end) = section(p)?;
     p += SECTION_HEAD as u64;
@@ -453,7 +453,7 @@ fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trail
     if got != trailer.framing {
         return Err(Error::new(
             ErrorKind::Corrupt,
-            format!("framing checksum of a process group is {:#010x}, its bytes give {got:#010x}", trailer.framing),
+            format!("framing checksum of a process group is {:#010x}, computed {got:#010x}", trailer.framing),
         )
         .at_byte(group.offset));
     }

@@ -125,9 +125,7 @@ impl Trailer {
         let crc = crc32c(&bytes[..c.position()]);
         let stored = c.u32("trailer")?;
         if stored != crc {
-            return Err(
-                c.fail(ErrorKind::Corrupt, format!("trailer checksum is {stored:#010x}, its bytes give {crc:#010x}"))
-            );
+            return Err(c.fail(ErrorKind::Corrupt, format!("trailer checksum is {stored:#010x}, computed {crc:#010x}")));
         }
         if u64::from(c.u32("trailer")?) != bytes.len() as u64 || c.take(4, "trailer")? != END {
             return Err(c.fail(ErrorKind::Corrupt, "the end of a trailer is damaged"));

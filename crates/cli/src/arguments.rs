@@ -444,8 +444,8 @@ pub struct Profile {
     #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub chrome: Option<PathBuf>,
     /// Number of ranks to list among those that delayed others
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub held: usize,
+    #[arg(long, alias = "held", value_name = "COUNT", default_value_t = 10)]
+    pub delaying: usize,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -72,7 +72,7 @@ fn a_drain_that_is_killed_is_followed_by_the_next() {
         if life == 0 {
             let second = run(&["drain", &room.url]);
             assert_eq!(second.code, 3, "one drain at a time: {}", second.out);
-            assert!(second.err.contains("another drain is at work"), "{}", second.err);
+            assert!(second.err.contains("another drain is running"), "{}", second.err);
             let waited = run(&["drain", &room.url, "--once"]);
             assert_eq!((waited.code, &*waited.out), (0, "another drain has moved all that is closed\n"));
             assert!(!run(&["drain", &room.url, "--status"]).out.contains("none at work"));

@@ -148,7 +148,8 @@ fn a_picture_of_many_ranks_stays_small_and_shows_who_held_the_others_up() {
     let folder = Scratch::new();
     let many = save(folder.path(), "many.json", &turns(4000, 0));
     let picture = folder.path().join("many.svg").display().to_string();
-    let text = printed(&["profile", &many, "--svg", &picture, "--held", "1"]);
+    let text = printed(&["profile", &many, "--svg", &picture, "--delaying", "1"]);
+    assert_eq!(text, printed(&["profile", &many, "--held", "1"]), "the former name of the switch");
     let first = text.lines().last().unwrap();
     assert!(first.trim().starts_with("2000") && first.contains("write"), "{text}");
     let picture = std::fs::read_to_string(picture).unwrap();

@@ -141,11 +141,11 @@ struct Spare(Vec<u8>);
 
 impl Spare {
     fn of(children: &[Range<u32>]) -> Spare {
-        let mut held = Vec::new();
+        let mut spare = Vec::new();
         if !children.is_empty() {
-            let _ = held.try_reserve_exact(HEAD + PIECE);
+            let _ = spare.try_reserve_exact(HEAD + PIECE);
         }
-        Spare(held)
+        Spare(spare)
     }
 
     /// The next piece of this gathering from `child`.

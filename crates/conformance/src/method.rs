@@ -144,10 +144,10 @@ impl Case {
 ///
 /// # Panics
 /// At the first promise that is broken.
-pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase) {
-    write(layout, path, case, way);
-    if !way.leaves_file {
-        assert_eq!(layout.list("").unwrap(), [""; 0], "{} leaves no file", way.method);
+pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, setup: &MethodCase) {
+    write(layout, path, case, setup);
+    if !setup.leaves_file {
+        assert_eq!(layout.list("").unwrap(), [""; 0], "{} leaves no file", setup.method);
         return;
     }
     only_the_file_stays(layout, path);
@@ -157,16 +157,16 @@ pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase
     let options = RecoverOptions { even_if_written: true, ..RecoverOptions::default() };
     let recovery = recover(&**layout, path, options).unwrap_or_else(|e| panic!("recover: {e}"));
     assert_eq!((recovery.steps, recovery.dropped), (case.steps().len() as u64, vec![]), "{:?}", recovery.actions);
-    reads_back(layout, path, case, !way.moves_groups || case.steps().iter().all(|acts| acts.len() == 1));
+    reads_back(layout, path, case, !setup.moves_groups || case.steps().iter().all(|acts| acts.len() == 1));
 }
 
 /// Writes a case, with ranks as threads on two nodes.
 ///
 /// # Panics
 /// Where a call fails, or tells ranks different things.
-pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase) {
+pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, setup: &MethodCase) {
     let mut schema = case.schema.clone();
-    schema.methods = schema.groups.iter().map(|group| way.choice(&group.name)).collect();
+    schema.methods = schema.groups.iter().map(|group| setup.choice(&group.name)).collect();
     for (acts, steps) in case.sessions.iter().zip(case.step_numbers()) {
         let ranks = acts.first().map_or(1, |act| act.ranks.len() as u32);
         let machine = Machine::new(ranks).ranks_per_node(ranks.div_ceil(2)).timeout(Duration::from_secs(60));
@@ -177,7 +177,7 @@ pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase
                 .iter()
                 .zip(&steps)
                 .map(|(act, step)| {
-                    let wanted = way.leaves_file.then_some(*step);
+                    let wanted = setup.leaves_file.then_some(*step);
                     one_output(&session, &comm, &schema.groups[act.group].name, path, act, wanted)
                 })
                 .collect();

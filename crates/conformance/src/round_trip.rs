@@ -162,20 +162,20 @@ pub fn write(
     layout: &Arc<dyn Layout>,
     path: &str,
     scenario: &Scenario,
-    way: &WriteSetup,
+    setup: &WriteSetup,
     after: &(dyn Fn(usize) + Sync),
 ) {
     let mut schema = scenario.schema.clone();
     let group = schema.groups[0].name.clone();
-    let choice = MethodChoice { parameters: way.parameters.clone(), ..MethodChoice::new(&group, &way.method) };
+    let choice = MethodChoice { parameters: setup.parameters.clone(), ..MethodChoice::new(&group, &setup.method) };
     schema.methods.push(choice);
-    let per_session = scenario.steps.len().div_ceil(way.sessions.max(1)).max(1);
+    let per_session = scenario.steps.len().div_ceil(setup.sessions.max(1)).max(1);
     threads::run(scenario.ranks(), |comm| {
         let rank = comm.rank() as usize;
         for (part, steps) in scenario.steps.chunks(per_session).enumerate() {
             let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
-            if way.buffer.is_some() {
-                session.set_buffer_limit(way.buffer);
+            if setup.buffer.is_some() {
+                session.set_buffer_limit(setup.buffer);
             }
             for (i, ranks) in steps.iter().enumerate() {
                 let step = part * per_session + i;
@@ -445,10 +445,10 @@ fn as_double(value: &Value) -> f64 {
 ///
 /// # Panics
 /// At the first difference.
-pub fn write_and_check(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &WriteSetup) {
+pub fn write_and_check(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, setup: &WriteSetup) {
     let open = || Reader::open(layout.clone(), path).unwrap_or_else(|e| panic!("cannot open {path}: {e}"));
-    write(layout, path, scenario, way, &|step| {
-        if way.follow {
+    write(layout, path, scenario, setup, &|step| {
+        if setup.follow {
             let reader = open();
             assert!(!reader.status().finished, "the file says it is complete while it is being written");
             check(&reader, scenario, step + 1);
@@ -486,14 +486,14 @@ pub fn check_everything(methods: &[&str]) {
                 let scenario = everything::scenario(ranks, 3, language);
                 // Each number of ranks meets each buffer limit on one of the stores, sessions change with them.
                 let tiny = (u64::from(ranks) + u64::from(*store == "posix")) % 3;
-                let way = WriteSetup {
+                let setup = WriteSetup {
                     buffer: [None, Some(0), Some(9000)][tiny as usize],
                     sessions: 1 + ranks as usize % 3,
                     follow: ranks == 3,
                     ..WriteSetup::of(method)
                 };
-                eprintln!("method {method}, {store}, {ranks} ranks, {language:?}, {way:?}");
-                write_and_check(layout, &format!("{method}-{ranks}.bp"), &scenario, &way);
+                eprintln!("method {method}, {store}, {ranks} ranks, {language:?}, {setup:?}");
+                write_and_check(layout, &format!("{method}-{ranks}.bp"), &scenario, &setup);
             }
         }
     }

@@ -58,9 +58,9 @@ fn main() {
     }
     let manifest = serde_json::to_string(&manifest(&name, &scenario)).unwrap_or_else(|e| panic!("{e}"));
     std::fs::write(path.with_extension("json"), manifest).unwrap_or_else(|e| panic!("{e}"));
-    let way = WriteSetup { method, parameters, sessions, ..WriteSetup::default() };
+    let setup = WriteSetup { method, parameters, sessions, ..WriteSetup::default() };
     let layout = round_trip::in_folder(folder);
-    round_trip::write(&layout, &name, &scenario, &way, &|step| {
+    round_trip::write(&layout, &name, &scenario, &setup, &|step| {
         if follow {
             println!("step {step}");
             let mut line = String::new();

@@ -39,7 +39,7 @@ pub const VARIABLE: &str = "THALWEG_CONSISTENCY";
 const COMPARING: &str = "compare the output between ranks";
 
 /// Whether the parameter of a method requires full consistency.
-pub fn is_asked_by(choice: &MethodChoice) -> bool {
+pub fn is_requested_by(choice: &MethodChoice) -> bool {
     Parameters::from(choice.parameters.clone()).get::<String>(&PARAMETER).is_ok_and(|word| word == "full")
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Ending {
     pub(crate) shared: Arc<Shared>,
     pub(crate) rank: u32,
     /// Those still to close it.
-    pub(crate) ways: VecDeque<ActiveMethod>,
+    pub(crate) methods: VecDeque<ActiveMethod>,
     /// On rank 0: the group's attributes.
     pub(crate) attributes: Vec<AttributeSpec>,
     /// This rank's own failure.
@@ -82,8 +82,14 @@ struct About {
 }
 
 impl About {
-    fn of(way: &ActiveMethod) -> About {
-        About { name: way.method.name(), stores: way.stores, path: way.path.clone(), step: way.step(), key: way.key() }
+    fn of(active: &ActiveMethod) -> About {
+        About {
+            name: active.method.name(),
+            stores: active.stores,
+            path: active.path.clone(),
+            step: active.step(),
+            key: active.key(),
+        }
     }
 }
 
@@ -93,21 +99,21 @@ type NoneLeft = Box<(Ending, Box<dyn Communicator>)>;
 impl Ending {
     /// Closes the output by all methods before the first one that ends outputs later, if there is one.
     pub(crate) fn close_now(&mut self, comm: &dyn Communicator, pack: &mut Pack<'_>) {
-        while let Some(mut way) = self.ways.pop_front() {
-            if way.method.ends_later() {
-                self.ways.push_front(way);
+        while let Some(mut active) = self.methods.pop_front() {
+            if active.method.ends_later() {
+                self.methods.push_front(active);
                 return;
             }
-            let failed = self.prepare(&mut way, pack);
-            let closed = way.method.close(CloseRequest { comm, header: &way.header, pack, failed });
-            self.closed(About::of(&way), closed);
+            let failed = self.prepare(&mut active, pack);
+            let closed = active.method.close(CloseRequest { comm, header: &active.header, pack, failed });
+            self.closed(About::of(&active), closed);
         }
     }
 
     /// Prepares the close of one method. Returns this rank's failure, for the method; a panic is one.
-    fn prepare(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) -> Option<Error> {
+    fn prepare(&mut self, active: &mut ActiveMethod, pack: &mut Pack<'_>) -> Option<Error> {
         if let Err(e) = caught("prepare the close", || {
-            self.put_attributes(way, pack);
+            self.put_attributes(active, pack);
             Ok(())
         }) {
             self.failed.get_or_insert(e.at_rank(self.rank));
@@ -120,10 +126,10 @@ impl Ending {
     }
 
     /// Passes a method the attributes that its file does not contain yet, and the outcomes of earlier methods.
-    fn put_attributes(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) {
+    fn put_attributes(&mut self, active: &mut ActiveMethod, pack: &mut Pack<'_>) {
         if self.rank == 0 {
             let mut written = self.shared.written.lock();
-            let known = written.entry(way.key()).or_default();
+            let known = written.entry(active.key()).or_default();
             let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
             let new: Vec<AttributeSpec> = self.attributes.iter().filter(changed).cloned().collect();
             for a in &new {
@@ -131,7 +137,7 @@ impl Ending {
             }
             pack.set_attributes(new);
         }
-        way.method.after(&self.finished);
+        active.method.after(&self.finished);
     }
 
     fn closed(&mut self, about: About, closed: Result<Closed>) {
@@ -154,7 +160,7 @@ impl Ending {
 
     /// Files that the methods still to close write.
     pub(crate) fn files(&self) -> Vec<String> {
-        self.ways.iter().filter(|way| way.stores).map(|way| way.path.clone()).collect()
+        self.methods.iter().filter(|active| active.stores).map(|active| active.path.clone()).collect()
     }
 
     /// Copies all blocks of the pack out of the program's memory. After a failure, this rank's part of the step is lost.
@@ -166,9 +172,9 @@ impl Ending {
             }
             let reach = pack.reached();
             let mut to = Vec::new();
-            for way in &mut self.ways {
-                let (object, start) = way.method.through(&reach)?;
-                to.push(Through { object, start, header: &way.header });
+            for active in &mut self.methods {
+                let (object, start) = active.method.through(&reach)?;
+                to.push(Through { object, start, header: &active.header });
             }
             pack.spill(&to)
         };
@@ -186,10 +192,10 @@ impl Ending {
         comm: Box<dyn Communicator>,
         mut pack: Pack<'static>,
     ) -> std::result::Result<TakenOver, NoneLeft> {
-        let Some(mut way) = self.ways.pop_front() else { return Err(Box::new((self, comm))) };
-        let failed = self.prepare(&mut way, &mut pack);
-        let about = About::of(&way);
-        let pending = way.method.take_over(OwnedOutput { comm, header: way.header, pack, failed });
+        let Some(mut active) = self.methods.pop_front() else { return Err(Box::new((self, comm))) };
+        let failed = self.prepare(&mut active, &mut pack);
+        let about = About::of(&active);
+        let pending = active.method.take_over(OwnedOutput { comm, header: active.header, pack, failed });
         Ok(TakenOver { pending, ending: self, about })
     }
 }

@@ -65,14 +65,14 @@ struct Outputs {
 
 /// The outputs in flight of a session.
 #[derive(Default)]
-pub(crate) struct InFlight {
+pub(crate) struct OutputsInFlight {
     outputs: Mutex<Outputs>,
     changed: Condvar,
 }
 
-impl InFlight {
+impl OutputsInFlight {
     /// Adds an output after those of its line.
-    pub(crate) fn add(self: &Arc<InFlight>, line: &str, files: Vec<String>, work: Work) {
+    pub(crate) fn add(self: &Arc<OutputsInFlight>, line: &str, files: Vec<String>, work: Work) {
         let mut outputs = self.outputs.lock();
         let number = outputs.next;
         outputs.next += 1;

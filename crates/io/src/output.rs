@@ -60,7 +60,7 @@ pub struct Output<'a> {
     profile: Option<Profiled>,
     group_name: String,
     group: Arc<Mutex<DeclaredGroup>>,
-    ways: Vec<ActiveMethod>,
+    methods: Vec<ActiveMethod>,
     pack: Pack<'a>,
     comm: Box<dyn Communicator>,
     scalars: Scalars,
@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
                 ));
             }
             wanted.profile |= choices.iter().any(registry::is_profiled);
-            wanted.comparison |= choices.iter().any(consistency::is_asked_by);
+            wanted.comparison |= choices.iter().any(consistency::is_requested_by);
             registry::check_together(&choices)?;
             // Mistakes in a document are reported when it is read, with their position.
             if comm.rank() == 0 {
@@ -175,7 +175,7 @@ impl<'a> Output<'a> {
             methods,
         };
         let mut levels: HashMap<(String, String), Level> = HashMap::new();
-        let mut ways = Vec::new();
+        let mut methods = Vec::new();
         let mut opened_run = run;
         for (choice, kind, mut method) in made {
             let path = join(&choice.base_path, path);
@@ -203,11 +203,11 @@ impl<'a> Output<'a> {
                     return Err(Error::new(ErrorKind::Unsupported, what).in_variable(array.name).in_group(group_name));
                 }
             }
-            if ways.is_empty() {
+            if methods.is_empty() {
                 opened_run = opened.run;
             }
             let header = Header { time_index: opened.time_index, ..base.clone() };
-            ways.push(ActiveMethod {
+            methods.push(ActiveMethod {
                 method,
                 stores: registry::stores(kind),
                 header,
@@ -220,7 +220,7 @@ impl<'a> Output<'a> {
             taking.opened();
             Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
         });
-        let takes = |what| ways.iter().any(|way| way.method.takes() == what);
+        let takes = |what| methods.iter().any(|active| active.method.takes() == what);
         let pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
             true => Pack::of_blocks(shared.pool.clone()),
             false => Pack::new(shared.pool.clone(), &base),
@@ -231,7 +231,7 @@ impl<'a> Output<'a> {
             shared,
             group_name: group_name.to_string(),
             group,
-            ways,
+            methods,
             comm,
             scalars: Scalars::new(),
             names: Names::default(),
@@ -262,7 +262,7 @@ impl<'a> Output<'a> {
 
     /// The step that is being written, from 0, in the file of the group's first method.
     pub fn step(&self) -> u64 {
-        self.ways.first().map_or(0, ActiveMethod::step)
+        self.methods.first().map_or(0, ActiveMethod::step)
     }
 
     /// Writes all variables under this path instead of the declared one from now on. The program still uses the declared names,
@@ -328,9 +328,9 @@ impl<'a> Output<'a> {
         };
         profile.taking.closes();
         self.tell_events(&profile.taking);
-        let Some(first) = self.ways.first() else { return Ok(Closed::default()) };
+        let Some(first) = self.methods.first() else { return Ok(Closed::default()) };
         let (output, step) = (first.path.clone(), self.step());
-        let methods = self.ways.iter().map(|way| way.method.name().to_string()).collect();
+        let methods = self.methods.iter().map(|active| active.method.name().to_string()).collect();
         let (shared, group) = (self.shared.clone(), self.group_name.clone());
         let (comm, closed, group_bytes) = {
             let _here = profile.taking.recorder().work();
@@ -399,12 +399,14 @@ impl<'a> Output<'a> {
         {
             failed.get_or_insert(e.in_group(self.group_name.clone()));
         }
-        let Output { shared, ways, mut pack, comm, .. } = self;
+        let Output { shared, methods, mut pack, comm, .. } = self;
         let (finished, outcome) = (Vec::new(), Ok(Closed::default()));
-        let mut ending = Ending { shared, rank, ways: ways.into(), attributes, failed, finished, outcome };
+        let mut ending = Ending { shared, rank, methods: methods.into(), attributes, failed, finished, outcome };
         ending.close_now(&*comm, &mut pack);
         let bytes = pack.length();
-        let Some(line) = ending.ways.front().map(ActiveMethod::key) else { return (Some(comm), ending.outcome, bytes) };
+        let Some(line) = ending.methods.front().map(ActiveMethod::key) else {
+            return (Some(comm), ending.outcome, bytes);
+        };
         let later = later && comm.thread_level() == ThreadLevel::Multiple;
         let (in_flight, files, timeout) = (ending.shared.in_flight.clone(), ending.files(), comm.timeout());
         let pack = ending.own(pack);

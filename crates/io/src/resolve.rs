@@ -75,21 +75,21 @@ fn check_inside(shape: &Shape) -> Result<()> {
 /// # Errors
 /// `InvalidArgument` for another number of dimensions, or a local block of a global array and vice versa; `OutOfBounds` if it
 /// exceeds the array.
-pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
+pub(crate) fn check_box(variable: &Variable, shape: &Shape) -> Result<()> {
     let dimensions = variable.local.iter().filter(|d| !matches!(d, Dimension::Time)).count();
-    let lists = [&given.local, &given.global, &given.offset];
+    let lists = [&shape.local, &shape.global, &shape.offset];
     if dimensions == 0 || lists.iter().any(|list| list.len() != dimensions) {
-        let what = format!("a box of {} dimensions, the variable has {dimensions}", given.rank());
+        let what = format!("a box of {} dimensions, the variable has {dimensions}", shape.rank());
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
-    match (variable.global.is_empty(), given.is_global()) {
+    match (variable.global.is_empty(), shape.is_global()) {
         (true, true) => {
             Err(Error::new(ErrorKind::InvalidArgument, "a box with a global shape, but the variable is a local array"))
         }
-        (false, false) if given.elements() != Some(0) => {
+        (false, false) if shape.elements() != Some(0) => {
             Err(Error::new(ErrorKind::InvalidArgument, "a block of a global array needs the array's shape"))
         }
-        (false, _) => check_inside(given),
+        (false, _) => check_inside(shape),
         (true, _) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! A session: the configuration of a process, its buffer, and its state between outputs, from init to finalize.
 
-use crate::in_flight::InFlight;
+use crate::in_flight::OutputsInFlight;
 use crate::input::Input;
 use crate::mounts;
 use crate::output::Output;
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) cache: Arc<Cache>,
     /// Outputs that their methods end later.
-    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) in_flight: Arc<OutputsInFlight>,
     /// Every output is profiled, whatever its methods' parameters.
     pub(crate) profiled: bool,
     /// Full consistency for every output, whatever its methods' parameters.

@@ -25,7 +25,7 @@ use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const PATTERNS: [&str; 2] = ["simple", "brigade"];
 
-fn way(pattern: &str, aggregators: u32, chunk: &str) -> WriteSetup {
+fn setup(pattern: &str, aggregators: u32, chunk: &str) -> WriteSetup {
     WriteSetup::of("MPI_AGGREGATE")
         .with("pattern", pattern)
         .with("aggregators", &aggregators.to_string())
@@ -51,9 +51,9 @@ fn everything_reads_back_equal_by_either_pattern_with_any_chunk_and_any_buffer()
         {
             let scenario = everything::scenario(ranks, 2, HostLanguage::C);
             for buffer in [None, Some(0), Some(9000)] {
-                let way = WriteSetup { buffer, ..way(pattern, aggregators, chunk) };
-                eprintln!("{ranks} ranks, {way:?}");
-                round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+                let setup = WriteSetup { buffer, ..setup(pattern, aggregators, chunk) };
+                eprintln!("{ranks} ranks, {setup:?}");
+                round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &setup);
             }
         }
     }

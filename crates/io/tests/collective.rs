@@ -115,9 +115,9 @@ fn every_kind_of_variable_reads_back_equal_with_any_stripe_and_buffer() {
         [(5, "2", "100", None), (8, "8", "7", Some(0)), (3, "1", "64k", Some(9000))]
     {
         let scenario = everything::scenario(ranks, 3, HostLanguage::C);
-        let way = WriteSetup::of(METHOD).with("aggregators", aggregators).with("stripe", stripe).with("buffer", "8k");
-        let way = WriteSetup { buffer, sessions: 2, follow: true, ..way };
-        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+        let setup = WriteSetup::of(METHOD).with("aggregators", aggregators).with("stripe", stripe).with("buffer", "8k");
+        let setup = WriteSetup { buffer, sessions: 2, follow: true, ..setup };
+        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &setup);
     }
 }
 

@@ -23,7 +23,7 @@ const NAME: &str = "x.bp";
 const STEPS: u64 = 3;
 
 /// Each method, with parameters that make it work with few ranks.
-const WAYS: &[(&str, &str)] = &[
+const METHODS: &[(&str, &str)] = &[
     ("MPI", ""),
     ("MPI", "sync=yes;index_ahead=0"),
     ("POSIX", ""),
@@ -116,11 +116,11 @@ struct Case {
 }
 
 /// - `closed`: the store with the steps closed before.
-fn run(way: (&str, &str), ranks: u32, how: How, closed: &dyn Store, fault: Fault) -> Case {
+fn run(setup: (&str, &str), ranks: u32, how: How, closed: &dyn Store, fault: Fault) -> Case {
     let memory: Arc<dyn Store> = if how == How::AppendOn { Arc::new(Memory::new()) } else { copy(closed) };
     let failing = Arc::new(Failing::new(memory.clone()));
     let outcomes = Machine::new(ranks).timeout(PATIENCE).run(|comm| {
-        let session = Place::over(failing.clone()).session(&heat(way.0, way.1), &comm);
+        let session = Place::over(failing.clone()).session(&heat(setup.0, setup.1), &comm);
         if how == How::AppendOn {
             write_steps(&session, &comm);
         }
@@ -152,7 +152,7 @@ fn alike<'o>(outcomes: impl Iterator<Item = &'o Result<()>> + Clone, what: &str)
 
 impl Case {
     /// Returns whether the output succeeded.
-    fn judge(&self, way: (&str, &str), ranks: u32, how: How, closed: &Contents, what: &str) -> bool {
+    fn judge(&self, setup: (&str, &str), ranks: u32, how: How, closed: &Contents, what: &str) -> bool {
         let done = alike(self.outcomes.iter().map(|o| &o.0), &format!("{what}, the output"));
         alike(self.outcomes.iter().map(|o| &o.1), &format!("{what}, finalize"));
         let layout = &self.place.layout;
@@ -176,7 +176,7 @@ impl Case {
         let steps = now.keys().map(|(_, step)| step + 1).max().unwrap_or(0);
         let next = how.step().max(steps);
         Machine::new(ranks).timeout(PATIENCE).run(|comm| {
-            let session = self.place.session(&heat(way.0, way.1), &comm);
+            let session = self.place.session(&heat(setup.0, setup.1), &comm);
             // A new file of which nothing was closed is begun anew.
             let mode = if steps == 0 { Mode::Write } else { Mode::Append };
             write_heat(&session, NAME, mode, &comm, steps);
@@ -198,24 +198,30 @@ impl Case {
 }
 
 /// Fails one operation after the other until none is left; returns how many there were, and how often the output went well.
-fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BTreeMap<StoreCall, u64>) -> (u64, u64) {
+fn sweep(
+    setup: (&str, &str),
+    ranks: u32,
+    how: How,
+    fault: &Fault,
+    counts: &mut BTreeMap<StoreCall, u64>,
+) -> (u64, u64) {
     let place = Place::memory();
     place.run(ranks, |comm| {
-        let session = place.session(&heat(way.0, way.1), &comm);
+        let session = place.session(&heat(setup.0, setup.1), &comm);
         write_steps(&session, &comm);
         session.finalize().unwrap();
     });
     let closed = contents(&place.layout, NAME).unwrap();
     let (mut all, mut well) = (0, 0);
     for k in 0.. {
-        let case = run(way, ranks, how, &*place.store, fault.clone().skipping(k));
+        let case = run(setup, ranks, how, &*place.store, fault.clone().skipping(k));
         let Some((asked, name)) = &case.failed.1 else {
             // No fault met it: it went well, or the sweep shows nothing.
-            assert!(case.judge(way, ranks, how, &closed, "no fault"), "{way:?}, {how:?}: fails without a fault");
+            assert!(case.judge(setup, ranks, how, &closed, "no fault"), "{setup:?}, {how:?}: fails without a fault");
             break;
         };
-        let what = format!("{way:?}, {ranks} ranks, {how:?}, operation {k} ({asked:?} of {name}), {fault:?}");
-        let done = case.judge(way, ranks, how, &closed, &what);
+        let what = format!("{setup:?}, {ranks} ranks, {how:?}, operation {k} ({asked:?} of {name}), {fault:?}");
+        let done = case.judge(setup, ranks, how, &closed, &what);
         let ended = case.outcomes.iter().all(|o| o.1.is_ok());
         assert!(
             *asked != StoreCall::Close || !(done && ended),
@@ -231,13 +237,13 @@ fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BT
 fn sweep_all(fault: &Fault) {
     let wanted = std::env::var("METHOD").ok();
     let mut counts = BTreeMap::new();
-    for way in WAYS.iter().filter(|way| wanted.as_ref().is_none_or(|w| w.eq_ignore_ascii_case(way.0))) {
+    for setup in METHODS.iter().filter(|setup| wanted.as_ref().is_none_or(|w| w.eq_ignore_ascii_case(setup.0))) {
         for ranks in [1, 3] {
             for how in How::ALL {
-                let (all, well) = sweep(*way, ranks, how, fault, &mut counts);
-                assert!(all > 5, "{way:?}, {ranks} ranks, {how:?}: hardly anything was asked of the store");
+                let (all, well) = sweep(*setup, ranks, how, fault, &mut counts);
+                assert!(all > 5, "{setup:?}, {ranks} ranks, {how:?}: hardly anything was asked of the store");
                 println!(
-                    "{way:?}, {ranks} ranks, {how:?}: {all} operations failed, {well} outputs went well all the same"
+                    "{setup:?}, {ranks} ranks, {how:?}: {all} operations failed, {well} outputs went well all the same"
                 );
             }
         }

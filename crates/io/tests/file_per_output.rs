@@ -10,7 +10,7 @@ use thalweg_reader::{Reader, verify};
 const RANKS: u32 = 2;
 
 fn is_leased(place: &Place, path: &str) -> bool {
-    place.layout.open_read(path).unwrap().life().unwrap().held == Some(true)
+    place.layout.open_read(path).unwrap().life().unwrap().leased == Some(true)
 }
 
 fn is_finished(place: &Place, path: &str) -> bool {

@@ -46,10 +46,10 @@ impl Harm {
     const EXCHANGES: [Harm; 2] = [Harm::Overwritten, Harm::Exchanged];
 
     /// The objects of another run that writes the same, for [`Harm::EXCHANGES`].
-    fn others(self, way: (&str, &str)) -> BTreeMap<String, Vec<u8>> {
+    fn others(self, setup: (&str, &str)) -> BTreeMap<String, Vec<u8>> {
         match self {
-            Harm::Overwritten => of_a_running_writer(way, STEPS),
-            Harm::Exchanged => of_a_running_writer(way, STEPS + 1),
+            Harm::Overwritten => of_a_running_writer(setup, STEPS),
+            Harm::Exchanged => of_a_running_writer(setup, STEPS + 1),
             _ => BTreeMap::new(),
         }
     }
@@ -72,10 +72,10 @@ impl Harm {
 }
 
 /// What lies in the store of a writer that goes on.
-fn of_a_running_writer(way: (&str, &str), steps: u64) -> BTreeMap<String, Vec<u8>> {
+fn of_a_running_writer(setup: (&str, &str), steps: u64) -> BTreeMap<String, Vec<u8>> {
     let place = Place::memory();
     let found = place.run(RANKS, |comm| {
-        let session = place.session(&heat(way.0, way.1), &comm);
+        let session = place.session(&heat(setup.0, setup.1), &comm);
         for step in 0..steps {
             write_heat(&session, NAME, if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
         }
@@ -103,10 +103,10 @@ fn write_steps(session: &Session, comm: &dyn Communicator) {
     }
 }
 
-fn written(way: (&str, &str)) -> Place {
+fn written(setup: (&str, &str)) -> Place {
     let place = Place::memory();
     place.run(RANKS, |comm| {
-        let session = place.session(&heat(way.0, way.1), &comm);
+        let session = place.session(&heat(setup.0, setup.1), &comm);
         write_steps(&session, &comm);
         session.finalize().unwrap();
     });
@@ -145,12 +145,12 @@ fn needed_bytes(layout: &Arc<dyn Layout>, name: &str, steps: std::ops::Range<u64
 
 #[test]
 fn an_append_by_another_process_misses_a_subfile() {
-    for way in WITH_SUBFILES {
+    for setup in WITH_SUBFILES {
         for mode in [Mode::Append, Mode::Update, Mode::AppendAfter(1)] {
             for harm in Harm::ALL {
-                let subfiles = written(*way).store.list("x.bp.dir").unwrap();
+                let subfiles = written(*setup).store.list("x.bp.dir").unwrap();
                 for subfile in subfiles {
-                    let place = written(*way);
+                    let place = written(*setup);
                     let name = format!("x.bp.dir/{subfile}");
                     let whole = place.store.read_all(&name).unwrap();
                     let left = if harm == Harm::Cut { whole.len() as u64 / 2 } else { 0 };
@@ -158,15 +158,15 @@ fn an_append_by_another_process_misses_a_subfile() {
                     let kept = if let Mode::AppendAfter(last) = mode { 0..last + 1 } else { 0..u64::MAX };
                     if needed_bytes(&place.layout, &name, kept) <= left {
                         // ADAPTIVE has moved what was to go there elsewhere.
-                        assert_eq!(way.0, "ADAPTIVE", "{name} {harm:?}: nothing lies in it");
+                        assert_eq!(setup.0, "ADAPTIVE", "{name} {harm:?}: nothing lies in it");
                         continue;
                     }
                     harm.does(&*place.store, &name, &BTreeMap::new());
                     let before = objects(&*place.store);
-                    let what = format!("{way:?}, {mode:?}, {name} {harm:?}");
+                    let what = format!("{setup:?}, {mode:?}, {name} {harm:?}");
                     // Once more with the same session: what failed is not forgotten.
                     let outcomes = place.run(RANKS, |comm| {
-                        let session = place.session(&heat(way.0, way.1), &comm);
+                        let session = place.session(&heat(setup.0, setup.1), &comm);
                         let first = try_heat(&session, NAME, mode, &comm, STEPS);
                         let second = try_heat(&session, NAME, mode, &comm, STEPS);
                         session.finalize().unwrap();
@@ -185,7 +185,7 @@ fn an_append_by_another_process_misses_a_subfile() {
                     place.store.write_all(&name, &whole).unwrap();
                     let all = contents(&place.layout, NAME).unwrap();
                     place.run(RANKS, |comm| {
-                        let session = place.session(&heat(way.0, way.1), &comm);
+                        let session = place.session(&heat(setup.0, setup.1), &comm);
                         write_heat(&session, NAME, Mode::Append, &comm, STEPS);
                         session.finalize().unwrap();
                     });
@@ -198,20 +198,20 @@ fn an_append_by_another_process_misses_a_subfile() {
 
 #[test]
 fn an_append_by_another_process_finds_a_subfile_that_was_exchanged() {
-    for way in WITH_SUBFILES {
+    for setup in WITH_SUBFILES {
         for mode in [Mode::Append, Mode::Update, Mode::AppendAfter(1)] {
             for exchanged in ["with another run's", "with another rank's", "both of one run"] {
-                let place = written(*way);
+                let place = written(*setup);
                 let names: Vec<String> =
                     place.store.list("x.bp.dir").unwrap().iter().map(|n| format!("x.bp.dir/{n}")).collect();
                 let name = &names[0];
                 let bytes = |place: &Place, name: &str| place.store.read_all(name).unwrap();
                 if names.iter().any(|name| needed_bytes(&place.layout, name, 0..u64::MAX) == 0) {
-                    assert_eq!(way.0, "ADAPTIVE", "nothing lies in a subfile");
+                    assert_eq!(setup.0, "ADAPTIVE", "nothing lies in a subfile");
                     continue;
                 }
                 match exchanged {
-                    "with another run's" => place.store.write_all(name, &bytes(&written(*way), name)).unwrap(),
+                    "with another run's" => place.store.write_all(name, &bytes(&written(*setup), name)).unwrap(),
                     "with another rank's" => place.store.write_all(name, &bytes(&place, &names[1])).unwrap(),
                     _ => {
                         let (first, second) = (bytes(&place, name), bytes(&place, &names[1]));
@@ -220,9 +220,9 @@ fn an_append_by_another_process_finds_a_subfile_that_was_exchanged() {
                     }
                 }
                 let before = objects(&*place.store);
-                let what = format!("{way:?}, {mode:?}, {name} {exchanged}");
+                let what = format!("{setup:?}, {mode:?}, {name} {exchanged}");
                 let outcomes = place.run(RANKS, |comm| {
-                    let session = place.session(&heat(way.0, way.1), &comm);
+                    let session = place.session(&heat(setup.0, setup.1), &comm);
                     let first = try_heat(&session, NAME, mode, &comm, STEPS);
                     session.finalize().unwrap();
                     first
@@ -249,13 +249,15 @@ fn super_of(layout: &Arc<dyn Layout>, known: &Contents) -> bool {
 fn a_running_writer_misses_its_file_or_subfile() {
     let folder = std::env::temp_dir().join(format!("thalweg-missing-{}", std::process::id()));
     let shared = [("MPI", ""), ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k")];
-    for way in shared.iter().chain(WITH_SUBFILES) {
+    for setup in shared.iter().chain(WITH_SUBFILES) {
         for harm in Harm::ALL.into_iter().chain(Harm::EXCHANGES) {
-            let others = harm.others(*way);
+            let others = harm.others(*setup);
             for plain in [false, true] {
                 let mut names = vec![NAME.to_string()];
-                if way.0 != "MPI" && way.0 != "MPI_COLLECTIVE" {
-                    names.extend(written(*way).store.list("x.bp.dir").unwrap().iter().map(|n| format!("x.bp.dir/{n}")));
+                if setup.0 != "MPI" && setup.0 != "MPI_COLLECTIVE" {
+                    names.extend(
+                        written(*setup).store.list("x.bp.dir").unwrap().iter().map(|n| format!("x.bp.dir/{n}")),
+                    );
                 }
                 for name in names {
                     let _ = std::fs::remove_dir_all(&folder);
@@ -263,11 +265,11 @@ fn a_running_writer_misses_its_file_or_subfile() {
                     let store: Arc<dyn Store> =
                         if plain { Arc::new(Posix::at(&folder).unwrap()) } else { Arc::new(Memory::new()) };
                     let place = Place::over(store);
-                    let what = format!("{way:?}, {name} {harm:?}, files: {plain}");
+                    let what = format!("{setup:?}, {name} {harm:?}, files: {plain}");
                     let whole = std::sync::Mutex::new(Contents::new());
                     let harmed = std::sync::atomic::AtomicBool::new(true);
                     let outcomes = place.run(RANKS, |comm| {
-                        let session = place.session(&heat(way.0, way.1), &comm);
+                        let session = place.session(&heat(setup.0, setup.1), &comm);
                         write_steps(&session, &comm);
                         comm.barrier().unwrap();
                         if comm.rank() == 0 {
@@ -285,7 +287,7 @@ fn a_running_writer_misses_its_file_or_subfile() {
                     });
                     if !harmed.into_inner() {
                         // ADAPTIVE has moved all that was to go there elsewhere.
-                        assert_eq!(way.0, "ADAPTIVE", "{what}: nothing lies in it");
+                        assert_eq!(setup.0, "ADAPTIVE", "{what}: nothing lies in it");
                         continue;
                     }
                     let (first, second): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
@@ -302,7 +304,7 @@ fn a_running_writer_misses_its_file_or_subfile() {
                     }
                     // A new file may be begun at any time.
                     place.run(RANKS, |comm| {
-                        let session = place.session(&heat(way.0, way.1), &comm);
+                        let session = place.session(&heat(setup.0, setup.1), &comm);
                         write_steps(&session, &comm);
                         session.finalize().unwrap();
                     });
@@ -316,13 +318,13 @@ fn a_running_writer_misses_its_file_or_subfile() {
 
 #[test]
 fn a_running_writer_misses_an_exchanged_subfile_that_only_an_earlier_run_wrote() {
-    let way = ("ADAPTIVE", "num_files=2;chunk=8k;patience=60000");
+    let setup = ("ADAPTIVE", "num_files=2;chunk=8k;patience=60000");
     // One rank writes to the first subfile.
     let name = "x.bp.dir/x.bp.1";
-    let place = written(way);
+    let place = written(setup);
     let length = |place: &Place| place.store.stat(name).unwrap().length;
     // How groups are spread over subfiles depends on time.
-    let other = (0..100).map(|_| written(way)).find(|other| length(other) == length(&place)).expect("one as long");
+    let other = (0..100).map(|_| written(setup)).find(|other| length(other) == length(&place)).expect("one as long");
     assert!(needed_bytes(&place.layout, name, 0..STEPS) > 0, "nothing lies in it");
     let append = |place: &Place, session: &Session, comm: &dyn Communicator, step| {
         let outcome = try_heat(session, NAME, Mode::Append, comm, step);
@@ -330,7 +332,7 @@ fn a_running_writer_misses_an_exchanged_subfile_that_only_an_earlier_run_wrote()
         outcome
     };
     let outcomes = place.run(1, |comm| {
-        let session = place.session(&heat(way.0, way.1), &comm);
+        let session = place.session(&heat(setup.0, setup.1), &comm);
         append(&place, &session, &comm, STEPS).unwrap();
         append(&place, &session, &comm, STEPS + 1).unwrap();
         let whole = place.store.read_all(name).unwrap();
@@ -350,14 +352,14 @@ fn a_running_writer_misses_an_exchanged_subfile_that_only_an_earlier_run_wrote()
 
 #[test]
 fn a_stuck_write_of_an_earlier_run_that_ends_behind_the_data_of_a_later_one_is_no_exchange() {
-    let way = ("ADAPTIVE", "num_files=1;chunk=8k;patience=60000");
+    let setup = ("ADAPTIVE", "num_files=1;chunk=8k;patience=60000");
     let name = "x.bp.dir/x.bp.0";
     // The same groups in the same places, and one step more.
-    let other = of_a_running_writer(way, STEPS + 1).remove(name).unwrap();
+    let other = of_a_running_writer(setup, STEPS + 1).remove(name).unwrap();
     for sealed in [false, true] {
         let place = Place::memory();
         place.run(RANKS, |comm| {
-            let session = place.session(&heat(way.0, way.1), &comm);
+            let session = place.session(&heat(setup.0, setup.1), &comm);
             write_steps(&session, &comm);
             comm.barrier().unwrap();
             if comm.rank() == 0 {
@@ -404,9 +406,9 @@ fn a_larger_run_adds_subfiles_and_a_smaller_one_leaves_some_alone() {
 
 #[test]
 fn subfiles_whose_index_was_lost_are_not_begun_anew() {
-    for way in WITH_SUBFILES {
+    for setup in WITH_SUBFILES {
         for harm in [Harm::Removed, Harm::Emptied] {
-            let place = written(*way);
+            let place = written(*setup);
             let whole = contents(&place.layout, NAME).unwrap();
             harm.does(&*place.store, NAME, &BTreeMap::new());
             let data = |place: &Place| {
@@ -414,16 +416,16 @@ fn subfiles_whose_index_was_lost_are_not_begun_anew() {
             };
             let before = data(&place);
             let outcomes = place.run(RANKS, |comm| {
-                let session = place.session(&heat(way.0, way.1), &comm);
+                let session = place.session(&heat(setup.0, setup.1), &comm);
                 let outcome = try_heat(&session, NAME, Mode::Append, &comm, 0);
                 session.finalize().unwrap();
                 outcome
             });
-            all_failed(&outcomes, &format!("{way:?} {harm:?}"));
+            all_failed(&outcomes, &format!("{setup:?} {harm:?}"));
             assert!(words(&outcomes).contains("thalweg recover"), "{}", words(&outcomes));
-            assert!(data(&place) == before, "{way:?} {harm:?}: a subfile was changed");
+            assert!(data(&place) == before, "{setup:?} {harm:?}: a subfile was changed");
             recover(&*place.layout, NAME, RecoverOptions::default()).unwrap();
-            assert!(contents(&place.layout, NAME).unwrap() == whole, "{way:?} {harm:?}");
+            assert!(contents(&place.layout, NAME).unwrap() == whole, "{setup:?} {harm:?}");
         }
     }
 }

@@ -51,7 +51,7 @@ struct Memory {
 }
 
 /// How the array `a` is written, first and then again.
-const WAYS: [(&str, &str); 6] = [
+const VALUES: [(&str, &str); 6] = [
     ("copied", "copied"),
     ("copied", "deferred"),
     ("deferred", "copied"),
@@ -87,7 +87,7 @@ fn the_last_value_counts_with_every_method() {
     for ranks in [1, 3] {
         for (method, parameters) in METHODS {
             for buffer in BUFFERS {
-                for (first, again) in WAYS {
+                for (first, again) in VALUES {
                     let case = format!("{ranks} {method} {parameters} {buffer} {first} {again}");
                     let place = Place::memory();
                     place.run(ranks, |comm| {

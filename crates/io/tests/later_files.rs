@@ -18,7 +18,7 @@ const NAME: &str = "x.bp";
 const STEPS: u64 = 3;
 
 /// Methods, with parameters, and whether their data lie in subfiles.
-const WAYS: &[(&str, &str, bool)] = &[
+const METHODS: &[(&str, &str, bool)] = &[
     ("MPI", "", false),
     ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k", false),
     ("POSIX", "", true),
@@ -80,7 +80,7 @@ fn check(layout: &Arc<dyn Layout>, kept: u64, steps: u64, what: &str) {
 
 #[test]
 fn an_append_counts_from_the_first_step_there_is() {
-    for (method, parameters, subfiles) in WAYS {
+    for (method, parameters, subfiles) in METHODS {
         let place = second_file(*subfiles);
         for ranks in [1, 2] {
             place.run(ranks, |comm| {
@@ -102,7 +102,7 @@ fn an_append_counts_from_the_first_step_there_is() {
 
 #[test]
 fn steps_behind_one_are_dropped_by_their_number() {
-    for (method, parameters, subfiles) in WAYS {
+    for (method, parameters, subfiles) in METHODS {
         for after in 0..STEPS {
             let place = second_file(*subfiles);
             place.run(2, |comm| {
@@ -123,7 +123,7 @@ fn steps_behind_one_are_dropped_by_their_number() {
 
 #[test]
 fn an_error_names_the_steps_by_their_numbers() {
-    for (method, parameters, subfiles) in WAYS {
+    for (method, parameters, subfiles) in METHODS {
         let place = second_file(*subfiles);
         let words = place.run(1, |comm| {
             let session = place.session(&late(method, parameters), &comm);

@@ -55,8 +55,8 @@ const PARAMETERS: &[(&str, &[&str])] = &[
 ];
 
 /// Every method as it comes, and `further` ones with their parameters.
-fn ways(further: bool) -> Vec<MethodCase> {
-    let mut ways = Vec::new();
+fn setups(further: bool) -> Vec<MethodCase> {
+    let mut setups = Vec::new();
     registry::add(&TEMPLATE).unwrap();
     for kind in METHODS.iter().chain([&TEMPLATE]) {
         let name = kind.names[0];
@@ -65,11 +65,11 @@ fn ways(further: bool) -> Vec<MethodCase> {
         let more = if further { more } else { &[] };
         let moves_groups = name == "ADAPTIVE";
         for parameters in [needed.map_or("", |(_, p)| p)].iter().chain(more) {
-            ways.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, parameters) });
+            setups.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, parameters) });
         }
     }
-    ways.retain(|way| wanted(&way.method));
-    ways
+    setups.retain(|setup| wanted(&setup.method));
+    setups
 }
 
 /// `METHOD=NAME` runs that method alone.
@@ -78,14 +78,14 @@ fn wanted(method: &str) -> bool {
 }
 
 /// Runs cases by name for some numbers of ranks, each in a place of its own.
-fn run(names: &[&str], ranks: &[u32], ways: &[MethodCase]) {
+fn run(names: &[&str], ranks: &[u32], setups: &[MethodCase]) {
     for name in names {
         for ranks in ranks {
             let case = cases::named(name)(*ranks);
-            for way in ways {
-                eprint!("{name}, {ranks} ranks, {} {}: ", way.method, way.parameters);
+            for setup in setups {
+                eprint!("{name}, {ranks} ranks, {} {}: ", setup.method, setup.parameters);
                 let begun = Instant::now();
-                method::check(&in_memory(), "file.bp", &case, way);
+                method::check(&in_memory(), "file.bp", &case, setup);
                 eprintln!("{} ms", begun.elapsed().as_millis());
             }
         }
@@ -98,27 +98,27 @@ fn all_names() -> Vec<&'static str> {
 
 #[test]
 fn every_case_by_every_method_with_its_parameters() {
-    run(&all_names(), &[3, 8], &ways(true));
+    run(&all_names(), &[3, 8], &setups(true));
 }
 
 #[test]
 fn every_case_from_any_small_number_of_ranks() {
-    run(&all_names(), &[1, 2, 5], &ways(false));
+    run(&all_names(), &[1, 2, 5], &setups(false));
 }
 
 #[test]
 fn many_ranks() {
-    run(cases::AT_SCALE, &[64, 257], &ways(false));
+    run(cases::AT_SCALE, &[64, 257], &setups(false));
 }
 
 #[test]
 fn every_case_in_a_folder() {
     for name in all_names() {
         let case = cases::named(name)(4);
-        for way in ways(false) {
-            eprintln!("{name}, 4 ranks, {}, in a folder", way.method);
+        for setup in setups(false) {
+            eprintln!("{name}, 4 ranks, {}, in a folder", setup.method);
             let folder = Scratch::new();
-            method::check(&in_folder(folder.path()), "file.bp", &case, &way);
+            method::check(&in_folder(folder.path()), "file.bp", &case, &setup);
         }
     }
 }
@@ -126,8 +126,8 @@ fn every_case_in_a_folder() {
 #[test]
 #[ignore = "long"]
 fn the_full_cross() {
-    run(&all_names(), &[1, 2, 3, 5, 8, 64], &ways(true));
-    run(cases::AT_SCALE, &[257], &ways(true));
+    run(&all_names(), &[1, 2, 3, 5, 8, 64], &setups(true));
+    run(cases::AT_SCALE, &[257], &setups(true));
 }
 
 #[test]

@@ -29,7 +29,7 @@ const RANKS: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Every method that writes files, as it comes and with parameters that make other ranks write.
-fn ways() -> Vec<(&'static str, &'static str)> {
+fn setups() -> Vec<(&'static str, &'static str)> {
     let further = [
         ("MPI", "index_ahead=0"),
         ("POSIX", "index_ahead=0;index_fan_in=2"),
@@ -195,7 +195,7 @@ fn own_store(memory: Arc<dyn Store>, _: u32) -> Arc<Failing> {
 
 #[test]
 fn a_write_that_fails_on_one_rank() {
-    for way in ways() {
+    for setup in setups() {
         let mut met = 0;
         for failing in 0..RANKS {
             // Which write, whether half of it is written, and the buffer limit.
@@ -208,32 +208,32 @@ fn a_write_that_fails_on_one_rank() {
                         store.fail(fault.clone());
                     }
                 };
-                let run = spoil_step_2(way, &what, buffer, own_store, spoil);
+                let run = spoil_step_2(setup, &what, buffer, own_store, spoil);
                 let missing = run.judge(ErrorKind::NoSpace);
                 met += u32::from(!missing.is_empty());
                 // The index is rank 0's, and all of it or nothing.
                 let index = failing == 0 && missing.len() == RANKS as usize;
-                assert!(index || missing.is_subset(&may_lose(way.0, way.1, failing)), "{}: {missing:?}", run.what);
+                assert!(index || missing.is_subset(&may_lose(setup.0, setup.1, failing)), "{}: {missing:?}", run.what);
                 run.recovers();
             }
         }
         // Where a target fails ADAPTIVE goes to another.
-        assert!(met > 0 || way.0 == "ADAPTIVE", "{way:?}: no fault was met");
+        assert!(met > 0 || setup.0 == "ADAPTIVE", "{setup:?}: no fault was met");
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_written_to_by_anybody() {
-    for way in ways() {
+    for setup in setups() {
         // A subfile, or the file that has the index, and with a shared file everything.
         for object in ["x.bp.dir/x.bp.1", "x.bp"] {
             let what = format!("no write to {object} succeeds");
             let fault = Fault::of(StoreCall::Write).named(object).with(ErrorKind::PermissionDenied);
-            let run = spoil_step_2(way, &what, None, own_store, |_, store| store.fail(fault.clone()));
+            let run = spoil_step_2(setup, &what, None, own_store, |_, store| store.fail(fault.clone()));
             let missing = run.judge(ErrorKind::PermissionDenied);
             if object == "x.bp" {
                 assert_eq!(missing.len(), RANKS as usize, "{}", run.what);
-            } else if way.0 == "ADAPTIVE" {
+            } else if setup.0 == "ADAPTIVE" {
                 assert!(missing.is_empty(), "{}: {missing:?}", run.what);
             }
             run.recovers();
@@ -243,7 +243,7 @@ fn a_file_that_cannot_be_written_to_by_anybody() {
 
 #[test]
 fn a_disk_that_is_full() {
-    for way in ways() {
+    for setup in setups() {
         let mut met = BTreeSet::new();
         for space in [0, 300, 900, 2000, 3000, 5000, 1 << 20] {
             for buffer in [None, Some(0)] {
@@ -255,18 +255,19 @@ fn a_disk_that_is_full() {
                         store.space(Some(space));
                     }
                 };
-                let run = spoil_step_2(way, &format!("{space} bytes are free, buffer {buffer:?}"), buffer, all, spoil);
+                let run =
+                    spoil_step_2(setup, &format!("{space} bytes are free, buffer {buffer:?}"), buffer, all, spoil);
                 met.insert(run.judge(ErrorKind::NoSpace).len());
                 run.recovers();
             }
         }
-        assert!(met.contains(&0) && met.contains(&(RANKS as usize)), "{way:?}: so many ranks lost theirs: {met:?}");
+        assert!(met.contains(&0) && met.contains(&(RANKS as usize)), "{setup:?}: so many ranks lost theirs: {met:?}");
     }
 }
 
 #[test]
 fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() {
-    for way in ways() {
+    for setup in setups() {
         for failing in 0..RANKS {
             for which in [StoreCall::OpenWrite, StoreCall::Read, StoreCall::OpenRead, StoreCall::Stat] {
                 let what = format!("rank {failing} fails: {which:?}");
@@ -275,7 +276,7 @@ fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() 
                         store.fail(Fault::of(which).times(1).with(ErrorKind::PermissionDenied));
                     }
                 };
-                let run = spoil_step_2(way, &what, None, own_store, spoil);
+                let run = spoil_step_2(setup, &what, None, own_store, spoil);
                 let told = run.outcomes.iter().filter(|o| o.is_err()).count();
                 if run.outcomes[failing as usize].as_ref().is_err_and(|e| e.still_safe().is_none()) {
                     all_failed_alike(&run.outcomes, &[failing], ErrorKind::PermissionDenied);
@@ -291,9 +292,9 @@ fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() 
                     assert!(told == 0 || told == RANKS as usize, "{}", run.what);
                     let missing = run.judge(ErrorKind::PermissionDenied);
                     if failing > 0 {
-                        assert!(missing.is_subset(&may_lose(way.0, way.1, failing)), "{}: {missing:?}", run.what);
+                        assert!(missing.is_subset(&may_lose(setup.0, setup.1, failing)), "{}: {missing:?}", run.what);
                     }
-                    if (way.0, which, failing > 0) == ("POSIX", StoreCall::OpenWrite, true) {
+                    if (setup.0, which, failing > 0) == ("POSIX", StoreCall::OpenWrite, true) {
                         assert_eq!(
                             missing,
                             BTreeSet::from([failing]),
@@ -335,7 +336,7 @@ fn a_restart_that_one_rank_cannot_open_drops_no_steps() {
 
 #[test]
 fn a_rank_that_gives_up_costs_its_own_part_alone() {
-    for (method, parameters) in ways() {
+    for (method, parameters) in setups() {
         for failing in 0..RANKS {
             let what = format!("{method} {parameters}, rank {failing} gives up");
             let place = Place::memory();
@@ -435,23 +436,23 @@ fn survives(run: &Run, lost: u32) {
 #[test]
 fn a_rank_that_dies_takes_nobody_elses_part_along() {
     let moments = [Moment::Write].into_iter().chain((0..5).map(Moment::MessageCall)).chain((0..6).map(Moment::Message));
-    for way in ways() {
+    for setup in setups() {
         let mut died = 0;
         for moment in moments.clone() {
             for lost in 0..RANKS {
                 let buffer = if lost % 2 == 0 { None } else { Some(0) };
-                let run = lose(way, buffer, lost, moment);
+                let run = lose(setup, buffer, lost, moment);
                 died += u32::from(run.outcomes.iter().any(Result::is_err));
                 survives(&run, lost);
             }
         }
-        assert!(died > RANKS, "{way:?}: hardly a rank died");
+        assert!(died > RANKS, "{setup:?}: hardly a rank died");
     }
 }
 
 #[test]
 fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
-    for (method, parameters) in ways() {
+    for (method, parameters) in setups() {
         for dropping in 0..3 {
             let place = Place::memory();
             place.run(3, |comm| {

@@ -23,7 +23,7 @@ const RANKS: u32 = 3;
 const STEPS: u64 = 3;
 
 /// Each method with its sorts of files: one file, subfiles, step records, sums beside the index.
-const WAYS: &[(&str, &str)] = &[
+const METHODS: &[(&str, &str)] = &[
     ("MPI", ""),
     ("MPI", "index=each"),
     ("POSIX", ""),
@@ -45,12 +45,12 @@ fn holding(objects: &Objects) -> Arc<dyn Store> {
 }
 
 /// The files of a method as a simulation leaves them that ended, runs, or was killed, and as they are without their index.
-fn states(way: (&str, &str)) -> Vec<(&'static str, Objects)> {
+fn states(setup: (&str, &str)) -> Vec<(&'static str, Objects)> {
     let write = |finished: bool| {
         let place = Place::memory();
         place.store.make_folder("runs").unwrap();
         place.run(RANKS, |comm| {
-            let session = place.session(&heat(way.0, way.1), &comm);
+            let session = place.session(&heat(setup.0, setup.1), &comm);
             for step in 0..STEPS {
                 write_heat(&session, NAME, if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
             }
@@ -152,8 +152,8 @@ fn told(e: &Error, fault: &Fault, case: &str) {
 #[test]
 fn a_read_that_fails_is_told_with_its_place_or_changes_nothing_that_is_seen() {
     let (mut failures, mut harmless) = (BTreeMap::<_, u64>::new(), 0);
-    for way in WAYS {
-        for (state, objects) in states(*way) {
+    for setup in METHODS {
+        for (state, objects) in states(*setup) {
             let place = Place::over(holding(&objects));
             for (what, look) in LOOKS {
                 let whole = look(&place.layout);
@@ -163,7 +163,7 @@ fn a_read_that_fails_is_told_with_its_place_or_changes_nothing_that_is_seen() {
                         failing.fail(fault.clone().skipping(k));
                         let found = look(&Place::over(failing.clone()).layout);
                         let (_, Some((asked, name))) = failing.failed() else { break };
-                        let case = format!("{way:?}, {state}, {what}: {asked:?} {k} of {name} fails, {fault:?}");
+                        let case = format!("{setup:?}, {state}, {what}: {asked:?} {k} of {name} fails, {fault:?}");
                         match (&found, &whole) {
                             (Err(e), _) => {
                                 told(e, &fault, &case);
@@ -192,8 +192,8 @@ fn a_read_that_fails_is_told_with_its_place_or_changes_nothing_that_is_seen() {
 #[test]
 fn recovering_changes_nothing_after_a_read_that_failed() {
     let (mut failures, mut harmless) = (BTreeMap::<_, u64>::new(), 0);
-    for way in WAYS {
-        for (state, before) in states(*way) {
+    for setup in METHODS {
+        for (state, before) in states(*setup) {
             for keep_partial in [false, true] {
                 let options = RecoverOptions { dry_run: false, keep_partial, ..RecoverOptions::default() };
                 let run = |layout: &dyn Layout| -> Result<Recovery> { recover(layout, NAME, options) };
@@ -207,7 +207,7 @@ fn recovering_changes_nothing_after_a_read_that_failed() {
                         failing.fail(fault.clone().skipping(k));
                         let done = run(&*Place::over(failing.clone()).layout);
                         let (_, Some((asked, name))) = failing.failed() else { break };
-                        let case = format!("{way:?}, {state}, {options:?}: {asked:?} {k} of {name} fails, {fault:?}");
+                        let case = format!("{setup:?}, {state}, {options:?}: {asked:?} {k} of {name} fails, {fault:?}");
                         let now = objects(&*store);
                         match done {
                             Ok(done) => {

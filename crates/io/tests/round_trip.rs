@@ -20,17 +20,17 @@ fn everything_reads_back_equal_by_each_method_on_each_store_from_any_number_of_r
 fn parameters_of_methods_change_no_value() {
     let scenario = everything::scenario(4, 4, HostLanguage::C);
     for method in methods() {
-        let mut ways = vec![WriteSetup { follow: true, ..WriteSetup::of(method).with("index", "each") }];
+        let mut setups = vec![WriteSetup { follow: true, ..WriteSetup::of(method).with("index", "each") }];
         if method == "POSIX" {
-            ways.push(WriteSetup::of(method).with("direct", "1"));
-            ways.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("direct", "2000") });
+            setups.push(WriteSetup::of(method).with("direct", "1"));
+            setups.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("direct", "2000") });
         }
         if method == "MPI" {
-            ways.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("spill_copy", "512") });
+            setups.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("spill_copy", "512") });
         }
-        for way in ways {
-            eprintln!("{way:?}");
-            round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+        for setup in setups {
+            eprintln!("{setup:?}");
+            round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &setup);
         }
     }
 }
@@ -40,8 +40,8 @@ fn fifty_steps_read_back_equal_after_each_of_them() {
     // Full indexes and step records take turns.
     let scenario = everything::scenario(2, 50, HostLanguage::C);
     for method in methods() {
-        let way = WriteSetup { sessions: 3, ..WriteSetup::of(method) };
-        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+        let setup = WriteSetup { sessions: 3, ..WriteSetup::of(method) };
+        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &setup);
     }
 }
 
@@ -66,7 +66,7 @@ fn arbitrary_scenarios_read_back_equal() {
         ..ProptestConfig::default()
     };
     proptest!(config, |(recipe in arbitrary::recipes())| {
-        let way = recipe.write_setup(&methods);
-        round_trip::write_and_check(&round_trip::in_memory(), "folder.bp", &recipe.scenario(), &way);
+        let setup = recipe.write_setup(&methods);
+        round_trip::write_and_check(&round_trip::in_memory(), "folder.bp", &recipe.scenario(), &setup);
     });
 }

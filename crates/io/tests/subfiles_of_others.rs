@@ -14,7 +14,7 @@ const NAME: &str = "x.bp";
 const RANKS: u32 = 4;
 const STEPS: u64 = 3;
 
-const WAYS: &[(&str, &str)] = &[
+const METHODS: &[(&str, &str)] = &[
     ("POSIX", ""),
     ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
     ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
@@ -39,9 +39,9 @@ impl Harm {
 }
 
 /// Writes steps whose values tell the run.
-fn write(place: &Place, way: (&str, &str), run: u64, first: Mode, steps: std::ops::Range<u64>) {
+fn write(place: &Place, setup: (&str, &str), run: u64, first: Mode, steps: std::ops::Range<u64>) {
     place.run(RANKS, |comm| {
-        let session = place.session(&values_of_runs(way), &comm);
+        let session = place.session(&values_of_runs(setup), &comm);
         for step in steps.clone() {
             let mode = if step == steps.start { first } else { Mode::Append };
             let rank = thalweg_comm::Communicator::rank(&comm);
@@ -59,7 +59,7 @@ fn write(place: &Place, way: (&str, &str), run: u64, first: Mode, steps: std::op
     });
 }
 
-fn values_of_runs(way: (&str, &str)) -> String {
+fn values_of_runs(setup: (&str, &str)) -> String {
     format!(
         r#"<adios-config host-language="C">
   <adios-group name="heat">
@@ -72,14 +72,14 @@ fn values_of_runs(way: (&str, &str)) -> String {
   </adios-group>
   <method group="heat" method="{}">{}</method>
 </adios-config>"#,
-        way.0, way.1
+        setup.0, setup.1
     )
 }
 
 /// A file of three steps; with `Older`, the last two were written again. Returns what the subfiles are to be replaced by.
-fn written(way: (&str, &str), harm: Harm) -> (Place, Vec<(String, Vec<u8>)>) {
+fn written(setup: (&str, &str), harm: Harm) -> (Place, Vec<(String, Vec<u8>)>) {
     let place = Place::memory();
-    write(&place, way, 1, Mode::Write, 0..STEPS);
+    write(&place, setup, 1, Mode::Write, 0..STEPS);
     let subfiles = |place: &Place| -> Vec<(String, Vec<u8>)> {
         let names = place.store.list("x.bp.dir").unwrap();
         names.iter().map(|n| format!("x.bp.dir/{n}")).map(|n| (n.clone(), place.store.read_all(&n).unwrap())).collect()
@@ -94,12 +94,12 @@ fn written(way: (&str, &str), harm: Harm) -> (Place, Vec<(String, Vec<u8>)>) {
         }
         Harm::OfAnotherRun => {
             let other = Place::memory();
-            write(&other, way, 2, Mode::Write, 0..STEPS);
+            write(&other, setup, 2, Mode::Write, 0..STEPS);
             subfiles(&other)
         }
         Harm::Older => {
             let older = subfiles(&place);
-            write(&place, way, 3, Mode::AppendAfter(0), 1..STEPS);
+            write(&place, setup, 3, Mode::AppendAfter(0), 1..STEPS);
             older
         }
         Harm::Zeros => subfiles(&place)
@@ -153,9 +153,9 @@ fn says_where(e: &Error, what: &str) {
 
 #[test]
 fn values_of_another_rank_run_or_state_are_never_handed_over() {
-    for way in WAYS {
+    for setup in METHODS {
         for harm in Harm::ALL {
-            let (place, others) = written(*way, harm);
+            let (place, others) = written(*setup, harm);
             let open = || Reader::open(place.layout.clone(), NAME).unwrap();
             let right = open();
             // Where nothing is wrong nothing is refused.
@@ -163,11 +163,11 @@ fn values_of_another_rank_run_or_state_are_never_handed_over() {
                 .iter()
                 .map(|(what, ask)| {
                     (0..STEPS)
-                        .map(|s| ask(&right, s).unwrap_or_else(|e| panic!("{way:?} {harm:?} {what}, step {s}: {e}")))
+                        .map(|s| ask(&right, s).unwrap_or_else(|e| panic!("{setup:?} {harm:?} {what}, step {s}: {e}")))
                         .collect()
                 })
                 .collect();
-            assert_eq!(thalweg_reader::verify(&*place.layout, NAME).unwrap().findings, [], "{way:?} {harm:?}");
+            assert_eq!(thalweg_reader::verify(&*place.layout, NAME).unwrap().findings, [], "{setup:?} {harm:?}");
             let minima: Vec<_> = (0..STEPS).map(|s| right.summary("t", s..s + 1).unwrap().min).collect();
             let harms: Vec<&[(String, Vec<u8>)]> =
                 if harm == Harm::Swapped { vec![&others] } else { others.chunks(1).collect() };
@@ -182,7 +182,7 @@ fn values_of_another_rank_run_or_state_are_never_handed_over() {
                 let mut refused = 0;
                 for (asked, values) in ASKED.iter().zip(&values) {
                     for step in 0..STEPS {
-                        let what = format!("{way:?}, {harm:?} {}, {}, step {step}", files[0].0, asked.0);
+                        let what = format!("{setup:?}, {harm:?} {}, {}, step {step}", files[0].0, asked.0);
                         // Each by a reader that knows nothing, and by one that has read the steps before.
                         let reader = open();
                         for _ in 0..2 {
@@ -197,14 +197,14 @@ fn values_of_another_rank_run_or_state_are_never_handed_over() {
                         }
                     }
                 }
-                assert!(refused > 0, "{way:?}, {harm:?} {}: nothing is wrong", files[0].0);
+                assert!(refused > 0, "{setup:?}, {harm:?} {}: nothing is wrong", files[0].0);
                 let findings = thalweg_reader::verify(&*place.layout, NAME).unwrap().findings;
                 assert!(
                     findings.iter().any(|f| files.iter().any(|(n, _)| *n == f.object)),
-                    "{way:?}, {harm:?}: {findings:?}"
+                    "{setup:?}, {harm:?}: {findings:?}"
                 );
                 if harm == Harm::OfAnotherRun {
-                    assert!(findings.iter().any(|f| f.words.contains("run")), "{way:?}: {findings:?}");
+                    assert!(findings.iter().any(|f| f.words.contains("run")), "{setup:?}: {findings:?}");
                 }
                 // The index is as it was.
                 let reader = open();
@@ -245,24 +245,24 @@ fn with_each_payload_damaged(place: &Place, look: &mut dyn FnMut(&str, u64, u64)
 
 #[test]
 fn checked_reads_find_one_changed_bit_in_any_payload() {
-    for way in WAYS.iter().chain(&[("MPI", ""), ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k")]) {
+    for setup in METHODS.iter().chain(&[("MPI", ""), ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k")]) {
         let place = Place::memory();
-        write(&place, *way, 1, Mode::Write, 0..2);
+        write(&place, *setup, 1, Mode::Write, 0..2);
         let open = |reads| Reader::open(place.layout.clone(), NAME).unwrap().with_reads(reads);
         let right: Vec<Vec<Vec<u8>>> =
             ASKED.iter().map(|(_, ask)| (0..2).map(|s| ask(&open(Reads::Compared), s).unwrap()).collect()).collect();
         for ((what, ask), values) in ASKED.iter().zip(&right) {
             let reader = open(Reads::Checked);
             for step in 0..2 {
-                assert!(ask(&reader, step).unwrap() == values[step as usize], "{way:?} {what}, step {step}");
+                assert!(ask(&reader, step).unwrap() == values[step as usize], "{setup:?} {what}, step {step}");
             }
-            assert_eq!(reader.blocks_without_checksum(), 0, "{way:?} {what}");
+            assert_eq!(reader.blocks_without_checksum(), 0, "{setup:?} {what}");
         }
         // A reader that has looked at the groups before it was to check.
         let seen = open(Reads::Compared);
         seen.read_to_vec("t", 0, &Selection::All).unwrap();
         with_each_payload_damaged(&place, &mut |variable, step, number| {
-            let what = format!("{way:?}, {variable}, step {step}, block {number}");
+            let what = format!("{setup:?}, {variable}, step {step}, block {number}");
             for reader in [open(Reads::Checked), seen.clone().with_reads(Reads::Checked)] {
                 let all = if variable == "mine" { Selection::Block(number) } else { Selection::All };
                 let e = reader.read_to_vec(variable, step, &all).unwrap_err();
@@ -283,7 +283,7 @@ fn checked_reads_find_one_changed_bit_in_any_payload() {
             for ((what, ask), values) in ASKED.iter().zip(&right) {
                 for step in 0..2 {
                     if let Ok(read) = ask(&open(Reads::Checked), step) {
-                        assert!(read == values[step as usize], "{way:?} {what}, step {step}: other values");
+                        assert!(read == values[step as usize], "{setup:?} {what}, step {step}: other values");
                     }
                 }
             }
@@ -319,10 +319,10 @@ fn an_index_file_misses_the_data_it_was_made_of() {
 
 #[test]
 fn a_reader_beside_the_writer_compares_each_step_as_it_comes() {
-    for way in WAYS {
+    for setup in METHODS {
         let place = Place::memory();
         place.run(RANKS, |comm| {
-            let session = place.session(&heat(way.0, way.1), &comm);
+            let session = place.session(&heat(setup.0, setup.1), &comm);
             let mut reader = None;
             for step in 0..6 {
                 write_heat(&session, NAME, if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
@@ -334,7 +334,7 @@ fn a_reader_beside_the_writer_compares_each_step_as_it_comes() {
                     reader.catch_up().unwrap();
                     for step in [0, step] {
                         let read: Vec<f64> = reader.read_as("t", step, &Selection::All).unwrap();
-                        assert_eq!(read, all_of_t(RANKS, step), "{way:?}");
+                        assert_eq!(read, all_of_t(RANKS, step), "{setup:?}");
                     }
                 }
                 thalweg_comm::Communicator::barrier(&comm).unwrap();

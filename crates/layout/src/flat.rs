@@ -256,7 +256,7 @@ fn sweep(store: &dyn Store, folder: &str) -> Result<bool> {
     let mut any = false;
     for name in store.list(folder)?.into_iter().filter(|name| hidden(name)) {
         let path = format!("{folder}/{name}");
-        if store.open_read(&path)?.life()?.held != Some(true) {
+        if store.open_read(&path)?.life()?.leased != Some(true) {
             store.remove(&path)?;
             any = true;
         }

@@ -115,18 +115,18 @@ impl BufferPool {
     }
 
     /// Counts memory of others, such as a library, as in use; `None` if the limit does not allow it.
-    pub fn hold(self: &Arc<BufferPool>, bytes: u64) -> Option<Reservation> {
+    pub fn try_reserve(self: &Arc<BufferPool>, bytes: u64) -> Option<Reservation> {
         let mut state = self.state();
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
-        (bytes <= room).then(|| self.held(&mut state, bytes))
+        (bytes <= room).then(|| self.reserved(&mut state, bytes))
     }
 
-    /// As [`BufferPool::hold`], also beyond the limit: for an amount that [`Room::share`] has allowed.
+    /// As [`BufferPool::try_reserve`], also beyond the limit: for an amount that [`Room::share`] has allowed.
     pub fn reserve(self: &Arc<BufferPool>, bytes: u64) -> Reservation {
-        self.held(&mut self.state(), bytes)
+        self.reserved(&mut self.state(), bytes)
     }
 
-    fn held(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Reservation {
+    fn reserved(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Reservation {
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
         // Spare chunks are memory of the process as well.
         let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
@@ -305,12 +305,12 @@ mod tests {
         let pool = Arc::new(BufferPool::new(Some(1000)));
         assert_eq!(pool.room(0).share(2000, 10), 250);
         assert_eq!(pool.room(0).share(100, 10), 100);
-        let held = pool.reserve(900);
+        let reservation = pool.reserve(900);
         assert_eq!((pool.room(0).share(2000, 10), pool.room(100).share(2000, 10)), (100, 200));
         let more = pool.reserve(100);
         assert_eq!((pool.room(0).share(2000, 10), pool.room(0).share(5, 10)), (10, 5));
-        assert!(pool.hold(1).is_none() && pool.take(1, 1).is_none());
-        drop((held, more));
+        assert!(pool.try_reserve(1).is_none() && pool.take(1, 1).is_none());
+        drop((reservation, more));
         assert_eq!((pool.used(), pool.peak()), (0, 1000));
         assert_eq!(BufferPool::new(None).room(0).share(2000, 10), 2000);
     }

@@ -117,7 +117,7 @@ fn encode(
     rows: &Rows<'_>,
 ) -> Result<Option<(Vec<u8>, Option<Chunk>)>> {
     let working = transform.working_memory(rows.len() as u64);
-    let Some(_held) = pool.hold(working) else { return Ok(None) };
+    let Some(_reservation) = pool.try_reserve(working) else { return Ok(None) };
     let mut given = rows.iter();
     let (first, more) = (given.next().unwrap_or(&[]), given.next().is_some());
     let mut gathered = None;

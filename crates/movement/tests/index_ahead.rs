@@ -25,7 +25,7 @@ use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 const PATH: &str = "x.bp";
 /// Methods under which fragments can go ahead, and what they need to have ranks wait for each other.
-const WAYS: [(&MethodKind, &str); 7] = [
+const METHODS: [(&MethodKind, &str); 7] = [
     (&independent::KIND, ""),
     (&posix::KIND, ""),
     (&scheduled::KIND, "num_files=2;targets=1;writers_per_target=1"),
@@ -155,13 +155,13 @@ fn written(
 
 #[test]
 fn files_are_the_same_to_the_byte_whether_fragments_go_ahead_or_not() {
-    for (kind, text) in WAYS {
+    for (kind, text) in METHODS {
         for more in ["index=each", "index=auto", "index_fan_in=1", "index_fan_in=2;sync=yes"] {
             for ranks in [1, 2, 5, 9] {
-                let way = |ahead: &str| format!("{text};{more};index_ahead={ahead}");
-                let (with, _) = written((kind, &way("0")), ranks, None);
-                let (without, _) = written((kind, &way("1G")), ranks, None);
-                let some = written((kind, &way("900")), ranks, None).0;
+                let setup = |ahead: &str| format!("{text};{more};index_ahead={ahead}");
+                let (with, _) = written((kind, &setup("0")), ranks, None);
+                let (without, _) = written((kind, &setup("1G")), ranks, None);
+                let some = written((kind, &setup("900")), ranks, None).0;
                 for files in [with, some] {
                     let differ = differing(&files, &without);
                     assert!(differ.is_empty(), "{} {text};{more}, {ranks} ranks: {differ:?}", kind.names[0]);
@@ -173,7 +173,7 @@ fn files_are_the_same_to_the_byte_whether_fragments_go_ahead_or_not() {
 
 #[test]
 fn a_rank_that_fails_after_its_fragment_went_ahead_costs_its_own_part_alone() {
-    for (kind, text) in WAYS {
+    for (kind, text) in METHODS {
         // Those whose stores hold the data of one rank alone.
         if [collective::KIND.id, aggregated::KIND.id].contains(&kind.id) {
             continue;
@@ -185,9 +185,9 @@ fn a_rank_that_fails_after_its_fragment_went_ahead_costs_its_own_part_alone() {
                 false => Fault::of(StoreCall::Write).named(data).times(1),
             };
             let fault = fault.with(ErrorKind::NoSpace);
-            let way = |ahead: &str| format!("{text};{more};index_ahead={ahead}");
+            let setup = |ahead: &str| format!("{text};{more};index_ahead={ahead}");
             let what = format!("{} {text};{more}, rank {failing} fails", kind.names[0]);
-            let (with, outcomes) = written((kind, &way("0")), 5, Some((failing, &fault)));
+            let (with, outcomes) = written((kind, &setup("0")), 5, Some((failing, &fault)));
             for (rank, outcome) in (0..).zip(&outcomes) {
                 let e = outcome.as_ref().unwrap_err();
                 assert_eq!((e.kind(), e.place().step), (ErrorKind::NoSpace, Some(2)), "{what}, rank {rank}: {e}");
@@ -195,7 +195,7 @@ fn a_rank_that_fails_after_its_fragment_went_ahead_costs_its_own_part_alone() {
                 let safe = "steps 0..=1 are indexed and readable; step 2 is partial (4 of 5 process groups)";
                 assert_eq!(e.still_safe(), Some(safe), "{what}, rank {rank}: {e}");
             }
-            let (without, _) = written((kind, &way("1G")), 5, Some((failing, &fault)));
+            let (without, _) = written((kind, &setup("1G")), 5, Some((failing, &fault)));
             let differ = differing(&with, &without);
             assert!(differ.is_empty(), "{what}: {differ:?}");
         }
@@ -316,12 +316,12 @@ fn small_outputs_write_the_index_at_once() {
 
 #[test]
 fn who_dies_between_staging_and_sealing_leaves_the_file_as_it_was() {
-    for (kind, text) in WAYS {
+    for (kind, text) in METHODS {
         for more in ["index=each", "index=auto"] {
             let store = Arc::new(Forgetful::new());
             threads::run(5, |comm| {
-                let way = format!("{text};{more};index_ahead=0");
-                let program = Program::new(&comm, store.clone(), kind, &way);
+                let setup = format!("{text};{more};index_ahead=0");
+                let program = Program::new(&comm, store.clone(), kind, &setup);
                 for step in 0..4 {
                     let mode = if step == 0 { Mode::Write } else { Mode::Append };
                     program.output(mode, size_of(comm.rank(), step)).unwrap();

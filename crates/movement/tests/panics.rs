@@ -25,7 +25,7 @@ const RANKS: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every method that writes files.
-const WAYS: [(&MethodKind, &str); 10] = [
+const METHODS: [(&MethodKind, &str); 10] = [
     (&independent::KIND, ""),
     (&independent::KIND, "index_ahead=0;sync=yes"),
     (&posix::KIND, ""),
@@ -125,51 +125,51 @@ impl Run {
     /// - `panics`: the rank whose packing does.
     fn output(
         &self,
-        way: (&MethodKind, &str),
+        setup: (&MethodKind, &str),
         mode: Mode,
         panics: Option<u32>,
     ) -> Vec<std::thread::Result<Result<()>>> {
         self.machine.run_each(|comm| {
             let rank = comm.rank();
-            output(&comm, &self.layout, &self.caches[rank as usize], way, mode, panics == Some(rank))
+            output(&comm, &self.layout, &self.caches[rank as usize], setup, mode, panics == Some(rank))
         })
     }
 }
 
 #[test]
 fn a_rank_that_panics_while_it_packs_fails_the_output_on_all_ranks() {
-    for way in WAYS {
+    for setup in METHODS {
         for rank in 0..RANKS {
-            let what = format!("{} {}, rank {rank}", way.0.names[0], way.1);
+            let what = format!("{} {}, rank {rank}", setup.0.names[0], setup.1);
             let run = Run::over(Arc::new(Memory::new()));
-            assert!(alike(run.output(way, Mode::Write, None), &what), "{what}");
-            assert!(!alike(run.output(way, Mode::Append, Some(rank)), &what), "{what}: nobody was told");
-            assert!(alike(run.output(way, Mode::Append, None), &what), "{what}: the next output fails");
+            assert!(alike(run.output(setup, Mode::Write, None), &what), "{what}");
+            assert!(!alike(run.output(setup, Mode::Append, Some(rank)), &what), "{what}: nobody was told");
+            assert!(alike(run.output(setup, Mode::Append, None), &what), "{what}: the next output fails");
         }
     }
 }
 
 #[test]
 fn a_store_that_panics_once_leaves_no_rank_waiting() {
-    for way in WAYS {
+    for setup in METHODS {
         let mut all = 0;
         for k in 0.. {
             let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
             let run = Run::over(failing.clone());
-            let what = format!("{} {}", way.0.names[0], way.1);
-            assert!(alike(run.output(way, Mode::Write, None), &what), "{what}");
+            let what = format!("{} {}", setup.0.names[0], setup.1);
+            assert!(alike(run.output(setup, Mode::Write, None), &what), "{what}");
             failing.fail(Fault::any().times(1).panics().skipping(k));
-            let outcomes = run.output(way, Mode::Append, None);
+            let outcomes = run.output(setup, Mode::Append, None);
             let Some((asked, name)) = failing.failed().1 else { break };
             let what = format!("{what}, operation {k} ({asked:?} of {name})");
             let done = alike(outcomes, &what);
             // ADAPTIVE writes the group elsewhere.
-            let told = !done || asked != StoreCall::Write || way.0.names[0] == "ADAPTIVE";
+            let told = !done || asked != StoreCall::Write || setup.0.names[0] == "ADAPTIVE";
             assert!(told, "{what}: nobody was told");
             failing.heal();
-            assert!(alike(run.output(way, Mode::Append, None), &what), "{what}: the next output fails");
+            assert!(alike(run.output(setup, Mode::Append, None), &what), "{what}: the next output fails");
             all += 1;
         }
-        assert!(all > 5, "{}: hardly anything was asked of the store", way.0.names[0]);
+        assert!(all > 5, "{}: hardly anything was asked of the store", setup.0.names[0]);
     }
 }

@@ -15,7 +15,7 @@ use thalweg_store::Posix;
 use thalweg_store::memory::Memory;
 
 /// Every method that spills.
-const WAYS: [&MethodKind; 5] =
+const METHODS: [&MethodKind; 5] =
     [&independent::KIND, &scheduled::KIND, &collective::KIND, &aggregated::KIND, &adaptive::KIND];
 
 fn output(comm: &dyn Communicator, layout: &Arc<dyn Layout>, kind: &MethodKind, mode: Mode) {
@@ -40,7 +40,7 @@ fn spill_files_of_dead_processes_are_removed_when_the_output_is_opened_again() {
     ];
     for (name, layout) in layouts {
         layout.make_folder("runs").unwrap();
-        for kind in WAYS {
+        for kind in METHODS {
             for mode in [Mode::Write, Mode::Append] {
                 let what = format!("{name}, {}, {mode:?}", kind.names[0]);
                 let write = |name: &str| {

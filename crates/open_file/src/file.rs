@@ -408,11 +408,11 @@ fn turn(key: &impl Hash) -> MutexGuard<'static, ()> {
     TURNS[hash.finish() as usize % TURNS.len()].lock()
 }
 
-/// All locks of appends: see [`hold_appends`].
+/// All locks of appends: see [`lock_appends`].
 pub struct Appends(#[allow(dead_code)] Vec<MutexGuard<'static, ()>>);
 
 /// Waits for the appends of this process and blocks new ones: for a door that forks, so that the child inherits no lock of a
 /// thread that it does not have.
-pub fn hold_appends() -> Appends {
+pub fn lock_appends() -> Appends {
     Appends(TURNS.iter().map(|turn| turn.lock()).collect())
 }

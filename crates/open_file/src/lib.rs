@@ -24,4 +24,4 @@ pub mod file;
 pub mod lock;
 
 pub use access::Access;
-pub use file::{Appends, OpenFile, hold_appends, writer};
+pub use file::{Appends, OpenFile, lock_appends, writer};

@@ -153,7 +153,7 @@ impl LockFile {
             if !about.is_file() {
                 return Err(Errno::EINVAL.into());
             }
-            hold(&file)?;
+            lock_presence(&file)?;
             if file.metadata()?.nlink() > 0 {
                 return Ok(file);
             }
@@ -286,7 +286,7 @@ fn present(kind: i32) -> flock {
     flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: PRESENT, l_len: 1, l_pid: 0 }
 }
 
-fn hold(file: &File) -> io::Result<()> {
+fn lock_presence(file: &File) -> io::Result<()> {
     loop {
         match fcntl(file, FcntlArg::F_OFD_SETLKW(&present(F_RDLCK))) {
             Ok(_) => return Ok(()),

@@ -312,13 +312,13 @@ impl Blame {
     }
 
     fn in_order(self) -> Vec<WaitCause> {
-        let held = |((rank, doing), (waited, at_a_time)): ((u32, Option<Phase>), (f64, u32))| WaitCause {
+        let cause = |((rank, doing), (waited, at_a_time)): ((u32, Option<Phase>), (f64, u32))| WaitCause {
             rank,
             doing,
             waited: waited.round() as u64,
             at_a_time,
         };
-        let mut all: Vec<WaitCause> = self.0.into_iter().map(held).collect();
+        let mut all: Vec<WaitCause> = self.0.into_iter().map(cause).collect();
         all.sort_unstable_by_key(|h| (std::cmp::Reverse(h.waited), h.rank, h.doing));
         all
     }
@@ -396,9 +396,9 @@ mod tests {
             &[(Phase::Wait, 400, 10, meeting)],
         ]);
         let summary = summary(std::slice::from_ref(&document));
-        let held: Vec<_> = summary.causes.iter().map(|h| (h.rank, h.doing, h.waited, h.at_a_time)).collect();
+        let causes: Vec<_> = summary.causes.iter().map(|h| (h.rank, h.doing, h.waited, h.at_a_time)).collect();
         assert_eq!(
-            held,
+            causes,
             [(3, None, 300 + 280 + 260, 3), (0, Some(Phase::Write), 200, 2), (1, Some(Phase::Write), 20, 1),]
         );
         let write = summary.phases.iter().find(|p| p.phase == Phase::Write).unwrap();

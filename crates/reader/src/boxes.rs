@@ -100,11 +100,11 @@ impl Boxes {
     }
 
     /// The blocks among these sets that intersect a box, in order.
-    pub fn meeting(&self, sets: Range<usize>, wanted: &BoundingBox, subfiles: bool) -> Vec<Stored> {
+    pub fn meeting(&self, sets: Range<usize>, requested: &BoundingBox, subfiles: bool) -> Vec<Stored> {
         let meets = |number: &usize| {
             let mut d = 0;
             self.of(*number).1.chunks_exact(2).all(|dimension| {
-                let (first, end) = (wanted.offset[d], wanted.offset[d] + wanted.count[d]);
+                let (first, end) = (requested.offset[d], requested.offset[d] + requested.count[d]);
                 d += 1;
                 dimension[0] < end && dimension[0] + dimension[1] > first
             })

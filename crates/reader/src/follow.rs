@@ -91,14 +91,14 @@ impl Watch {
     /// - `second`: opens another object that the same writer changes, if there is one; called if leases are not visible.
     fn look(&mut self, file: &Object, second: impl FnOnce() -> Result<Option<Object>>) -> Result<Writer> {
         let life = file.life()?;
-        match life.held {
+        match life.leased {
             Some(true) => {
                 (self.seen, self.alone) = (true, None);
                 return Ok(Writer::There);
             }
             // Where one was seen, none is none.
-            held => {
-                if held.is_some() || self.seen {
+            leased => {
+                if leased.is_some() || self.seen {
                     let alone = *self.alone.get_or_insert_with(Instant::now);
                     return Ok(if alone.elapsed() >= TWO_LOOKS { Writer::Gone } else { Writer::Unseen });
                 }

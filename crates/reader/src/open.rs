@@ -71,7 +71,7 @@ struct Inner {
     attributes: Names,
     /// Objects with payloads, opened on demand; several threads open different objects concurrently.
     objects: Mutex<HashMap<Option<u32>, Slot>>,
-    kept: Mutex<KeptSets>,
+    cached_sets: Mutex<CachedSets>,
     fortran: OnceLock<Fortran>,
     /// Dimension order set by the program; overrides the file's.
     assumed: OnceLock<bool>,
@@ -87,7 +87,7 @@ struct Inner {
 }
 
 #[derive(Clone, Default)]
-struct KeptSets {
+struct CachedSets {
     sets: HashMap<(bool, usize), Arc<Sets>>,
     /// Oldest first.
     order: VecDeque<(bool, usize)>,
@@ -148,7 +148,7 @@ impl Reader {
             variables,
             attributes,
             objects: Mutex::default(),
-            kept: Mutex::default(),
+            cached_sets: Mutex::default(),
             fortran: OnceLock::new(),
             assumed: OnceLock::new(),
             groups: OnceLock::new(),
@@ -463,13 +463,13 @@ impl Reader {
         self.fail(ErrorKind::NotFound, what, name).at_step(step)
     }
 
-    /// The sets of a variable or attribute, read or kept from before.
+    /// The sets of a variable or attribute, read or cached.
     fn sets(&self, attributes: bool, number: usize) -> Result<Arc<Sets>> {
         let inner = &*self.0;
         let key = (attributes, number);
         {
-            let kept = inner.kept.lock();
-            if let Some(sets) = kept.sets.get(&key) {
+            let cached = inner.cached_sets.lock();
+            if let Some(sets) = cached.sets.get(&key) {
                 return Ok(sets.clone());
             }
         }
@@ -483,15 +483,15 @@ impl Reader {
             Sets::load(&inner.file, base, inner.order, step.map(|i| &table.entries()[i]), inner.live.first_time())
                 .map_err(|e| self.name_it(e, &names.heads[number].name))?;
         let sets = Arc::new(sets);
-        let mut kept = inner.kept.lock();
+        let mut cached = inner.cached_sets.lock();
         // Another thread may have read them meanwhile.
-        if kept.sets.insert(key, sets.clone()).is_none() {
-            kept.order.push_back(key);
-            kept.weight += sets.weight();
+        if cached.sets.insert(key, sets.clone()).is_none() {
+            cached.order.push_back(key);
+            cached.weight += sets.weight();
         }
-        while kept.weight > ENTRY_CACHE && kept.order.len() > 1 {
-            let Some(oldest) = kept.order.pop_front().and_then(|k| kept.sets.remove(&k)) else { break };
-            kept.weight -= oldest.weight();
+        while cached.weight > ENTRY_CACHE && cached.order.len() > 1 {
+            let Some(oldest) = cached.order.pop_front().and_then(|k| cached.sets.remove(&k)) else { break };
+            cached.weight -= oldest.weight();
         }
         Ok(sets)
     }
@@ -593,8 +593,9 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
-        let held = self.compare(vec![(0, GroupRead::of(block))]).map_err(|(e, _)| e)?;
-        let object = self.object_with(block.subfile, &held)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
+        let first_reads = self.compare(vec![(0, GroupRead::of(block))]).map_err(|(e, _)| e)?;
+        let object =
+            self.object_with(block.subfile, &first_reads)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
         if self.0.reads == Reads::Checked {

@@ -386,14 +386,14 @@ impl Plan {
     }
 }
 
-/// The piece of `inside`, a part of a block, within the box `wanted`. Sizes must have been checked: they fit 64 bits.
-fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64, to: &Target) -> Piece {
+/// The piece of `inside`, a part of a block, within the box `requested`. Sizes must have been checked: they fit 64 bits.
+fn piece(stored: &Stored, inside: &BoundingBox, requested: &BoundingBox, size: u64, to: &Target) -> Piece {
     let (file, source) = (stored.file, stored.offset);
     let mut piece = Piece { file, source, target: to.base, run: size, strides: Vec::new() };
     let (mut source, mut target) = (size, size);
     for d in (0..inside.rank()).rev() {
         piece.source += (inside.offset[d] - stored.bounds.offset[d]) * source;
-        piece.target += (inside.offset[d] - wanted.offset[d] + to.start[d]) * target;
+        piece.target += (inside.offset[d] - requested.offset[d] + to.start[d]) * target;
         let count = inside.count[d];
         if count > 1 {
             match piece.strides.last_mut() {
@@ -413,11 +413,11 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
 /// Plans a box: the piece of each block, later blocks over earlier ones.
 ///
 /// - `size`: bytes of an element.
-pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, target: &Target) -> Plan {
+pub fn of_box(requested: &BoundingBox, blocks: &[Stored], size: u64, target: &Target) -> Plan {
     let (mut plan, mut parts) = (Plan::default(), Vec::new());
     for stored in blocks {
-        if let Some(inside) = stored.bounds.intersect(wanted) {
-            plan.add(stored, piece(stored, &inside, wanted, size, target));
+        if let Some(inside) = stored.bounds.intersect(requested) {
+            plan.add(stored, piece(stored, &inside, requested, size, target));
             parts.push(inside);
         }
     }
@@ -479,8 +479,8 @@ mod tests {
         blocks: Vec<Stored>,
     }
 
-    fn all(wanted: &BoundingBox) -> Target {
-        Target::new(&wanted.count, None, 0)
+    fn all(requested: &BoundingBox) -> Target {
+        Target::new(&requested.count, None, 0)
     }
 
     fn coordinates(mut n: u64, b: &BoundingBox) -> Vec<u64> {
@@ -591,11 +591,11 @@ mod tests {
             let count: Vec<u64> =
                 shape.iter().zip(&offset).zip(&size).map(|((s, o), f)| ((s - o) as f64 * f).ceil() as u64).collect();
             let count: Vec<u64> = count.iter().zip(&shape).zip(&offset).map(|((c, s), o)| (*c).min(s - o)).collect();
-            let wanted = BoundingBox::new(offset, count);
-            let n = wanted.elements().unwrap();
+            let requested = BoundingBox::new(offset, count);
+            let n = requested.elements().unwrap();
             let naive: Vec<u16> =
-                (0..n).map(|i| world.at(&coordinates(i, &wanted)).unwrap_or(0)).collect();
-            let plan = of_box(&wanted, &world.blocks, 2, &all(&wanted));
+                (0..n).map(|i| world.at(&coordinates(i, &requested)).unwrap_or(0)).collect();
+            let plan = of_box(&requested, &world.blocks, 2, &all(&requested));
             // One element's window always fits a run of the tests' largest array.
             let limits = Limits { merge_gap, window, direct, skip: merge_gap.min(9), scatter: window / 3 };
             prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
@@ -661,8 +661,8 @@ mod tests {
             |offset: u64, x: u64| Stored { file: None, offset, bounds: BoundingBox::new([x], [10]), coded: None };
         // Given out of order; 20 bytes between the first two, 900 behind the second.
         let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
-        let wanted = BoundingBox::new([0], [30]);
-        let plan = of_box(&wanted, &blocks, 8, &all(&wanted));
+        let requested = BoundingBox::new([0], [30]);
+        let plan = of_box(&requested, &blocks, 8, &all(&requested));
         let limits = Limits { merge_gap: 64, skip: 64, window: 1000, direct: 1000, scatter: 1000 };
         assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
         assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
@@ -671,7 +671,7 @@ mod tests {
     #[test]
     fn whole_rows_are_one_run_and_a_column_is_strided() {
         let block = [Stored { file: None, offset: 0, bounds: BoundingBox::new([0, 0], [100, 50]), coded: None }];
-        let of_box = |wanted: BoundingBox| of_box(&wanted, &block, 8, &all(&wanted));
+        let of_box = |requested: BoundingBox| of_box(&requested, &block, 8, &all(&requested));
         let rows = of_box(BoundingBox::new([10, 0], [20, 50]));
         assert_eq!((rows.pieces[0].run, rows.pieces[0].strides.len()), (20 * 50 * 8, 0));
         let column = of_box(BoundingBox::new([0, 7], [100, 1]));

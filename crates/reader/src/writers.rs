@@ -56,7 +56,7 @@ pub fn check_object(layout: &dyn Layout, path: &str) -> Result<()> {
         }
     }
     let life = Object::open(layout, path)?.life()?;
-    match (life.held, life.modified) {
+    match (life.leased, life.modified) {
         (Some(true), _) => Err(written(path, "a process that writes it holds a lease of it")),
         // A time to come, of a clock that is ahead, is a moment ago.
         (None, Some(at)) if at.elapsed().unwrap_or_default() < PATIENCE => {
@@ -141,7 +141,7 @@ mod tests {
     fn where_a_store_shows_no_leases_the_time_of_the_last_change_tells() {
         let now = SystemTime::now();
         let (old, to_come) = (now - PATIENCE - Duration::from_secs(1), now + Duration::from_secs(3600));
-        for (held, modified, is_written) in [
+        for (leased, modified, is_written) in [
             (Some(true), None, true),
             (Some(true), Some(old), true),
             (Some(false), Some(now), false),
@@ -152,12 +152,12 @@ mod tests {
         ] {
             let memory = Arc::new(Memory::new());
             memory.write_all("a.bp", b"bytes").unwrap();
-            let layout = Says(Direct::new(memory).unwrap(), Life { held, modified });
+            let layout = Says(Direct::new(memory).unwrap(), Life { leased, modified });
             let outcome = check_no_writer(&layout, "a.bp");
             assert_eq!(
                 outcome.as_ref().err().map(Error::kind),
                 is_written.then_some(ErrorKind::NotReady),
-                "{held:?} {modified:?}: {outcome:?}"
+                "{leased:?} {modified:?}: {outcome:?}"
             );
         }
     }

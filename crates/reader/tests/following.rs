@@ -273,12 +273,12 @@ fn files_of_other_libraries_end_at_once() {
     assert!(seen > 3);
 }
 
-/// A layout on which holds are not seen, as on some network filesystems.
-struct NoHolds(Arc<dyn Layout>);
+/// A layout on which leases are not visible, as on some network filesystems.
+struct NoLeases(Arc<dyn Layout>);
 
-struct NoHoldsObject(Box<dyn ReadObject>);
+struct NoLeasesObject(Box<dyn ReadObject>);
 
-impl ReadObject for NoHoldsObject {
+impl ReadObject for NoLeasesObject {
     fn length(&self) -> Result<u64> {
         self.0.length()
     }
@@ -288,9 +288,9 @@ impl ReadObject for NoHoldsObject {
     }
 }
 
-impl Layout for NoHolds {
+impl Layout for NoLeases {
     fn describe(&self) -> String {
-        "without holds".into()
+        "without leases".into()
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
@@ -298,7 +298,7 @@ impl Layout for NoHolds {
     }
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
-        Ok(Box::new(NoHoldsObject(self.0.open_read(path)?)))
+        Ok(Box::new(NoLeasesObject(self.0.open_read(path)?)))
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
@@ -327,11 +327,11 @@ impl Layout for NoHolds {
 }
 
 #[test]
-fn where_holds_are_not_seen_a_file_that_stays_as_it_is_for_long_has_lost_its_writer() {
+fn where_leases_are_not_visible_a_file_that_stays_as_it_is_for_long_has_lost_its_writer() {
     let mut file = File::default();
     file.step(&groups(0, 2), Ending::Full);
     let (_, below) = holding(&[("a.bp", &file.bytes)]);
-    let layout: Arc<dyn Layout> = Arc::new(NoHolds(below));
+    let layout: Arc<dyn Layout> = Arc::new(NoLeases(below));
     let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
     let short = Wait { timeout: Some(Duration::from_millis(150)), poll: Duration::from_millis(2) };
     assert_eq!(follower.advance(false, &short).unwrap(), Next::NotYet, "10 minutes if nothing else is said");
@@ -359,7 +359,7 @@ fn a_subfile_that_cannot_be_looked_at_is_an_error_and_no_dead_writer() {
     let objects = files.objects("a.bp");
     let (memory, _) = holding(&objects.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>());
     let failing = Arc::new(Failing::new(Arc::new(memory)));
-    let layout: Arc<dyn Layout> = Arc::new(NoHolds(Arc::new(Direct::new(failing.clone()).unwrap())));
+    let layout: Arc<dyn Layout> = Arc::new(NoLeases(Arc::new(Direct::new(failing.clone()).unwrap())));
     let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
     follower.set_patience(Duration::ZERO);
     for asked in [StoreCall::OpenRead, StoreCall::Length] {

@@ -44,10 +44,10 @@ fn whole(connection: &dyn Connection, out: &mut [u8]) {
 }
 
 /// Both ends of one connection.
-fn ends(way: &ServerAndClient) -> (Box<dyn Connection>, Box<dyn Connection>) {
+fn ends(pair: &ServerAndClient) -> (Box<dyn Connection>, Box<dyn Connection>) {
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| way.server.accept().unwrap().unwrap());
-        let one = way.client.connect().unwrap();
+        let accepted = scope.spawn(|| pair.server.accept().unwrap().unwrap());
+        let one = pair.client.connect().unwrap();
         (one, accepted.join().unwrap())
     })
 }
@@ -58,8 +58,8 @@ fn bytes(count: usize, seed: usize) -> Vec<u8> {
 
 #[test]
 fn bytes_arrive_in_order_in_both_directions_at_once_however_many() {
-    both(|way| {
-        let (one, other) = ends(&way);
+    both(|pair| {
+        let (one, other) = ends(&pair);
         one.admit().unwrap();
         other.admit().unwrap();
         std::thread::scope(|scope| {
@@ -88,8 +88,8 @@ fn bytes_arrive_in_order_in_both_directions_at_once_however_many() {
 
 #[test]
 fn what_was_sent_before_an_end_arrives_and_then_the_end_does() {
-    both(|way| {
-        let (one, other) = ends(&way);
+    both(|pair| {
+        let (one, other) = ends(&pair);
         one.send(&mut [IoSlice::new(b"last words")]).unwrap();
         drop(one);
         let mut out = [0; 10];
@@ -103,9 +103,9 @@ fn what_was_sent_before_an_end_arrives_and_then_the_end_does() {
 
 #[test]
 fn an_end_wakes_who_waits_at_either_side() {
-    both(|way| {
+    both(|pair| {
         for ends_here in [true, false] {
-            let (one, other) = ends(&way);
+            let (one, other) = ends(&pair);
             std::thread::scope(|scope| {
                 for end in [&one, &other] {
                     scope.spawn(move || assert!(!matches!(end.receive(&mut [0; 1]), Ok(1))));
@@ -115,7 +115,7 @@ fn an_end_wakes_who_waits_at_either_side() {
             });
         }
         // One that sends more than is taken.
-        let (one, other) = ends(&way);
+        let (one, other) = ends(&pair);
         std::thread::scope(|scope| {
             let sends = scope.spawn(|| one.send(&mut [IoSlice::new(&bytes(20_000_000, 0))]).map_err(|e| e.kind()));
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -127,19 +127,19 @@ fn an_end_wakes_who_waits_at_either_side() {
 
 #[test]
 fn a_listener_that_ends_takes_no_connection_and_leaves_those_that_were_made() {
-    both(|way| {
-        let (one, other) = ends(&way);
+    both(|pair| {
+        let (one, other) = ends(&pair);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| way.server.accept().unwrap().is_none());
+            let waits = scope.spawn(|| pair.server.accept().unwrap().is_none());
             std::thread::sleep(std::time::Duration::from_millis(20));
-            way.server.end();
+            pair.server.end();
             assert!(waits.join().unwrap(), "it waits on");
         });
-        assert!(way.server.accept().unwrap().is_none());
+        assert!(pair.server.accept().unwrap().is_none());
         one.send(&mut [IoSlice::new(b"on")]).unwrap();
         let mut out = [0; 2];
         whole(&*other, &mut out);
-        let ServerAndClient { client, server, _folder } = way;
+        let ServerAndClient { client, server, _folder } = pair;
         drop(server);
         assert_eq!(client.connect().err().expect("nobody listens").kind(), ErrorKind::PeerLost);
     });
@@ -147,11 +147,11 @@ fn a_listener_that_ends_takes_no_connection_and_leaves_those_that_were_made() {
 
 #[test]
 fn many_connections_are_made_at_once_and_kept_apart() {
-    both(|way| {
+    both(|pair| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..64 {
-                    let end = way.server.accept().unwrap().unwrap();
+                    let end = pair.server.accept().unwrap().unwrap();
                     scope.spawn(move || {
                         let mut out = [0; 8];
                         for _ in 0..50 {
@@ -162,7 +162,7 @@ fn many_connections_are_made_at_once_and_kept_apart() {
                 }
             });
             for number in 0..64u64 {
-                let client = &way.client;
+                let client = &pair.client;
                 scope.spawn(move || {
                     let end = client.connect().unwrap();
                     for round in 0..50 {
@@ -192,22 +192,22 @@ fn mounts() -> Arc<Mounts> {
 
 #[test]
 fn a_layout_over_any_transport_keeps_every_promise_of_layouts() {
-    both(|way| {
-        let _served = serve(mounts(), way.server).unwrap();
-        layout::check(&Remote::over(way.client.clone(), "/direct").unwrap());
-        layout::check(&Remote::over(way.client.clone(), "/container").unwrap());
-        layout::check_names_and_attributes(&Remote::over(way.client, "/container").unwrap());
+    both(|pair| {
+        let _served = serve(mounts(), pair.server).unwrap();
+        layout::check(&Remote::over(pair.client.clone(), "/direct").unwrap());
+        layout::check(&Remote::over(pair.client.clone(), "/container").unwrap());
+        layout::check_names_and_attributes(&Remote::over(pair.client, "/container").unwrap());
     });
 }
 
 #[test]
 fn thousands_of_requests_from_many_programs_are_answered_each_with_its_own() {
-    both(|way| {
-        let _served = serve(mounts(), way.server).unwrap();
+    both(|pair| {
+        let _served = serve(mounts(), pair.server).unwrap();
         let asked = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for program in 0..4u32 {
-                let (client, asked) = (way.client.clone(), &asked);
+                let (client, asked) = (pair.client.clone(), &asked);
                 scope.spawn(move || {
                     let remote = Remote::over(client, "/direct").unwrap();
                     for round in 0..250u32 {

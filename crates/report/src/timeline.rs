@@ -16,7 +16,7 @@ const ALL_ROWS: usize = 128;
 /// Rows of ranks where not all have one.
 const SOME_ROWS: usize = 64;
 /// Of these, ranks that delayed others.
-const HELD_ROWS: usize = 16;
+const DELAYING_ROWS: usize = 16;
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 20.0;
@@ -98,13 +98,13 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
     if ranks.len() <= ALL_ROWS {
         return ranks.to_vec();
     }
-    let mut held: Vec<u32> = Vec::new();
-    for rank in summary.causes.iter().map(|held| held.rank) {
-        if held.len() < HELD_ROWS && !held.contains(&rank) {
-            held.push(rank);
+    let mut delaying: Vec<u32> = Vec::new();
+    for rank in summary.causes.iter().map(|cause| cause.rank) {
+        if delaying.len() < DELAYING_ROWS && !delaying.contains(&rank) {
+            delaying.push(rank);
         }
     }
-    let mut chosen: BTreeSet<u32> = held.into_iter().collect();
+    let mut chosen: BTreeSet<u32> = delaying.into_iter().collect();
     let spread = SOME_ROWS - chosen.len();
     chosen.extend((0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1)]));
     chosen.into_iter().collect()
@@ -181,12 +181,12 @@ pub fn picture(documents: &[Document], summary: &Summary) -> String {
     if !all {
         shares(&mut out, &axis, by_rank.values());
     }
-    let held: Vec<u32> = summary.causes.iter().take(HELD_ROWS).map(|held| held.rank).collect();
-    let is_held = |rank: &u32| !all && held.contains(rank);
+    let delaying: Vec<u32> = summary.causes.iter().take(DELAYING_ROWS).map(|cause| cause.rank).collect();
+    let delays_others = |rank: &u32| !all && delaying.contains(rank);
     // Names need more room than rows may have; those of ranks that kept others waiting come first.
     let room = (11.0 / height).ceil() as usize;
     let mut named: BTreeSet<usize> = BTreeSet::new();
-    let first = held.iter().filter(|rank| is_held(rank)).filter_map(|rank| rows.binary_search(rank).ok());
+    let first = delaying.iter().filter(|rank| delays_others(rank)).filter_map(|rank| rows.binary_search(rank).ok());
     for i in first.chain(0..rows.len()) {
         if named.range((i + 1).saturating_sub(room)..i + room).next().is_none() {
             named.insert(i);
@@ -195,7 +195,7 @@ pub fn picture(documents: &[Document], summary: &Summary) -> String {
     for (i, rank) in rows.iter().enumerate() {
         let y = TOP + band + height * i as f64;
         if named.contains(&i) {
-            let bold = if is_held(rank) { " font-weight=\"bold\"" } else { "" };
+            let bold = if delays_others(rank) { " font-weight=\"bold\"" } else { "" };
             let more = format!("font-size=\"10\"{bold}");
             out.text(LEFT - 6.0, y + height / 2.0 + 3.5, "end", &more, &format!("rank {rank}"));
         }

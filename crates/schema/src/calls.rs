@@ -70,7 +70,7 @@ enum CallDirection {
 struct Text<'g> {
     group: &'g Group,
     language: Language,
-    way: CallDirection,
+    direction: CallDirection,
     by_name: HashMap<String, &'g Variable>,
     out: String,
     /// How deep the program's own text is nested.
@@ -78,9 +78,9 @@ struct Text<'g> {
 }
 
 impl<'g> Text<'g> {
-    fn new(group: &'g Group, document: &str, language: Language, way: CallDirection) -> Text<'g> {
+    fn new(group: &'g Group, document: &str, language: Language, direction: CallDirection) -> Text<'g> {
         let by_name = group.variables.iter().map(|v| (v.full_name(), v)).collect();
-        let mut text = Text { group, language, way, by_name, out: String::new(), depth: 0 };
+        let mut text = Text { group, language, direction, by_name, out: String::new(), depth: 0 };
         let printable = |name: &str| !name.contains("*/") && !name.contains(char::is_control);
         if printable(document) && printable(&group.name) {
             let what = format!("Made by `thalweg gen` of group {} in {document}: change that, not this.", group.name);
@@ -129,7 +129,7 @@ impl<'g> Text<'g> {
 
     /// The program's expression for it.
     fn expression(&self, variable: &Variable) -> String {
-        let given = match self.way {
+        let given = match self.direction {
             CallDirection::Write => variable.gwrite.as_ref(),
             CallDirection::Read => variable.gread.as_ref().or(variable.gwrite.as_ref()),
         };
@@ -166,7 +166,7 @@ impl<'g> Text<'g> {
         let fortran = self.language == Language::Fortran;
         if variable.element == ElementType::String {
             let expression = self.expression(variable);
-            return match (fortran, self.way) {
+            return match (fortran, self.direction) {
                 (true, _) => format!("len({expression})"),
                 (false, CallDirection::Write) => format!("strlen({expression})"),
                 (false, CallDirection::Read) => format!("sizeof ({expression})"),

@@ -71,15 +71,15 @@ pub const SERVICES: &[Parameter] = &[ENDPOINT, PART, CONCURRENT, RETRIES, TIMEOU
 ///
 /// # Errors
 /// `Config` for an unknown key, naming the nearest known one, or an invalid value. Values of possible credentials are not repeated.
-pub fn checked(store: &str, given: &BTreeMap<String, String>, known: &[Parameter]) -> Result<Parameters> {
-    let parameters: Parameters = given.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+pub fn checked(store: &str, checked_s3: &BTreeMap<String, String>, known: &[Parameter]) -> Result<Parameters> {
+    let parameters: Parameters = checked_s3.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let parameters = parameters.of(format!("store \"{store}\""));
     let secret = |key: &str| {
         ["secret", "token", "password", "access_key", "credential"]
             .iter()
             .any(|part| key.to_ascii_lowercase().contains(part))
     };
-    if let Some(key) = given.keys().find(|key| !known.iter().any(|p| p.is(key)) && secret(key)) {
+    if let Some(key) = checked_s3.keys().find(|key| !known.iter().any(|p| p.is(key)) && secret(key)) {
         return Err(parameters.wrong(format!(
             "parameter {key}: credentials come from the environment or the service's own files, see docs/guide/stores.md"
         )));
@@ -96,20 +96,20 @@ mod tests {
     use super::*;
     use thalweg_params::{Default, Value};
 
-    fn given(pairs: &[(&str, &str)]) -> Result<Parameters> {
+    fn checked_s3(pairs: &[(&str, &str)]) -> Result<Parameters> {
         let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         checked("s3://bucket", &pairs, S3)
     }
 
     #[test]
     fn what_is_unknown_or_out_of_bounds_is_told_with_the_store() {
-        let error = given(&[("part", "5")]).unwrap_err().to_string();
+        let error = checked_s3(&[("part", "5")]).unwrap_err().to_string();
         for told in ["s3://bucket", "part=5", "from 5 MiB to 1 GiB"] {
             assert!(error.contains(told), "{error}");
         }
-        let error = given(&[("parts", "6")]).unwrap_err().to_string();
+        let error = checked_s3(&[("parts", "6")]).unwrap_err().to_string();
         assert!(error.contains("unknown parameter parts; nearest known name: part; known are endpoint"), "{error}");
-        let parameters = given(&[("virtual_host", "yes"), ("timeout", "7"), ("part", "8MB")]).unwrap();
+        let parameters = checked_s3(&[("virtual_host", "yes"), ("timeout", "7"), ("part", "8MB")]).unwrap();
         assert!(parameters.get::<bool>(&VIRTUAL_HOST).unwrap());
         assert_eq!(parameters.get::<Duration>(&TIMEOUT).unwrap(), Duration::from_secs(7));
         assert_eq!(parameters.get::<usize>(&PART).unwrap(), 8 << 20);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn credentials_are_no_parameters_and_are_not_repeated() {
-        let error = given(&[("secret_access_key", "open-sesame")]).unwrap_err().to_string();
+        let error = checked_s3(&[("secret_access_key", "open-sesame")]).unwrap_err().to_string();
         assert!(error.contains("environment") && !error.contains("sesame"), "{error}");
     }
 

@@ -17,7 +17,7 @@ impl Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Life {
     /// Whether any other handle has a lease; `None` if the store cannot determine that.
-    pub held: Option<bool>,
+    pub leased: Option<bool>,
     /// Time of the last change, by the store's clock; `None` where the store keeps no times.
     pub modified: Option<SystemTime>,
 }

@@ -517,7 +517,7 @@ impl ReadObject for Open {
     }
 
     fn life(&self) -> Result<Life> {
-        Ok(Life { held: Some(Arc::strong_count(&self.object.leases) > 1), modified: None })
+        Ok(Life { leased: Some(Arc::strong_count(&self.object.leases) > 1), modified: None })
     }
 }
 

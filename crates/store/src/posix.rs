@@ -417,8 +417,8 @@ impl Open {
 
     fn alive(&self) -> Result<Life> {
         let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        let held = lock::is_leased(&self.file).map_err(|e| failed("look for a writer of", &self.path, e))?;
-        Ok(Life { held, modified: about.modified().ok() })
+        let leased = lock::is_leased(&self.file).map_err(|e| failed("look for a writer of", &self.path, e))?;
+        Ok(Life { leased, modified: about.modified().ok() })
     }
 
     fn bytes(&self) -> Result<u64> {

@@ -32,7 +32,7 @@ impl Spec {
             let kind = if is_of_adios1(name) { ErrorKind::Unsupported } else { ErrorKind::Config };
             return Err(Error::new(kind, format!("transform {name:?} is not built in; {known} are")));
         };
-        let parameters = given(codec, items)?;
+        let parameters = parse_parameters(codec, items)?;
         let encoder = codec.configure(&parameters)?;
         Ok(Some(Spec { codec, encoder }))
     }
@@ -93,7 +93,7 @@ pub fn is_of_adios1(name: &str) -> bool {
 
 /// The parameters after a transform's name: `key=value`, separated by commas; a value without a key is the level, if the
 /// transform has one.
-fn given(codec: &dyn Codec, items: &str) -> Result<Parameters> {
+fn parse_parameters(codec: &dyn Codec, items: &str) -> Result<Parameters> {
     let mut parameters = Parameters::default().of(format!("transform {}", codec.name()));
     let known = codec.parameters();
     for item in items.split(',').map(str::trim).filter(|item| !item.is_empty()) {

@@ -112,7 +112,7 @@ pub type Hearer = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Where messages go.
 struct Heard {
-    wanted: Threshold,
+    threshold: Threshold,
     file_name: Option<PathBuf>,
     state: Mutex<State>,
     /// Locked while a message is delivered.
@@ -151,15 +151,15 @@ impl Drop for Telling {
 }
 
 impl Heard {
-    fn new(wanted: Threshold, file_name: Option<PathBuf>) -> Heard {
-        Heard { wanted, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
+    fn new(threshold: Threshold, file_name: Option<PathBuf>) -> Heard {
+        Heard { threshold, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
     }
 
     fn of_environment() -> (Heard, Option<String>) {
         let variable = |name: &str| std::env::var(name).ok();
-        let (wanted, wrong) = Threshold::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
+        let (threshold, wrong) = Threshold::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
         let file = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        (Heard::new(wanted, file), wrong)
+        (Heard::new(threshold, file), wrong)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -173,11 +173,11 @@ impl Heard {
 
     /// - `kind`: printed once if the level is `warn`.
     fn tell(&self, level: Level, kind: &str, text: &str) {
-        if !self.wanted.takes(level) || TELLING.get() {
+        if !self.threshold.takes(level) || TELLING.get() {
             return;
         }
         let mut state = self.state();
-        if self.wanted == Threshold::UpTo(Level::Warn) {
+        if self.threshold == Threshold::UpTo(Level::Warn) {
             let told = state.told.len() >= MOST_KEPT || state.told.insert(kind.to_string());
             if !told {
                 return;
@@ -214,7 +214,7 @@ impl Heard {
     }
 
     fn hears(&self, about: &Metadata<'_>) -> bool {
-        about.is_event() && about.target().starts_with("thalweg") && self.wanted.takes(Level::of(about.level()))
+        about.is_event() && about.target().starts_with("thalweg") && self.threshold.takes(Level::of(about.level()))
     }
 }
 
@@ -330,9 +330,9 @@ mod tests {
     type Lines = Arc<Mutex<Vec<(Level, String)>>>;
 
     /// What is heard of `says`, and the file.
-    fn heard(wanted: Threshold, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
+    fn heard(threshold: Threshold, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
         let folder = tempfile::tempdir().unwrap();
-        let heard = Arc::new(Heard::new(wanted, Some(folder.path().join("log"))));
+        let heard = Arc::new(Heard::new(threshold, Some(folder.path().join("log"))));
         rank.into_iter().for_each(|rank| heard.rank.store(rank, Ordering::Relaxed));
         let lines = Lines::default();
         let into = lines.clone();
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_variables_say_how_much_is_told() {
-        for (log, errors, wanted) in [
+        for (log, errors, threshold) in [
             (None, None, WARNINGS),
             (None, Some("quiet"), Threshold::Nothing),
             (Some("warn"), Some("quiet"), WARNINGS),
@@ -435,10 +435,10 @@ mod tests {
             (Some("debug"), None, Threshold::UpTo(Level::Debug)),
             (Some(""), None, WARNINGS),
         ] {
-            assert_eq!(Threshold::of(log, errors), (wanted, None), "{log:?} {errors:?}");
+            assert_eq!(Threshold::of(log, errors), (threshold, None), "{log:?} {errors:?}");
         }
-        let (wanted, wrong) = Threshold::of(Some("loud"), None);
-        assert_eq!(wanted, WARNINGS);
+        let (threshold, wrong) = Threshold::of(Some("loud"), None);
+        assert_eq!(threshold, WARNINGS);
         assert!(wrong.unwrap().contains("expected off, warn, info or debug"));
     }
 }

@@ -25,28 +25,31 @@ pub struct Sweep<'s> {
     pub check: Box<dyn Fn(End) -> Outcome<()> + 's>,
 }
 
-/// Which faults are tried where not all are: always the same ones.
+/// Which faults are tried where not all are.
 pub struct Choice {
     pub every: u64,
+    /// Number of the first one, below `every`.
+    first: u64,
     long: bool,
     /// Faults met so far, of each call and error, by method or layout, on its files and elsewhere.
     met: BTreeMap<(String, &'static str, &'static str, bool), u64>,
 }
 
 impl Choice {
-    /// `THIN=N`: one of N faults alone is tried.
+    /// `THIN=N`: one of N faults alone is tried; `FIRST=K`: from the K-th on.
     pub fn new() -> Choice {
-        let every = std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1);
+        let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+        let every = number("THIN").filter(|n| *n > 0).unwrap_or(1);
         let long = std::env::var("LONG").is_ok_and(|long| long != "0");
-        Choice { every, long, met: BTreeMap::new() }
+        Choice { every, first: number("FIRST").unwrap_or(0) % every, long, met: BTreeMap::new() }
     }
 
-    /// The first of its sort, and each N-th behind it; of the rare ones each eighth at most, unless all are asked for.
+    /// Each N-th of its sort; of the rare ones each eighth at most, unless all are asked for.
     fn tries(&mut self, sweep: &Sweep<'_>, (call, error): (&'static str, &'static str), on_files: bool) -> bool {
         let met = self.met.entry((sweep.kind.to_string(), call, error, on_files)).or_default();
         *met += 1;
         let rare = !self.long && (sweep.rare || MORE.contains(&(call, error)));
-        (*met - 1).is_multiple_of(if rare { self.every.max(8) } else { self.every })
+        (*met - 1) % if rare { self.every.max(8) } else { self.every } == self.first
     }
 }
 

@@ -148,8 +148,8 @@ pub fn sweeps_over(folder: &Path, layout: Option<&str>, ranks: &[u32], only: Opt
         let layouts = LAYOUTS.iter().filter(|(name, _)| *name != "direct" && layout.is_none_or(|o| o == *name));
         for (l, over) in layouts.enumerate() {
             let number = ranks.len();
-            let ways = ranks.iter().flat_map(|ranks| [(*ranks, 0), (*ranks, 2)]);
-            for (w, (ranks, first)) in ways.enumerate() {
+            let runs = ranks.iter().flat_map(|ranks| [(*ranks, 0), (*ranks, 2)]);
+            for (w, (ranks, first)) in runs.enumerate() {
                 if !thin || w == (k + l) % (2 * number) {
                     let written = Written::new(method, parameters, ranks, first);
                     sweeps.push(sweep_bp(folder, written, Some(over), Launch::Itself));

@@ -28,14 +28,14 @@ pub(super) struct CVariable {
 }
 
 /// A variable in C's structure, with the memory it points to.
-pub(super) struct KeptVariable {
+pub(super) struct CachedVariable {
     pub(super) c: CVariable,
     pub(super) variable: Variable,
     _texts: [CString; 3],
 }
 
-impl KeptVariable {
-    pub(super) fn new(variable: Variable) -> Box<KeptVariable> {
+impl CachedVariable {
+    pub(super) fn new(variable: Variable) -> Box<CachedVariable> {
         let transform = c_text(variable.transform.as_deref().unwrap_or(""));
         let texts = [c_text(&variable.name), c_text(&variable.group), transform];
         let c = CVariable {
@@ -56,7 +56,7 @@ impl KeptVariable {
             blocks: variable.blocks,
             transform: if variable.transform.is_some() { texts[2].as_ptr() } else { null() },
         };
-        Box::new(KeptVariable { c, variable, _texts: texts })
+        Box::new(CachedVariable { c, variable, _texts: texts })
     }
 }
 
@@ -203,7 +203,7 @@ pub(super) struct CAttribute {
 }
 
 /// An attribute in C's structure, with the memory it points to.
-pub(super) struct KeptAttribute {
+pub(super) struct CachedAttribute {
     pub(super) c: CAttribute,
     _names: [CString; 2],
     /// Numbers, aligned for all of them.
@@ -212,8 +212,8 @@ pub(super) struct KeptAttribute {
     _pointers: Vec<*const c_char>,
 }
 
-impl KeptAttribute {
-    pub(super) fn new(attribute: &Attribute) -> Box<KeptAttribute> {
+impl CachedAttribute {
+    pub(super) fn new(attribute: &Attribute) -> Box<CachedAttribute> {
         let values: Vec<&Value> = match &attribute.value {
             AttributeValue::One(value) => vec![value],
             AttributeValue::Many(_, values) => values.iter().collect(),
@@ -246,6 +246,6 @@ impl KeptAttribute {
             texts: if element.is_text() { pointers.as_ptr() } else { null() },
             variable: if attribute.variable.is_some() { names[1].as_ptr() } else { null() },
         };
-        Box::new(KeptAttribute { c, _names: names, _values: aligned, _texts: texts, _pointers: pointers })
+        Box::new(CachedAttribute { c, _names: names, _values: aligned, _texts: texts, _pointers: pointers })
     }
 }

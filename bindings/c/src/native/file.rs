@@ -24,7 +24,7 @@ const TRUNCATE: c_int = 16;
 struct NativeFile {
     file: OpenFile,
     /// Of a file that ranks opened together.
-    together: Option<Arc<CollectiveFile>>,
+    collective: Option<Arc<CollectiveFile>>,
 }
 
 /// A file that ranks opened together, as one rank reads it.
@@ -87,7 +87,7 @@ unsafe extern "C" fn thalweg_file_open(
         crate::leaving::listen();
         let at = layout.place(path)?;
         let file = OpenFile::open(at.layout, &at.name, access, None, WriterId(writer))?;
-        *place = Box::into_raw(Box::new(NativeFile { file, together: None }));
+        *place = Box::into_raw(Box::new(NativeFile { file, collective: None }));
         Ok(())
     })
 }
@@ -114,9 +114,9 @@ unsafe extern "C" fn thalweg_core_file_open(
         });
         match found {
             Ok((place, layout, name)) => {
-                let together = Arc::new(CollectiveFile::open(comm, Ok((&*layout, &name)), FAN_IN)?);
-                let file = OpenFile::reading(&layout, &name, Box::new(Shared(together.clone())));
-                *place = Box::into_raw(Box::new(NativeFile { file, together: Some(together) }));
+                let collective = Arc::new(CollectiveFile::open(comm, Ok((&*layout, &name)), FAN_IN)?);
+                let file = OpenFile::reading(&layout, &name, Box::new(Shared(collective.clone())));
+                *place = Box::into_raw(Box::new(NativeFile { file, collective: Some(collective) }));
                 Ok(())
             }
             Err(e) => CollectiveFile::open(comm, Err(e), FAN_IN).map(|_| ()),
@@ -152,15 +152,15 @@ unsafe extern "C" fn thalweg_file_read_all(
     on_files(|| {
         // SAFETY: from C.
         let (file, out) = unsafe { (handle(file, "file")?, pointer::bytes_mut(data, bytes, "the memory")) };
-        let count = match (&file.together, out) {
+        let count = match (&file.collective, out) {
             (None, out) => {
                 let out = out?;
                 (file.file.read_at(offset, out)?, out.len())
             }
-            (Some(together), Ok(out)) => (together.read_all(offset, out)?, out.len()),
-            (Some(together), Err(e)) => {
+            (Some(collective), Ok(out)) => (collective.read_all(offset, out)?, out.len()),
+            (Some(collective), Err(e)) => {
                 // The others wait for this rank.
-                together.read_all(offset, &mut [])?;
+                collective.read_all(offset, &mut [])?;
                 return Err(e.into());
             }
         };

@@ -63,9 +63,9 @@ fn mode(number: c_int, after: u64) -> Result<Mode> {
 }
 
 /// Opens over `comm`, or declines where the call makes no sense, so that no other rank waits.
-fn open(asked: Result<OutputArguments<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
-    let OutputArguments { out, group, path, mode } = match asked {
-        Ok(asked) => asked,
+fn open(arguments: Result<OutputArguments<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
+    let OutputArguments { out, group, path, mode } = match arguments {
+        Ok(arguments) => arguments,
         Err(e) => return Err(output::decline(&*comm, e)),
     };
     if let Err(e) = session.session.group(group) {
@@ -81,7 +81,7 @@ fn open(asked: Result<OutputArguments<'_>>, session: &NativeSession, comm: Box<d
 
 /// # Safety
 /// See [`crate::pointer`].
-unsafe fn asked<'c>(
+unsafe fn open_arguments<'c>(
     out: *mut *mut NativeOutput,
     group: *const c_char,
     path: *const c_char,
@@ -143,9 +143,10 @@ unsafe fn of_session(
     after: u64,
 ) -> Result<()> {
     // SAFETY: from C.
-    let (session, asked) = unsafe { (handle(session, "session")?, asked(out, group, path, number, after)) };
+    let (session, arguments) =
+        unsafe { (handle(session, "session")?, open_arguments(out, group, path, number, after)) };
     let comm = session.session.comm().duplicate()?;
-    open(asked, session, comm)
+    open(arguments, session, comm)
 }
 
 /// # Safety
@@ -163,10 +164,11 @@ unsafe extern "C" fn thalweg_core_output_open(
 ) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let (comm, asked) = unsafe { (communicator_to_agree(table, comm)?, asked(out, group, path, number, after)) };
+        let (comm, arguments) =
+            unsafe { (communicator_to_agree(table, comm)?, open_arguments(out, group, path, number, after)) };
         // SAFETY: from C.
         match unsafe { handle(session, "session") } {
-            Ok(session) => open(asked, session, comm),
+            Ok(session) => open(arguments, session, comm),
             Err(e) => Err(output::decline(&*comm, e)),
         }
     })

@@ -1,6 +1,6 @@
 //! Readers: open, inquire, requests at once and noted.
 
-use super::describe::{CAttribute, CBlocks, CSummary, CVariable, KeptAttribute, KeptVariable};
+use super::describe::{CAttribute, CBlocks, CSummary, CVariable, CachedAttribute, CachedVariable};
 use super::failure::{self, c_text};
 use super::{
     CMemory, check_type, communicator, handle, memory_selection, numbers, place, pointer, status, take_back, text,
@@ -30,8 +30,8 @@ struct NativeReader(Mutex<Open>);
 struct Open {
     reader: Reader,
     following: Option<Following>,
-    variables: HashMap<String, Box<KeptVariable>>,
-    attributes: HashMap<String, Box<KeptAttribute>>,
+    variables: HashMap<String, Box<CachedVariable>>,
+    attributes: HashMap<String, Box<CachedAttribute>>,
     names: Option<Names>,
     /// Noted and not yet performed.
     later: Vec<PendingReads>,
@@ -149,10 +149,10 @@ impl Open {
         }
     }
 
-    fn variable(&mut self, name: &str) -> Result<&KeptVariable> {
+    fn variable(&mut self, name: &str) -> Result<&CachedVariable> {
         if !self.variables.contains_key(name) {
             let variable = self.reader.variable(name)?;
-            self.variables.insert(name.to_string(), KeptVariable::new(variable));
+            self.variables.insert(name.to_string(), CachedVariable::new(variable));
         }
         self.variables.get(name).map(|v| &**v).ok_or_else(|| wrong("no variable"))
     }
@@ -708,7 +708,7 @@ unsafe extern "C" fn thalweg_reader_attribute(
             let kept = match open.attributes.entry(name.to_string()) {
                 std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::hash_map::Entry::Vacant(new) => {
-                    new.insert(KeptAttribute::new(&open.reader.attribute(name)?))
+                    new.insert(CachedAttribute::new(&open.reader.attribute(name)?))
                 }
             };
             *attribute = &raw const kept.c;

@@ -120,7 +120,7 @@ enum What {
     Remove { path: String },
     MakeFolder { path: String },
     MakeLink { target: String, path: String },
-    SecondName { from: String, to: String },
+    HardLink { from: String, to: String },
     Mode { path: String, mode: u32 },
     Time { path: String, seconds: u64 },
     SetXattr { path: String, key: &'static str, value: Vec<u8>, how: SetXattr },
@@ -169,7 +169,7 @@ fn script(seed: u64, count: usize) -> Vec<Step> {
                 let target = ["a", "b", "c", "d", "gone", "../a", "a/b"][r.usize(0..7)].to_string();
                 What::MakeLink { target, path: path(&mut r) }
             }
-            83..85 => What::SecondName { from: path(&mut r), to: path(&mut r) },
+            83..85 => What::HardLink { from: path(&mut r), to: path(&mut r) },
             85..88 => What::Mode { path: path(&mut r), mode: 0o400 | r.u32(0..0o1000) },
             88..90 => What::Time { path: path(&mut r), seconds: r.u64(0..2_000_000_000) },
             90..93 => {
@@ -578,7 +578,7 @@ impl World {
                     self.folder_changes(path);
                 }
             }
-            What::SecondName { from, to } => {
+            What::HardLink { from, to } => {
                 let (Some(reached), Some(there)) = (self.reach(from), self.reach(to)) else { return Ok(false) };
                 // Links and folders have one name: what systems say of others differs.
                 let Some(Name::File(inode)) = self.names.get(from).cloned() else { return Ok(false) };

@@ -23,7 +23,7 @@ pub struct Recipe {
     /// Type (modulo), number of values (0: a single one) and text of each attribute.
     pub attributes: Vec<(usize, usize, String)>,
     /// How it is written: method (modulo), buffer limit, sessions, whether the file is looked at in between.
-    pub way: (usize, Option<u64>, usize, bool),
+    pub setup: (usize, Option<u64>, usize, bool),
 }
 
 /// One variable of a [`Recipe`].
@@ -73,15 +73,15 @@ pub fn recipes() -> impl Strategy<Value = Recipe> {
         let writes = vec((0..100usize, any_seed()), 0..8);
         let steps = vec(vec(writes, ranks as usize), 1..5);
         let attributes = vec((0..TYPES.len(), 0..4usize, "[^\\p{C}]{0,12}"), 0..4);
-        let way = (0..100usize, buffer.clone(), 1..3usize, any_bool());
-        (any_bool(), vec(variable.clone(), 1..6), steps, attributes, way).prop_map(
-            move |(fortran, variables, steps, attributes, way)| Recipe {
+        let setup = (0..100usize, buffer.clone(), 1..3usize, any_bool());
+        (any_bool(), vec(variable.clone(), 1..6), steps, attributes, setup).prop_map(
+            move |(fortran, variables, steps, attributes, setup)| Recipe {
                 ranks,
                 fortran,
                 variables,
                 steps,
                 attributes,
-                way,
+                setup,
             },
         )
     })
@@ -103,7 +103,7 @@ fn dimension(letter: &str, d: usize) -> String {
 impl Recipe {
     /// The way it is written, by one of these methods.
     pub fn write_setup(&self, methods: &[&str]) -> WriteSetup {
-        let (method, buffer, sessions, follow) = self.way;
+        let (method, buffer, sessions, follow) = self.setup;
         WriteSetup { buffer, sessions, follow, ..WriteSetup::of(methods[method % methods.len()]) }
     }
 

@@ -12,14 +12,14 @@ pub(super) fn leases(room: &Room<'_>) {
     let name = room.name("held");
     let writer = room.store.open_write(&name, OpenWrite::Replace).unwrap();
     let life = || room.store.open_read(&name).unwrap().life().unwrap();
-    assert_ne!(life().held, Some(true), "nobody holds it yet");
+    assert_ne!(life().leased, Some(true), "nobody holds it yet");
     let first = writer.lease().unwrap().unwrap();
-    assert_eq!(life().held, Some(true));
+    assert_eq!(life().leased, Some(true));
     let second = writer.lease().unwrap().unwrap();
     drop((first, writer));
-    assert_eq!(life().held, Some(true), "another hold is there, though the object is closed");
+    assert_eq!(life().leased, Some(true), "another hold is there, though the object is closed");
     drop(second);
-    assert_ne!(life().held, Some(true), "nobody holds it any more");
+    assert_ne!(life().leased, Some(true), "nobody holds it any more");
 }
 
 pub(super) fn locks(room: &Room<'_>) {
@@ -65,14 +65,14 @@ pub(super) fn reopening(room: &Room<'_>) {
         assert_eq!(&bytes, b"bytes");
         assert_eq!(again.attributes().unwrap().links, 1);
         let lease = writer.lease().unwrap().unwrap();
-        assert_eq!((again.life().unwrap().held, reader.life().unwrap().held), (Some(true), Some(true)));
+        assert_eq!((again.life().unwrap().leased, reader.life().unwrap().leased), (Some(true), Some(true)));
         let lock = again.lock(false).unwrap().expect("nobody else has it");
         let other = reader.reopen().unwrap();
         assert!(other.lock(false).unwrap().is_none(), "it is taken");
         assert!(room.store.lock(&room.name("moved"), false).unwrap().is_none(), "by its name too");
         drop((lock, lease));
         assert!(other.lock(false).unwrap().is_some(), "given up, and the handle is still there");
-        assert_ne!(other.life().unwrap().held, Some(true));
+        assert_ne!(other.life().unwrap().leased, Some(true));
     }
     room.store.remove(&room.name("moved")).unwrap();
     let left = reader.reopen().unwrap();

@@ -135,15 +135,15 @@ mod tests {
 
     #[test]
     fn what_was_told_holds_from_the_asking_for_the_timeout() {
-        let mut held = AttributeCache::new(SECOND);
+        let mut cache = AttributeCache::new(SECOND);
         let began = Instant::now();
-        let asked = held.ask(began);
-        held.answer(5, asked, folder(0o755, at(0)));
-        let (about, left) = held.get(5, began + SECOND / 4).unwrap();
+        let asked = cache.ask(began);
+        cache.answer(5, asked, folder(0o755, at(0)));
+        let (about, left) = cache.get(5, began + SECOND / 4).unwrap();
         assert_eq!((about.mode, left), (0o755, SECOND * 3 / 4));
-        assert!(held.get(5, began + SECOND).is_none() && held.get(6, began).is_none());
-        held.forget(5);
-        assert!(held.get(5, began).is_none());
+        assert!(cache.get(5, began + SECOND).is_none() && cache.get(6, began).is_none());
+        cache.forget(5);
+        assert!(cache.get(5, began).is_none());
         let mut never = AttributeCache::new(Duration::ZERO);
         let asked = never.ask(began);
         never.answer(5, asked, folder(0o755, at(0)));
@@ -152,36 +152,36 @@ mod tests {
 
     #[test]
     fn files_that_are_made_move_times_and_nothing_else() {
-        let mut held = AttributeCache::new(SECOND);
+        let mut cache = AttributeCache::new(SECOND);
         let began = Instant::now();
-        let asked = held.ask(began);
-        held.answer(5, asked, folder(0o2770, at(1000)));
-        held.touched(5, at(3000));
-        held.touched(5, at(2999));
-        let (about, _) = held.get(5, began).unwrap();
+        let asked = cache.ask(began);
+        cache.answer(5, asked, folder(0o2770, at(1000)));
+        cache.touched(5, at(3000));
+        cache.touched(5, at(2999));
+        let (about, _) = cache.get(5, began).unwrap();
         assert_eq!((about.mtime, about.ctime, about.atime, about.mode), (at(3000), at(3000), at(1000), 0o2770));
         // A further request: the store's clock is one tick behind, but the reported time must not decrease.
-        let asked = held.ask(began + SECOND);
-        assert_eq!(held.answer(5, asked, folder(0o2770, at(2996))).mtime, at(3000));
-        let asked = held.ask(began + SECOND);
-        assert_eq!(held.answer(5, asked, folder(0o2770, at(1500))).mtime, at(1500), "others set it");
+        let asked = cache.ask(began + SECOND);
+        assert_eq!(cache.answer(5, asked, folder(0o2770, at(2996))).mtime, at(3000));
+        let asked = cache.ask(began + SECOND);
+        assert_eq!(cache.answer(5, asked, folder(0o2770, at(1500))).mtime, at(1500), "others set it");
     }
 
     #[test]
     fn an_answer_that_was_overtaken_is_not_held() {
-        let mut held = AttributeCache::new(SECOND);
+        let mut cache = AttributeCache::new(SECOND);
         let now = Instant::now();
-        let asked = held.ask(now);
-        held.changed(5);
-        held.answer(5, asked, folder(0o700, at(0)));
-        assert!(held.get(5, now).is_none(), "a chmod meanwhile");
-        let asked = held.ask(now);
-        held.touched(5, at(9000));
-        held.answer(5, asked, folder(0o750, at(0)));
-        assert_eq!(held.get(5, now).unwrap().0.mtime, at(9000), "a file made meanwhile");
-        held.changed(5);
-        assert!(held.get(5, now).is_none());
-        let asked = held.ask(now);
-        assert_eq!(held.answer(5, asked, folder(0o750, at(0))).mtime, at(0));
+        let asked = cache.ask(now);
+        cache.changed(5);
+        cache.answer(5, asked, folder(0o700, at(0)));
+        assert!(cache.get(5, now).is_none(), "a chmod meanwhile");
+        let asked = cache.ask(now);
+        cache.touched(5, at(9000));
+        cache.answer(5, asked, folder(0o750, at(0)));
+        assert_eq!(cache.get(5, now).unwrap().0.mtime, at(9000), "a file made meanwhile");
+        cache.changed(5);
+        assert!(cache.get(5, now).is_none());
+        let asked = cache.ask(now);
+        assert_eq!(cache.answer(5, asked, folder(0o750, at(0))).mtime, at(0));
     }
 }

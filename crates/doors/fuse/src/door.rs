@@ -70,7 +70,7 @@ pub struct Door {
     handles: RwLock<HashMap<u64, Arc<Open>>>,
     folders: Mutex<HashMap<u64, Listed>>,
     helpers: Helpers,
-    held: Mutex<AttributeCache>,
+    attributes: Mutex<AttributeCache>,
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of removed files that are still open.
     nameless: Mutex<HashMap<u64, Attributes>>,
@@ -119,7 +119,7 @@ impl Door {
         let plain = layout.plain_file("").is_some();
         let lease = if plain { Duration::ZERO } else { settings.timeout };
         Door {
-            held: Mutex::new(AttributeCache::new(lease)),
+            attributes: Mutex::new(AttributeCache::new(lease)),
             plain,
             writer: thalweg_open_file::writer(),
             passthrough: AtomicBool::new(false),
@@ -176,7 +176,7 @@ impl Door {
     pub fn lookup(&self, folder: u64, name: &OsStr) -> Result<Entry> {
         let name = sought(name)?;
         let _names = self.use_names();
-        let asked = self.held.lock().ask(Instant::now());
+        let asked = self.attributes.lock().ask(Instant::now());
         let about = self.about(&self.below(folder, name)?).map_err(number)?;
         Ok(self.found(folder, name, asked, about))
     }
@@ -192,7 +192,7 @@ impl Door {
         let mut entry = self.entry(folder, name, &about);
         if about.kind == Kind::Folder {
             let ino = entry.attributes.ino.0;
-            let about = self.held.lock().answer(ino, asked, about);
+            let about = self.attributes.lock().answer(ino, asked, about);
             entry.attributes = self.shown(ino, &about);
         }
         entry
@@ -206,7 +206,7 @@ impl Door {
         if gone {
             self.nameless.lock().remove(&ino);
             self.times.lock().remove(&ino);
-            self.held.lock().forget(ino);
+            self.attributes.lock().forget(ino);
         }
     }
 
@@ -247,7 +247,7 @@ impl Door {
         nodes.removed(folder, name);
         drop(nodes);
         match was_file {
-            true => self.held.lock().touched(folder, now()),
+            true => self.attributes.lock().touched(folder, now()),
             false => self.changed(folder),
         }
         self.keep(lost);
@@ -324,7 +324,7 @@ impl Door {
     /// written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
     ///
     /// - `flags`: of the open.
-    pub fn way(&self, flags: i32) -> fuser::FopenFlags {
+    pub fn open_flags(&self, flags: i32) -> fuser::FopenFlags {
         let only_writes = fuser::OpenFlags(flags).acc_mode() == fuser::OpenAccMode::O_WRONLY;
         let straight = only_writes && !self.plain && self.settings.cache == Cache::Through;
         match straight && self.drops_what_is_written.load(Ordering::Relaxed) {

@@ -234,7 +234,7 @@ impl Filesystem for Kernel {
                 let flags = self.0.flags(ino.0, writing);
                 match self.0.backing(ino.0, |file| reply.open_backing(file)) {
                     Some(backing) => reply.opened_passthrough(FileHandle(fh), flags, &backing),
-                    None => reply.opened(FileHandle(fh), flags | self.0.way(how.0)),
+                    None => reply.opened(FileHandle(fh), flags | self.0.open_flags(how.0)),
                 }
             }
         }
@@ -261,7 +261,7 @@ impl Filesystem for Kernel {
                     Some(backing) => {
                         reply.created_passthrough(&timeout, about, generation, fh, flags, &backing);
                     }
-                    None => reply.created(&timeout, about, generation, fh, flags | self.0.way(how)),
+                    None => reply.created(&timeout, about, generation, fh, flags | self.0.open_flags(how)),
                 }
             }
         }

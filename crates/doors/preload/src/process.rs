@@ -48,7 +48,7 @@ struct ForkGuard {
 }
 
 thread_local! {
-    static HELD: RefCell<Option<ForkGuard>> = const { RefCell::new(None) };
+    static GUARD: RefCell<Option<ForkGuard>> = const { RefCell::new(None) };
 }
 
 extern "C" fn prepare() {
@@ -56,29 +56,33 @@ extern "C" fn prepare() {
     let _inside = Inside::new();
     publish_all(world);
     share_all(world);
-    let rest = Box::new((thalweg_open_file::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
+    let rest = Box::new((
+        thalweg_open_file::lock_appends(),
+        crate::hooks::directory::lock_listings(),
+        crate::stdio::lock_streams(),
+    ));
     let table = world.table.write();
-    HELD.with(|held| *held.borrow_mut() = Some(ForkGuard { parent: world, table, _rest: rest }));
+    GUARD.with(|guard| *guard.borrow_mut() = Some(ForkGuard { parent: world, table, _rest: rest }));
 }
 
 extern "C" fn in_parent() {
-    let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
+    let Some(guard) = GUARD.with(|guard| guard.borrow_mut().take()) else { return };
     // Open files are shared with the child from now on.
-    held.table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
+    guard.table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
 
 extern "C" fn in_child() {
-    let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
+    let Some(guard) = GUARD.with(|guard| guard.borrow_mut().take()) else { return };
     let _inside = Inside::new();
     // The parent reports losses of its own writes.
     forget_loss();
-    let child = held.parent.of_child();
-    table::carry_over(&held.table, child);
+    let child = guard.parent.of_child();
+    table::carry_over(&guard.table, child);
     let companions: Vec<RawFd> =
-        held.table.all().filter_map(|open| open.companion_in_child()).map(|c| c.descriptor()).collect();
+        guard.table.all().filter_map(|open| open.companion_in_child()).map(|c| c.descriptor()).collect();
     crate::private::close_all(&companions);
     // The parent's world is left unchanged: the child closes none of its handles.
-    drop(held);
+    drop(guard);
 }
 
 extern "C" fn at_end() {

@@ -48,7 +48,7 @@ static BEFORE: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 static COOKIES: [AtomicPtr<Cookie>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 
 /// Locks the list during a `fork`.
-pub fn hold() -> RwLockWriteGuard<'static, Option<HashMap<usize, RawFd>>> {
+pub fn lock_streams() -> RwLockWriteGuard<'static, Option<HashMap<usize, RawFd>>> {
     STREAMS.write()
 }
 
@@ -90,7 +90,7 @@ unsafe extern "C" fn seek(cookie: *mut c_void, to: *mut off64_t, whence: c_int) 
 unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     // SAFETY: made by `over`, and closed once.
     let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
-    if let Some(streams) = hold().as_mut()
+    if let Some(streams) = lock_streams().as_mut()
         && streams.remove(&(cookie.stream as usize)).is_some()
     {
         COUNT.fetch_sub(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ pub unsafe fn over(fd: RawFd, mode: *const c_char) -> *mut FILE {
     }
     // SAFETY: ours until the stream is closed.
     unsafe { (*cookie).stream = stream };
-    hold().get_or_insert_default().insert(stream as usize, fd);
+    lock_streams().get_or_insert_default().insert(stream as usize, fd);
     COUNT.fetch_add(1, Ordering::Relaxed);
     if let 0..3 = fd {
         COOKIES[fd as usize].store(cookie, Ordering::Relaxed);

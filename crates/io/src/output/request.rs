@@ -93,7 +93,7 @@ impl BlockBox {
             None => variable.global.iter().map(number).collect::<Result<_>>()?,
         };
         let shape = Shape { global, offset: offset.unwrap_or_else(zeros), local: count };
-        resolve::check_given(variable, &shape)?;
+        resolve::check_box(variable, &shape)?;
         Ok(shape)
     }
 }

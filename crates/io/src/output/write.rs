@@ -140,7 +140,7 @@ impl<'a> Output<'a> {
             None => self.pack_copied(spec, rows),
             Some(transform) => {
                 let name = spec.name.clone();
-                let fortran = self.ways.first().is_some_and(|w| w.header.fortran);
+                let fortran = self.methods.first().is_some_and(|active| active.header.fortran);
                 let changed = transformed::apply(&self.shared.pool, &transform, spec, fortran, rows)
                     .map_err(|e| e.in_variable(&*name).in_group(self.group_name.clone()))?;
                 self.pack_copied(changed.spec.clone(), changed.rows())
@@ -244,9 +244,9 @@ impl<'a> Output<'a> {
                 self.pack.check_overwrites(earlier, spec, rows.clone()).map_err(place)?;
                 let mut go = || {
                     let mut to = Vec::new();
-                    for way in &mut self.ways {
-                        let (object, start) = way.method.through(&reach)?;
-                        to.push(Through { object, start, header: &way.header });
+                    for active in &mut self.methods {
+                        let (object, start) = active.method.through(&reach)?;
+                        to.push(Through { object, start, header: &active.header });
                     }
                     self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
                 };
@@ -259,7 +259,7 @@ impl<'a> Output<'a> {
     /// Whether all methods write such a block immediately.
     fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
         let reach = self.pack.reach(spec, bytes);
-        self.ways.iter().all(|w| w.method.at_once(&reach).is_some_and(|least| bytes >= least))
+        self.methods.iter().all(|active| active.method.at_once(&reach).is_some_and(|least| bytes >= least))
     }
 
     fn through(&mut self, spec: BlockSpec, data: Rows<'_>) -> Result<()> {
@@ -267,9 +267,9 @@ impl<'a> Output<'a> {
         let reach = self.pack.reach(&spec, data.len() as u64);
         let go = || {
             let mut to = Vec::new();
-            for way in &mut self.ways {
-                let (object, start) = way.method.through(&reach)?;
-                to.push(Through { object, start, header: &way.header });
+            for active in &mut self.methods {
+                let (object, start) = active.method.through(&reach)?;
+                to.push(Through { object, start, header: &active.header });
             }
             self.pack.through(spec, data, &to)
         };

@@ -363,12 +363,12 @@ impl File {
     }
 
     /// Creates the session of a handle that created the file; the session's mark was written with the stamp.
-    pub fn first_session(&self, home: Home, held: LeasedObject) -> Arc<Session> {
+    pub fn first_session(&self, home: Home, inline: LeasedObject) -> Arc<Session> {
         let about = load::about(&format!("writer {}", home.writer));
         let mut state = self.state();
         state.used = state.used.max(1);
         state.sessions += 1;
-        let session = Arc::new(Session::begun(self.place.clone(), home, about, &self.options, held));
+        let session = Arc::new(Session::begun(self.place.clone(), home, about, &self.options, inline));
         state.open(&session);
         session
     }

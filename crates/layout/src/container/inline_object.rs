@@ -173,7 +173,7 @@ impl InlineObject {
             return Ok(());
         }
         if length > MOST {
-            let what = "what lies behind the stamp of this file is longer than anybody makes it";
+            let what = "the inline data of this file exceeds the largest length";
             return Err(Error::new(ErrorKind::Corrupt, what).at_byte(length));
         }
         // A write that failed was cut off, and some of it was whole.

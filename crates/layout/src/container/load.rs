@@ -105,13 +105,13 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
     let Some(name) = &mark.open else {
         let Some(p) = &mark.published else { return closing() };
         let name = marks::published_name(mark.home, p);
-        let held = match place.open(&name) {
-            Ok(object) => object.life()?.held,
+        let leased = match place.open(&name) {
+            Ok(object) => object.life()?.leased,
             Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
             Err(e) => return Err(e),
         };
         // On stores with leases, a living session leases its mark.
-        return match held {
+        return match leased {
             Some(true) => Ok((Alive::Yes, "nothing is outstanding".into())),
             // A mark is renamed before its lease ends.
             Some(false) if !place.exists(&name)? => closing(),
@@ -133,14 +133,14 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
         };
         // A store that neither renames nor shows objects whole shows a mark before its writer has described itself.
         let is_old = life.modified.is_some_and(|at| at.elapsed().is_ok_and(|age| age > DESCRIBED));
-        if life.held.is_some() || !who.is_empty() || is_old || waited >= DESCRIBED {
+        if life.leased.is_some() || !who.is_empty() || is_old || waited >= DESCRIBED {
             break (life, who);
         }
         let pause = Duration::from_millis(2);
         std::thread::sleep(pause);
         waited += pause;
     };
-    let alive = match life.held {
+    let alive = match life.leased {
         Some(true) => Alive::Yes,
         Some(false) => Alive::No,
         None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
@@ -452,7 +452,7 @@ fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
             whole_segment(place, source, *end, u64::MAX, |entry| build.add(number, &entry))?;
         }
         let number = build.source(&view.source);
-        for entry in &view.held {
+        for entry in &view.buffered {
             build.add(number, entry)?;
         }
     }

@@ -68,12 +68,12 @@ impl Container {
             let remove = || drop(remove_if_there(&**first, &temporary));
             // Leased before it gets its name, so that the session is never taken for a dead writer's. The lease is on a
             // second handle: the first is closed after its write.
-            let held: Option<LeasedObject> =
+            let leased: Option<LeasedObject> =
                 object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
                     let lease = again.lease().ok().flatten()?;
                     Some((again, lease))
                 });
-            let Some((again, lease)) = held else {
+            let Some((again, lease)) = leased else {
                 remove();
                 return Ok(None);
             };
@@ -178,9 +178,9 @@ impl Container {
             let path = &mut path;
             // No lookup first: the creation fails if the name is taken.
             if how == OpenWrite::New
-                && let Some((opened, home, held)) = self.make_small(path, writer)?
+                && let Some((opened, home, inline)) = self.make_small(path, writer)?
             {
-                return Ok((self.file(opened), Some(Made::Small(home, held))));
+                return Ok((self.file(opened), Some(Made::Small(home, inline))));
             }
             match self.look(path) {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
@@ -200,7 +200,7 @@ impl Container {
                         false => self.make_small(path, writer),
                     };
                     let made = made.and_then(|made| match made {
-                        Some((opened, home, held)) => Ok((opened, Made::Small(home, held))),
+                        Some((opened, home, inline)) => Ok((opened, Made::Small(home, inline))),
                         None => self.make(path, torn).map(|stamp| (Opened { stamp, inline: None }, Made::Folder)),
                     });
                     match made {

@@ -251,7 +251,7 @@ impl Layout for Container {
         let (file, made) = self.open_or_make(&path, how, writer.0)?;
         let new = made.is_some();
         let handle = match made {
-            Some(Made::Small(home, held)) => Writer::of_new(file.first_session(home, held), file, &path),
+            Some(Made::Small(home, inline)) => Writer::of_new(file.first_session(home, inline), file, &path),
             Some(Made::Folder) => Writer::of_new(file.session(writer.0), file, &path),
             None => Writer::new(file, writer.0, &path),
         };

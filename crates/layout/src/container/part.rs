@@ -158,7 +158,8 @@ impl PartFile {
     /// `InvalidArgument` if another part owns some of the bytes: the requesting rank counts parts differently.
     pub fn answer(&self, from: u64, to: u64, most: usize) -> Result<(u64, Fragment)> {
         if from < to && self.sections(from, to).any(|section| section.owner != self.part.number) {
-            let what = format!("part {} of {} is asked for what others hold", self.part.number, self.part.of);
+            let what =
+                format!("part {} of {} got a request for a range of another part", self.part.number, self.part.of);
             return Err(Error::new(ErrorKind::InvalidArgument, what).at_byte(from));
         }
         let end = to.min(self.own.length);
@@ -207,7 +208,7 @@ impl PartFile {
         answer.each(|source, entry| match asked.index.add(source, &entry) {
             true => Ok(()),
             // Owners send appended records with their offsets in the file.
-            false => Err(Error::new(ErrorKind::Corrupt, "an answer tells of appended records")),
+            false => Err(Error::new(ErrorKind::Corrupt, "an answer contains appended records")),
         })?;
         asked.add_range(from, to);
         Ok(())
@@ -250,7 +251,7 @@ impl PartFile {
             let asked = self.asked();
             if !asked.knows(section.from, section.to) {
                 let what = format!(
-                    "where these bytes lie is known to rank {} of {}, which has not been asked: read them together, or look them up together before",
+                    "rank {} of {} owns the index of these bytes and was not asked: read collectively, or call look_up_all before",
                     section.owner, self.part.of
                 );
                 return Err(Error::new(ErrorKind::NotReady, what).at_byte(section.from).safe("the file's bytes"));

@@ -121,7 +121,7 @@ impl Place {
     pub fn is_leased(&self) -> Result<bool> {
         for name in [self.lease_object(), self.unlinked()] {
             match self.first().open_read(&name) {
-                Ok(object) if object.life()?.held == Some(true) => return Ok(true),
+                Ok(object) if object.life()?.leased == Some(true) => return Ok(true),
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {}
             }
@@ -350,7 +350,7 @@ impl Place {
         match self.found.get(usize::from(number)) {
             Some(Ok(k)) => Ok(self.stores.nth(*k)),
             Some(Err(why)) => Err(self.lost(why.clone())),
-            None => Err(self.lost(format!("a log is said to lie on store {number} of {}", self.found.len()))),
+            None => Err(self.lost(format!("a log refers to store {number} of {}", self.found.len()))),
         }
     }
 

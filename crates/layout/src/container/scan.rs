@@ -31,8 +31,8 @@ impl<'a> Window<'a> {
     /// # Errors
     /// `Torn` if the object ends earlier.
     fn take(&mut self, at: u64, count: u64) -> Result<&[u8]> {
-        let held = self.at..self.at + self.bytes.len() as u64;
-        if at < held.start || at + count > held.end {
+        let window = self.at..self.at + self.bytes.len() as u64;
+        if at < window.start || at + count > window.end {
             if count > self.end.saturating_sub(at) {
                 return Err(Error::new(ErrorKind::Torn, "the log ends early").at_byte(self.end));
             }

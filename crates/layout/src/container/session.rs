@@ -86,7 +86,7 @@ pub struct Log {
     unlooked: bool,
     last_mark: Option<(String, Published)>,
     /// The published mark, if it is the renamed open mark: leased until the session ends.
-    held: Option<LeasedObject>,
+    leased_mark: Option<LeasedObject>,
     /// Published bytes are not yet durable.
     owed: bool,
     /// A mark whose creation failed: it may exist or not.
@@ -138,7 +138,7 @@ pub struct View {
     /// Index logs, and the number of valid bytes of each.
     pub logs: Vec<(Source, u64)>,
     /// Entries that no index log contains yet.
-    pub held: Vec<Entry>,
+    pub buffered: Vec<Entry>,
     /// The segment of these entries.
     pub source: Source,
 }
@@ -160,7 +160,7 @@ impl Session {
             inside: None,
             unlooked: false,
             last_mark: None,
-            held: None,
+            leased_mark: None,
             owed: false,
             doubtful: None,
             guard: None,
@@ -198,11 +198,11 @@ impl Session {
     }
 
     /// A session whose mark was created with the file.
-    pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, held: LeasedObject) -> Session {
+    pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, inline: LeasedObject) -> Session {
         let session = Session::new(place, home, about, options, 1);
         {
             let mut log = session.lock();
-            (log.started, log.marked, log.unlooked, log.inside) = (true, true, true, Some(held));
+            (log.started, log.marked, log.unlooked, log.inside) = (true, true, true, Some(inline));
         }
         session
     }
@@ -308,14 +308,14 @@ impl Session {
             // Leased first: cleaning up spares leased objects.
             let lease = object.lease()?;
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
-            let held = match lease {
+            let leased = match lease {
                 Some(lease) => Some((object.into(), lease)),
                 None => object.close().map(|()| None)?,
             };
             if early {
                 moved(&**store, &at, &name)?;
             }
-            Ok(held)
+            Ok(leased)
         })();
         if made.is_err() {
             let _ = remove_if_there(&**store, &at);
@@ -639,9 +639,9 @@ impl Session {
         if log.index_end > 0 {
             logs.push((self.source(&log), log.index_end));
         }
-        let mut held = log.recorder.held();
-        held.extend_from_slice(&log.others);
-        Ok(View { logs, held, source: self.source(&log) })
+        let mut buffered = log.recorder.buffered();
+        buffered.extend_from_slice(&log.others);
+        Ok(View { logs, buffered, source: self.source(&log) })
     }
 
     /// Reads from the segment that is being written; `false` if the bytes are to be read from the store.

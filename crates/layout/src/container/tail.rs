@@ -199,7 +199,7 @@ impl Tail {
             if let Ok(None) = Record::decode(self.number, self.end + from as u64, &rest[from..]) {
                 continue;
             }
-            let what = "what lies behind the stamp of this file is damaged";
+            let what = "the inline data of this file is damaged";
             return Err(bad(ErrorKind::Corrupt, what).at_byte(self.end));
         }
         Ok(())

@@ -119,7 +119,7 @@ impl Flat {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
         };
-        if object.life()?.held == Some(true) {
+        if object.life()?.leased == Some(true) {
             return Ok(());
         }
         let length = object.length()?.min(LONGEST_NOTE);
@@ -129,7 +129,7 @@ impl Flat {
         match first.open_read(NOTE).and_then(|again| again.life()) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
-            Ok(life) if life.held == Some(true) => return Ok(()),
+            Ok(life) if life.leased == Some(true) => return Ok(()),
             Ok(_) => {}
         }
         match Note::decode(&bytes) {

@@ -81,7 +81,7 @@ impl SmallFile {
                 }
                 report.logs += 1;
                 report.log_bytes += length;
-                let written = live && ended != Ended::Closed && object.life()?.held != Some(false);
+                let written = live && ended != Ended::Closed && object.life()?.leased != Some(false);
                 report.live += u64::from(written);
                 if ended == Ended::Torn {
                     report.torn.push((name, position.at));
@@ -153,8 +153,8 @@ impl SmallFile {
             // A log without an end mark is in use, unless the store knows that no process has its lease. A process takes the lease
             // before it writes the header: a log without both may be just created.
             let left = || -> Result<bool> {
-                let held = self.store.open_read(&name)?.life()?.held;
-                Ok(held == Some(false) && (position.begun() || self.is_old(&name)?))
+                let leased = self.store.open_read(&name)?.life()?.leased;
+                Ok(leased == Some(false) && (position.begun() || self.is_old(&name)?))
             };
             if ended == Ended::Closed || left()? {
                 let owner = match self.store.capability().modes {

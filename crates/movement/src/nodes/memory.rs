@@ -30,24 +30,24 @@ pub struct NodeMemory {
     /// By rank of the communicator: its rank in the window; `None` for ranks of other nodes.
     places: Vec<Option<u32>>,
     /// The buffer's reservation for this rank's part.
-    _held: Option<Reservation>,
+    _reservation: Option<Reservation>,
 }
 
 impl NodeMemory {
-    /// - `nodes`: node of each rank of the communicator; `rank`: this rank; `held`: reservation for its part.
+    /// - `nodes`: node of each rank of the communicator; `rank`: this rank; `reservation`: reservation for its part.
     pub(crate) fn new(
         id: u64,
         own: u64,
         window: Option<Box<dyn SharedWindow>>,
         nodes: &[u32],
         rank: u32,
-        held: Option<Reservation>,
+        reservation: Option<Reservation>,
     ) -> NodeMemory {
         let mine = nodes.get(rank as usize);
         let mut next = 0..;
         // Ranks of a node are in the order of the communicator.
         let place = |node: &u32| if Some(node) == mine { next.next() } else { None };
-        NodeMemory { id, own, window, places: nodes.iter().map(place).collect(), _held: held }
+        NodeMemory { id, own, window, places: nodes.iter().map(place).collect(), _reservation: reservation }
     }
 
     fn place(&self, rank: u32) -> Option<(&dyn SharedWindow, u32)> {

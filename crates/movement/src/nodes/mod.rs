@@ -89,8 +89,8 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<
         tracing::warn!(every_rank = true, "ranks of this node share no memory, so that bytes travel in messages: {e}");
     }
     let window = window.ok().filter(|_| made[1] == 0);
-    let held = window.is_some().then(|| request.buffer.reserve(own));
-    let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank(), held);
+    let reservation = window.is_some().then(|| request.buffer.reserve(own));
+    let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank(), reservation);
     Ok((nodes, Some(memory)))
 }
 

@@ -69,7 +69,7 @@ pub struct Cache {
     memories: Memories,
     events: Events,
     /// Leases between outputs, by name of the file.
-    holds: Mutex<HashMap<String, Lease>>,
+    leases: Mutex<HashMap<String, Lease>>,
     /// The file that a group created last, if nothing was added to it since.
     begun: Mutex<HashMap<String, String>>,
     /// The failure to close an evicted file for good; returned by [`Cache::finish`].
@@ -131,7 +131,7 @@ impl Cache {
         let same = kept.stat.is_some() && layout.stat(path).ok() == kept.stat;
         if !same {
             // Another process replaced the file, or it was removed.
-            self.holds.lock().remove(&name_of(layout, path));
+            self.leases.lock().remove(&name_of(layout, path));
         }
         let run = kept.run;
         kept.index.filter(|_| same).map(|index| Known { index, run })
@@ -141,13 +141,13 @@ impl Cache {
     ///
     /// # Errors
     /// Those of the lease; without it other processes would take this one for dead.
-    pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
-        let mut holds = self.holds.lock();
+    pub fn take_lease(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
+        let mut leases = self.leases.lock();
         let name = name_of(layout, path);
-        if !holds.contains_key(&name)
+        if !leases.contains_key(&name)
             && let Some(lease) = object.lease()?
         {
-            holds.insert(name, lease);
+            leases.insert(name, lease);
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Cache {
         if let Some(Err(e)) = kept.map(|file| caught("close a file for good", || finish(file, true))) {
             self.failed.lock().get_or_insert(e);
         }
-        self.holds.lock().remove(&name_of(layout, &before));
+        self.leases.lock().remove(&name_of(layout, &before));
         self.closed.lock().remove(&name_of(layout, &before));
         true
     }
@@ -186,7 +186,7 @@ impl Cache {
     /// Forgets a file that was replaced.
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
         self.files.lock().retain(|f| !f.is(layout, path));
-        self.holds.lock().remove(&name_of(layout, path));
+        self.leases.lock().remove(&name_of(layout, path));
         self.closed.lock().remove(&name_of(layout, path));
     }
 
@@ -225,7 +225,7 @@ impl Cache {
             if let Err(e) = caught("close a file for good", || finish(oldest, true)) {
                 self.failed.lock().get_or_insert(e);
             }
-            self.holds.lock().remove(&name);
+            self.leases.lock().remove(&name);
         }
     }
 
@@ -258,7 +258,7 @@ impl Cache {
         let finish = |kept| caught("close a file for good", || finish(kept, marked));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // After the files were closed: a follower that finds no lease must find the end mark.
-        self.holds.lock().clear();
+        self.leases.lock().clear();
         outcome.and(self.memories.end())
     }
 

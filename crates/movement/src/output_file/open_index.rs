@@ -56,7 +56,7 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         // layouts a lease would create objects.
         let lease = if single && object.file().is_some() { object.lease()? } else { None };
         if !single {
-            request.cache.hold(request.layout, request.path, &*object)?;
+            request.cache.take_lease(request.layout, request.path, &*object)?;
         }
         let live = LiveIndex::new(subfiles);
         return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single, lease }));
@@ -75,7 +75,7 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         }
         _ => e,
     })?;
-    request.cache.hold(request.layout, request.path, &*object)?;
+    request.cache.take_lease(request.layout, request.path, &*object)?;
     let kept = match kept {
         Some(kept) if kept.index.is_in(&*object)? => Some(kept),
         _ => None,
@@ -236,7 +236,7 @@ impl OpenIndex {
     /// Those of reading the index again.
     pub fn file<'i>(&'i mut self, object: &'i dyn WriteObject) -> Result<IndexFile<'i>> {
         if self.live.is_none() {
-            self.cache.hold(&self.layout, &self.path, object)?;
+            self.cache.take_lease(&self.layout, &self.path, object)?;
         }
         let mut live = match self.live.take() {
             Some(live) => live,

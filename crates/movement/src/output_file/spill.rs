@@ -123,7 +123,7 @@ pub(super) fn remove_stale(request: &OpenRequest<'_>) {
     for name in stale {
         let name = format!("{above}{name}");
         let life = layout.open_read(&name).and_then(|object| object.life());
-        if life.is_ok_and(|life| life.held == Some(false)) {
+        if life.is_ok_and(|life| life.leased == Some(false)) {
             let _ = layout.remove(&name);
         }
     }

@@ -138,7 +138,7 @@ pub struct Late {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct InFlight {
+struct PlannedWrite {
     group: u32,
     offset: u64,
     since: f64,
@@ -150,7 +150,7 @@ struct InFlight {
 struct Target {
     queue: VecDeque<u32>,
     queued_bytes: u64,
-    flights: Vec<InFlight>,
+    writes: Vec<PlannedWrite>,
     end: u64,
     /// Measured bytes per second of one write.
     rate: Option<f64>,
@@ -196,7 +196,7 @@ impl State {
             .map(|i| Target {
                 queue: VecDeque::new(),
                 queued_bytes: 0,
-                flights: Vec::new(),
+                writes: Vec::new(),
                 end: end(i),
                 rate: None,
                 stuck_in_a_row: 0,
@@ -242,7 +242,7 @@ impl State {
         let usual = self.usual();
         for (i, target) in self.targets.iter_mut().enumerate() {
             // Dead copies of the last output do not count as writers.
-            target.flights.clear();
+            target.writes.clear();
             target.queue.clear();
             target.queued_bytes = 0;
             target.failed = false;
@@ -340,7 +340,7 @@ impl State {
         let offset = of.end.checked_next_multiple_of(align).unwrap_or(of.end);
         of.end = offset.saturating_add(self.sizes[group as usize]);
         of.used = true;
-        of.flights.push(InFlight { group, offset, since: self.now, stuck: false });
+        of.writes.push(PlannedWrite { group, offset, since: self.now, stuck: false });
         self.copies[group as usize] += 1;
         out.push(Decision::Write { group, target: target as u32, offset });
     }
@@ -359,10 +359,10 @@ impl State {
         }
     }
 
-    fn land(&mut self, target: usize, group: u32) -> Option<InFlight> {
-        let flights = &mut self.targets.get_mut(target)?.flights;
-        let i = flights.iter().position(|f| f.group == group)?;
-        Some(flights.swap_remove(i))
+    fn land(&mut self, target: usize, group: u32) -> Option<PlannedWrite> {
+        let writes = &mut self.targets.get_mut(target)?.writes;
+        let i = writes.iter().position(|f| f.group == group)?;
+        Some(writes.swap_remove(i))
     }
 
     fn lose(&mut self, group: u32, out: &mut Vec<Decision>) {
@@ -382,7 +382,7 @@ const SLOW: u32 = 2;
 
 impl Target {
     fn turns(&self) -> u32 {
-        self.flights.iter().filter(|f| !f.stuck).count() as u32
+        self.writes.iter().filter(|f| !f.stuck).count() as u32
     }
 }
 
@@ -406,12 +406,12 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             state.idle(&mut out);
         }
         Event::Wrote { group, target, .. } => {
-            let Some(flight) = state.land(target as usize, group) else { return (state, out) };
+            let Some(write) = state.land(target as usize, group) else { return (state, out) };
             let (at, bytes) = (target as usize, state.sizes[group as usize]);
-            let seconds = (state.now - flight.since).max(1e-9);
+            let seconds = (state.now - write.since).max(1e-9);
             let rate = bytes.max(1) as f64 / seconds;
             // Stuck writes are not part of the average: they would raise the threshold for the next ones.
-            if !flight.stuck {
+            if !write.stuck {
                 state.wrote_bytes += bytes.max(1) as f64;
                 state.wrote_seconds += seconds;
                 state.targets[at].stuck_in_a_row = 0;
@@ -419,18 +419,18 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             // The new rate is the harmonic mean of the previous rate and this measurement.
             let teaches = bytes >= state.average / 4;
             let of = &mut state.targets[at];
-            if teaches && (!flight.stuck || of.stuck_in_a_row >= SLOW) {
+            if teaches && (!write.stuck || of.stuck_in_a_row >= SLOW) {
                 of.rate = Some(of.rate.map_or(rate, |before| 2.0 / (1.0 / before + 1.0 / rate)));
             }
             if state.is_open(group) {
-                state.rests[group as usize] = Some(Rests { target, offset: flight.offset });
+                state.rests[group as usize] = Some(Rests { target, offset: write.offset });
                 state.settle(group);
                 // Other copies are dead from now on, and do not count as writers.
                 let others = state.copies[group as usize] - 1;
                 if others > 0 {
                     state.dead_bytes += u64::from(others) * bytes;
                     for other in &mut state.targets {
-                        other.flights.iter_mut().filter(|f| f.group == group).for_each(|f| f.stuck = true);
+                        other.writes.iter_mut().filter(|f| f.group == group).for_each(|f| f.stuck = true);
                     }
                 }
             }
@@ -447,7 +447,7 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             }
             state.lose(group, &mut out);
             for target in &mut state.targets {
-                target.flights.retain(|f| f.group != group);
+                target.writes.retain(|f| f.group != group);
             }
             state.idle(&mut out);
         }
@@ -456,14 +456,14 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
                 return (state, out);
             }
             state.targets[target as usize].failed = true;
-            let under_way = state.targets.iter().any(|t| t.flights.iter().any(|f| f.group == group));
+            let under_way = state.targets.iter().any(|t| t.writes.iter().any(|f| f.group == group));
             if state.is_open(group) && !under_way && !state.rewrite(group, target as usize, &mut out) {
                 state.lose(group, &mut out);
             }
             state.idle(&mut out);
             if state.targets.iter().all(|t| t.failed) {
                 for group in 0..state.sizes.len() as u32 {
-                    let under_way = state.targets.iter().any(|t| t.flights.iter().any(|f| f.group == group));
+                    let under_way = state.targets.iter().any(|t| t.writes.iter().any(|f| f.group == group));
                     if state.is_open(group) && !under_way {
                         state.lose(group, &mut out);
                     }

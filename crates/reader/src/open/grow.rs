@@ -23,7 +23,7 @@ impl Clone for Inner {
             variables: self.variables.clone(),
             attributes: self.attributes.clone(),
             objects: Mutex::new(self.objects.lock().clone()),
-            kept: Mutex::new(self.kept.lock().clone()),
+            cached_sets: Mutex::new(self.cached_sets.lock().clone()),
             fortran: self.fortran.clone(),
             groups: self.groups.clone(),
             block_records: self.block_records.clone(),
@@ -139,7 +139,7 @@ impl Inner {
             &self.attributes,
             self.status.data_file.take(),
         );
-        self.kept = Mutex::default();
+        self.cached_sets = Mutex::default();
         self.fortran = OnceLock::new();
         self.groups = OnceLock::new();
         self.block_records = OnceLock::new();
@@ -186,7 +186,7 @@ impl Inner {
         if no_files {
             self.status.subfiles = has_subfiles(&self.live);
         }
-        let kept = self.kept.get_mut();
+        let cached = self.cached_sets.get_mut();
         let mut new_names = false;
         for (attributes, added, all, names) in [
             (false, &step.variables, &self.live.steps.variables, &mut self.variables),
@@ -206,8 +206,8 @@ impl Inner {
                 names.heads[number].blocks = names.heads[number].blocks.saturating_add(entry.count);
                 names.places[number].1 = place;
                 let key = (attributes, number);
-                if let Some(sets) = kept.sets.get_mut(&key) {
-                    kept.weight += Arc::make_mut(sets).extend(entry)?;
+                if let Some(sets) = cached.sets.get_mut(&key) {
+                    cached.weight += Arc::make_mut(sets).extend(entry)?;
                 }
             }
         }

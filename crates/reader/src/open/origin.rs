@@ -199,7 +199,7 @@ impl Reader {
         let Some(first) = reads.first() else { return Ok(FirstReads::default()) };
         let groups = self.groups().map_err(|e| (e, first.0))?;
         reads.sort_unstable_by_key(|(_, read)| (read.key(), read.start));
-        let (room, held) = (Room::default(), Mutex::new(BTreeMap::<_, Vec<Window>>::new()));
+        let (room, first_reads) = (Room::default(), Mutex::new(BTreeMap::<_, Vec<Window>>::new()));
         let tasks = reads.chunk_by(|a, b| a.1.file == b.1.file).flat_map(|of_file| of_file.chunks(FEW)).collect();
         crew::work_off(
             tasks,
@@ -207,13 +207,13 @@ impl Reader {
             |(), task| {
                 let kept = self.compare_some(&groups, task, &room)?;
                 if !kept.is_empty() {
-                    held.lock().entry(task[0].1.file).or_default().extend(kept);
+                    first_reads.lock().entry(task[0].1.file).or_default().extend(kept);
                 }
                 Ok(())
             },
         )?;
-        let held = held.into_inner();
-        Ok(FirstReads(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
+        let first_reads = first_reads.into_inner();
+        Ok(FirstReads(first_reads.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
     }
 
     /// Compares groups of one file, in the order of the requested bytes.
@@ -242,9 +242,9 @@ impl Reader {
     }
 
     /// The object that contains payloads, with the values that [`Reader::compare`] has read.
-    pub(super) fn object_with(&self, file: Option<u32>, held: &FirstReads) -> Result<Object> {
+    pub(super) fn object_with(&self, file: Option<u32>, first_reads: &FirstReads) -> Result<Object> {
         let object = self.object(file)?;
-        Ok(match held.0.get(&file) {
+        Ok(match first_reads.0.get(&file) {
             Some(windows) => object.with_windows(windows.clone()),
             None => object,
         })
@@ -365,7 +365,7 @@ impl Reader {
         let crc = thalweg_types::checksum::crc32c(bytes);
         if crc != sum.crc {
             let what = format!(
-                "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, its bytes give {crc:#010x}",
+                "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, computed {crc:#010x}",
                 bytes.len(),
                 sum.crc
             );

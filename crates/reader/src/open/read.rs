@@ -355,16 +355,16 @@ impl Reader {
                 return Ok(plan::of_points(points, &boxes.meeting(sets, &whole, subfiles), size, base));
             }
             let whole;
-            let wanted = match selection {
-                Selection::Box(wanted) => wanted,
+            let requested = match selection {
+                Selection::Box(requested) => requested,
                 _ => {
                     whole = BoundingBox::whole(&shape);
                     &whole
                 }
             };
-            check_box(wanted, &shape)?;
-            let target = target(&wanted.count, job)?;
-            return Ok(plan::of_box(wanted, &boxes.meeting(sets, wanted, subfiles), size, &target));
+            check_box(requested, &shape)?;
+            let target = target(&requested.count, job)?;
+            return Ok(plan::of_box(requested, &boxes.meeting(sets, requested, subfiles), size, &target));
         }
         let blocks = self.blocks_of(v, sets.clone())?;
         let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
@@ -376,10 +376,10 @@ impl Reader {
             return Ok(plan::of_points(points, &stored, size, base));
         }
         let whole = BoundingBox::whole(&shape);
-        let wanted = if let Selection::Box(b) = selection { b } else { &whole };
-        check_box(wanted, &shape)?;
-        let target = target(&wanted.count, job)?;
-        Ok(plan::of_box(wanted, &stored, size, &target))
+        let requested = if let Selection::Box(b) = selection { b } else { &whole };
+        check_box(requested, &shape)?;
+        let target = target(&requested.count, job)?;
+        Ok(plan::of_box(requested, &stored, size, &target))
     }
 
     /// The positions of a variable's blocks, if they can be determined without decoding their sets.
@@ -413,10 +413,10 @@ impl Reader {
         }
         let unverified = jobs.iter().enumerate();
         let unverified = unverified.flat_map(|(n, job)| job.unverified.iter().map(move |read| (n, *read))).collect();
-        let held = self.compare(unverified).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
-        let open = |file| self.object_with(file, &held);
+        let first_reads = self.compare(unverified).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
+        let open = |file| self.object_with(file, &first_reads);
         let done = fetch::execute(orders, &self.limits(), &open, &|order, block| {
-            self.decoded(&jobs[order].coded[block as usize], &held)
+            self.decoded(&jobs[order].coded[block as usize], &first_reads)
         });
         done.map_err(|(e, order)| match order {
             Some(order) => self.name_it(e, &jobs[order].name),
@@ -435,9 +435,9 @@ impl Reader {
     }
 
     /// The values of a transformed or checked block, in the file's byte order.
-    fn decoded(&self, coded: &Coded, held: &FirstReads) -> Result<Vec<u8>> {
+    fn decoded(&self, coded: &Coded, first_reads: &FirstReads) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
-        let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
+        let object = self.object_with(coded.file, first_reads)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
         if self.0.reads == Reads::Checked {
@@ -482,10 +482,10 @@ fn point_bytes(points: &[Vec<u64>], shape: &[u64], size: u64, job: &mut Job) -> 
     Ok(())
 }
 
-fn check_box(wanted: &BoundingBox, shape: &[u64]) -> Result<()> {
-    if wanted.offset.len() == wanted.count.len() && wanted.fits(shape) {
+fn check_box(requested: &BoundingBox, shape: &[u64]) -> Result<()> {
+    if requested.offset.len() == requested.count.len() && requested.fits(shape) {
         return Ok(());
     }
-    let what = format!("a box at {:?} of {:?} leaves the shape {shape:?}", wanted.offset, wanted.count);
+    let what = format!("a box at {:?} of {:?} leaves the shape {shape:?}", requested.offset, requested.count);
     Err(Error::new(ErrorKind::OutOfBounds, what))
 }

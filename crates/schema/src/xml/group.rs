@@ -21,12 +21,12 @@ pub(super) struct PendingVariable<'a> {
     pub(super) at: usize,
     pub(super) local: Option<Found<'a>>,
     pub(super) bounds: Option<usize>,
-    pub(super) given: ElementAttributes<'a>,
+    pub(super) attributes: ElementAttributes<'a>,
 }
 
 /// A `global-bounds` element.
 pub(super) struct Bounds<'a> {
-    given: ElementAttributes<'a>,
+    attributes: ElementAttributes<'a>,
     /// Whether its dimensions or offsets were reported already.
     reported: bool,
 }
@@ -45,10 +45,10 @@ pub(super) enum PendingAttribute<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn group(&mut self, node: Node<'a, 'a>, version: Option<String>) {
-        let given = self.attributes(node, GROUP);
+        let attributes = self.attributes(node, GROUP);
         let mut group = Group { schema_version: version, ..Group::default() };
         self.meshes.clear();
-        if let Some(name) = self.need(&given, "name", "adios-group") {
+        if let Some(name) = self.need(&attributes, "name", "adios-group") {
             self.check(name.span, check_name("group", name.value));
             group.name = name.value.trim().to_string();
             if !self.groups.insert(group.name.clone()) {
@@ -57,14 +57,14 @@ impl<'a> Reader<'a> {
                 self.report.error(name.span, problem);
             }
         }
-        group.coordination_communicator = given.text("coordination-communicator");
-        group.coordination_var = given.text("coordination-var");
-        group.statistics = self.statistics(&given).unwrap_or_default();
-        group.time_index = given.text("time-index");
+        group.coordination_communicator = attributes.text("coordination-communicator");
+        group.coordination_var = attributes.text("coordination-var");
+        group.statistics = self.statistics(&attributes).unwrap_or_default();
+        group.time_index = attributes.text("time-index");
         if let Some(name) = &group.time_index {
-            self.check(given.span("time-index"), check_name("time index", name));
+            self.check(attributes.span("time-index"), check_name("time index", name));
         }
-        if let Some(found) = given.get("host-language") {
+        if let Some(found) = attributes.get("host-language") {
             let language = self.host_language(found);
             if language.is_some_and(|l| l != self.schema.host_language) {
                 let problem = Problem::new(format!("group {:?} with a host language of its own", group.name))
@@ -76,21 +76,21 @@ impl<'a> Reader<'a> {
         // First pass: elements in the order of the document.
         let mut ids = 1..;
         let (mut variables, mut meshes, mut all_bounds) = (Vec::new(), Vec::new(), Vec::new());
-        let mut attributes = Attributes::default();
+        let mut known = Attributes::default();
         let mut names = HashSet::new();
         for (name, child) in self.children(node) {
             match name.as_str() {
                 "var" => variables.extend(self.variable(child, None, &mut group, &mut names, &mut ids)),
                 "global-bounds" => {
-                    let given = self.attributes(child, BOUNDS);
-                    let mut reported = self.need(&given, "dimensions", "global-bounds").is_none();
+                    let attributes = self.attributes(child, BOUNDS);
+                    let mut reported = self.need(&attributes, "dimensions", "global-bounds").is_none();
                     let joined =
-                        given.get("dimensions").is_some_and(|d| d.value.to_ascii_lowercase().contains("joined"));
+                        attributes.get("dimensions").is_some_and(|d| d.value.to_ascii_lowercase().contains("joined"));
                     if !joined {
-                        reported |= self.need(&given, "offsets", "global-bounds").is_none();
+                        reported |= self.need(&attributes, "offsets", "global-bounds").is_none();
                     }
                     let bounds = all_bounds.len();
-                    all_bounds.push(Bounds { given, reported });
+                    all_bounds.push(Bounds { attributes, reported });
                     for (name, inner) in self.children(child) {
                         if name == "var" {
                             variables.extend(self.variable(inner, Some(bounds), &mut group, &mut names, &mut ids));
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
                         }
                     }
                 }
-                "attribute" => self.attribute(child, &mut group, &mut attributes, &mut ids),
+                "attribute" => self.attribute(child, &mut group, &mut known, &mut ids),
                 "mesh" => meshes.extend(self.mesh(child, &mut group)),
                 "gwrite" => self.program_text(child, &mut group),
                 "schema" => group.schema_version = self.schema_element(child).or(group.schema_version),
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         for pending in &variables {
             scope.add_variable(&group.variables[pending.at], pending.local.is_none());
         }
-        for (attribute, pending) in group.attributes.iter_mut().zip(&attributes.pending) {
+        for (attribute, pending) in group.attributes.iter_mut().zip(&known.pending) {
             if let PendingAttribute::From(variable) = pending {
                 let value = self.check(variable.span, attribute_from(variable.value, &scope));
                 attribute.value = value.unwrap_or(AttributeSource::Variable(variable.value.to_string()));
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         for pending in &variables {
             self.check_mesh_of(pending, &group);
         }
-        for owner in std::iter::once(&given).chain(all_bounds.iter().map(|b| &b.given)) {
+        for owner in std::iter::once(&attributes).chain(all_bounds.iter().map(|b| &b.attributes)) {
             let missing = owner.text("coordination-var").and_then(|name| scope.need_variable(&name).err());
             if let Some(problem) = missing {
                 self.report.warning(owner.span("coordination-var"), problem);
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
 
     /// A line of program text in front of the variable that comes next.
     fn program_text(&mut self, node: Node<'a, 'a>, group: &mut Group) {
-        let given = self.spelled_attributes(node, &[&["src"]]);
-        if let Some(text) = self.need(&given, "src", "gwrite") {
+        let attributes = self.spelled_attributes(node, &[&["src"]]);
+        if let Some(text) = self.need(&attributes, "src", "gwrite") {
             group.program_text.push(ProgramText { before: group.variables.len(), text: text.value.to_string() });
         }
     }
@@ -160,21 +160,21 @@ impl<'a> Reader<'a> {
         ids: &mut std::ops::RangeFrom<u32>,
     ) -> Option<PendingVariable<'a>> {
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "var", &[]));
-        let given = self.attributes(node, VARIABLE);
-        let name = self.need(&given, "name", "var");
-        let element = match self.need(&given, "type", "var") {
+        let attributes = self.attributes(node, VARIABLE);
+        let name = self.need(&attributes, "name", "var");
+        let element = match self.need(&attributes, "type", "var") {
             Some(found) => self.check(found.span, parse_type(found.value)),
             None => None,
         };
         let name = name?;
         self.check(name.span, check_name("variable", name.value));
-        let path = given.get("path").map_or("", |f| f.value.trim());
-        self.check(given.span("path"), check_path(path));
+        let path = attributes.get("path").map_or("", |f| f.value.trim());
+        self.check(attributes.span("path"), check_path(path));
         // With an unknown type, the name is still known to others.
         let mut variable = Variable::new(ids.next()?, name.value.trim(), path, element.unwrap_or(ElementType::I32));
-        let local = given.get("dimensions").filter(|f| !f.value.trim().is_empty());
+        let local = attributes.get("dimensions").filter(|f| !f.value.trim().is_empty());
         if let Some(element) = element {
-            self.check(given.span("type"), check_variable_type(element, local.is_some()));
+            self.check(attributes.span("type"), check_variable_type(element, local.is_some()));
             let digits = !variable.name.is_empty() && variable.name.bytes().all(|b| b.is_ascii_digit());
             if digits && element.is_integer() && local.is_none() {
                 let problem = Problem::new(format!("variable {:?} cannot serve as a dimension", variable.name))
@@ -187,29 +187,29 @@ impl<'a> Reader<'a> {
                 .expected("another name or path");
             self.report.error(name.span, problem);
         }
-        let expression = |name: &str| given.get(name).or(given.get("gname")).map(|f| f.value.to_string());
+        let expression = |name: &str| attributes.get(name).or(attributes.get("gname")).map(|f| f.value.to_string());
         variable.gwrite = expression("gwrite");
         variable.gread = expression("gread");
-        variable.write = self.yes_or_no(&given, &WRITE);
-        variable.read = self.yes_or_no(&given, &READ);
-        variable.copy_on_write = self.yes_or_no(&given, &COPY_ON_WRITE);
-        variable.statistics = self.statistics(&given);
-        if let Some(found) = given.get("transform") {
+        variable.write = self.yes_or_no(&attributes, &WRITE);
+        variable.read = self.yes_or_no(&attributes, &READ);
+        variable.copy_on_write = self.yes_or_no(&attributes, &COPY_ON_WRITE);
+        variable.statistics = self.statistics(&attributes);
+        if let Some(found) = attributes.get("transform") {
             // Which transforms there are is known later, and one that is not known costs no document.
             let name = found.value.split(':').next().unwrap_or("").trim();
             let is_none = name.is_empty() || name.eq_ignore_ascii_case("none");
             variable.transform = (!is_none).then(|| found.value.trim().to_string());
             variable.transform_place = Place(Some(found.span));
         }
-        variable.mesh = given.text("mesh");
-        if let Some(found) = given.get("center").filter(|f| !f.value.trim().is_empty()) {
+        variable.mesh = attributes.text("mesh");
+        if let Some(found) = attributes.get("center").filter(|f| !f.value.trim().is_empty()) {
             variable.centering = self.check(found.span, check_centering(found.value));
         }
-        variable.time = time_marks(&given);
-        variable.hyperslab = given.text("hyperslab");
+        variable.time = time_marks(&attributes);
+        variable.hyperslab = attributes.text("hyperslab");
         let at = group.variables.len();
         group.variables.push(variable);
-        Some(PendingVariable { at, local, bounds, given })
+        Some(PendingVariable { at, local, bounds, attributes })
     }
 
     pub(super) fn dimensions(
@@ -228,15 +228,15 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(bounds) = pending.bounds.map(|b| &mut all[b]) {
-            variable.coordination_communicator = bounds.given.text("coordination-communicator");
-            variable.coordination_var = bounds.given.text("coordination-var");
+            variable.coordination_communicator = bounds.attributes.text("coordination-communicator");
+            variable.coordination_var = bounds.attributes.text("coordination-var");
             if pending.local.is_none() {
                 let problem = Problem::new(format!(
                     "scalar {:?} in <global-bounds> is written as a scalar",
                     variable.full_name()
                 ));
                 self.report.warning(
-                    pending.given.element,
+                    pending.attributes.element,
                     problem.expected("dimensions=\"...\", or a place outside <global-bounds>"),
                 );
                 return;
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
                 return;
             }
             for (name, list) in [("dimensions", &mut variable.global), ("offsets", &mut variable.offset)] {
-                let Some(found) = bounds.given.get(name) else { continue };
+                let Some(found) = bounds.attributes.get(name) else { continue };
                 match self.dimension_list(found, scope) {
                     Some(dimensions) => *list = dimensions,
                     None => bounds.reported = true,
@@ -261,14 +261,14 @@ impl<'a> Reader<'a> {
         if let Err((extents, problem)) = check_agreement(&variable.local, &variable.global, &variable.offset) {
             let bounds = pending.bounds.map(|b| &mut all[b]);
             let span = match (extents, bounds) {
-                (Extents::Local, _) | (_, None) => pending.given.span("dimensions"),
+                (Extents::Local, _) | (_, None) => pending.attributes.span("dimensions"),
                 (Extents::Global, Some(bounds)) => {
                     bounds.reported = true;
-                    bounds.given.span("dimensions")
+                    bounds.attributes.span("dimensions")
                 }
                 (Extents::Offset, Some(bounds)) => {
                     bounds.reported = true;
-                    bounds.given.span("offsets")
+                    bounds.attributes.span("offsets")
                 }
             };
             self.report.error(span, problem);
@@ -291,26 +291,26 @@ impl<'a> Reader<'a> {
         &mut self,
         node: Node<'a, 'a>,
         group: &mut Group,
-        attributes: &mut Attributes<'a>,
+        known: &mut Attributes<'a>,
         ids: &mut std::ops::RangeFrom<u32>,
     ) {
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "attribute", &[]));
-        let given = self.attributes(node, ATTRIBUTE);
-        let name = self.need(&given, "name", "attribute");
-        let element = match given.get("type") {
+        let attributes = self.attributes(node, ATTRIBUTE);
+        let name = self.need(&attributes, "name", "attribute");
+        let element = match attributes.get("type") {
             Some(found) => self.check(found.span, parse_type(found.value)),
             None => Some(ElementType::String),
         };
         let mut value = AttributeSource::One(Value::String(Vec::new()));
         let mut pending = PendingAttribute::Ready;
-        match (given.get("value"), given.get("var")) {
+        match (attributes.get("value"), attributes.get("var")) {
             (Some(text), None) => {
                 if let Some(element) = element {
                     value = self.check(text.span, AttributeSource::parse(element, text.value)).unwrap_or(value);
                 }
             }
             (None, Some(variable)) => {
-                if let Some(found) = given.get("type") {
+                if let Some(found) = attributes.get("type") {
                     let problem =
                         Problem::new("an attribute with \"var\" and \"type\"").expected("the type of the variable");
                     self.report.error(found.span, problem);
@@ -321,25 +321,25 @@ impl<'a> Reader<'a> {
                 let what = if text.is_some() { "both \"value\" and \"var\"" } else { "neither \"value\" nor \"var\"" };
                 let problem =
                     Problem::new(format!("an attribute with {what}")).expected("one of value=\"...\", var=\"...\"");
-                self.report.error(given.element, problem);
+                self.report.error(attributes.element, problem);
             }
         }
         let Some(name) = name else { return };
         self.check(name.span, check_name("attribute", name.value));
-        let path = given.get("path").map_or("", |f| f.value.trim());
-        self.check(given.span("path"), check_path(path));
+        let path = attributes.get("path").map_or("", |f| f.value.trim());
+        self.check(attributes.span("path"), check_path(path));
         let mut attribute = Attribute { id: 0, name: name.value.trim().to_string(), path: path.to_string(), value };
         let full = attribute.full_name();
-        if let Some(at) = attributes.at.get(&full).copied() {
+        if let Some(at) = known.at.get(&full).copied() {
             let problem = Problem::new(format!("attribute {full:?} is defined already; the last one counts"));
             self.report.warning(name.span, problem.expected("another name or path"));
             group.attributes[at].value = attribute.value;
-            attributes.pending[at] = pending;
+            known.pending[at] = pending;
             return;
         }
         attribute.id = ids.next().unwrap_or(u32::MAX);
-        attributes.at.insert(full, group.attributes.len());
+        known.at.insert(full, group.attributes.len());
         group.attributes.push(attribute);
-        attributes.pending.push(pending);
+        known.pending.push(pending);
     }
 }

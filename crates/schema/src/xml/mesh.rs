@@ -42,18 +42,18 @@ const MESH_ELEMENTS: &[&str] = &[
 /// The values in a mesh that name variables.
 pub(super) type MeshPlaces<'a> = Vec<Found<'a>>;
 
-pub(super) fn time_marks(given: &ElementAttributes<'_>) -> TimeMarks {
+pub(super) fn time_marks(attributes: &ElementAttributes<'_>) -> TimeMarks {
     TimeMarks {
-        steps: given.text("time-steps"),
-        scale: given.text("time-scale"),
-        series_format: given.text("time-series-format"),
+        steps: attributes.text("time-steps"),
+        scale: attributes.text("time-scale"),
+        series_format: attributes.text("time-series-format"),
     }
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn mesh(&mut self, node: Node<'a, 'a>, group: &mut Group) -> Option<MeshPlaces<'a>> {
-        let given = self.spelled_attributes(node, MESH_ATTRIBUTES);
-        let name = self.need(&given, "name", "mesh");
+        let attributes = self.spelled_attributes(node, MESH_ATTRIBUTES);
+        let name = self.need(&attributes, "name", "mesh");
         if let Some(name) = name {
             self.check(name.span, check_name("mesh", name.value));
             if !self.meshes.insert(name.value.trim().to_string()) {
@@ -71,37 +71,37 @@ impl<'a> Reader<'a> {
                 continue;
             };
             if known.ends_with("-cells") {
-                let given = self.spelled_attributes(child, &[&["count"], &["data"], &["type"]]);
-                let parts = ["count", "data", "type"].map(|n| self.need(&given, n, known));
+                let attributes = self.spelled_attributes(child, &[&["count"], &["data"], &["type"]]);
+                let parts = ["count", "data", "type"].map(|n| self.need(&attributes, n, known));
                 let [Some(count), Some(data), Some(kind)] = parts else { continue };
                 match mesh::cells(data.value, count.value, kind.value) {
                     Ok(sets) if known == "uniform-cells" && sets.len() > 1 => {
                         let problem = Problem::new("several sets in <uniform-cells>").expected("<mixed-cells>");
-                        self.report.error(given.element, problem);
+                        self.report.error(attributes.element, problem);
                     }
                     Ok(sets) => cells.extend(sets),
-                    Err(problem) => self.report.error(given.element, problem),
+                    Err(problem) => self.report.error(attributes.element, problem),
                 }
                 places.extend([count, data]);
             } else {
-                let given = self.spelled_attributes(child, &[&["value"]]);
-                let Some(value) = self.need(&given, "value", known) else { continue };
+                let attributes = self.spelled_attributes(child, &[&["value"]]);
+                let Some(value) = self.need(&attributes, "value", known) else { continue };
                 if values.insert(known, value).is_some() {
                     let problem = Problem::new(format!("a second <{known}> in one mesh")).expected("one");
-                    self.report.error(given.element, problem);
+                    self.report.error(attributes.element, problem);
                 }
                 places.push(value);
             }
         }
-        let file = given.text("file");
-        let kind = self.mesh_kind(&given, &values, cells, file.is_some())?;
+        let file = attributes.text("file");
+        let kind = self.mesh_kind(&attributes, &values, cells, file.is_some())?;
         let mesh = Mesh {
             name: name?.value.trim().to_string(),
-            time_varying: self.yes_or_no(&given, &TIME_VARYING),
+            time_varying: self.yes_or_no(&attributes, &TIME_VARYING),
             kind,
             file,
-            group: given.text("group"),
-            time: time_marks(&given),
+            group: attributes.text("group"),
+            time: time_marks(&attributes),
         };
         let elsewhere = mesh.file.is_some() || mesh.group.is_some();
         group.meshes.push(mesh);
@@ -110,12 +110,12 @@ impl<'a> Reader<'a> {
 
     pub(super) fn mesh_kind(
         &mut self,
-        given: &ElementAttributes<'a>,
+        attributes: &ElementAttributes<'a>,
         values: &HashMap<&'static str, Found<'a>>,
         cells: Vec<Cells>,
         in_file: bool,
     ) -> Option<MeshKind> {
-        let kind = self.need(given, "type", "mesh")?;
+        let kind = self.need(attributes, "type", "mesh")?;
         let word = kind.value.trim().to_ascii_lowercase();
         let belongs: &[&str] = match word.as_str() {
             "uniform" => &["nspace", "dimensions", "origin", "spacing", "maximum"],
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
         if word != "unstructured" && !cells.is_empty() {
             let problem = Problem::new(format!("cells in a {word} mesh")).expected(belongs.join(", "));
-            self.report.error(given.element, problem);
+            self.report.error(attributes.element, problem);
         }
         let text = |name: &str| values.get(name).map(|f| f.value);
         let part = |name: &str| text(name).map_or_else(Vec::new, mesh::list);
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
                 Ok(MeshKind::Unstructured { points, single_var, npoints, nspace, cells })
             }),
         };
-        self.check(given.element, made)
+        self.check(attributes.element, made)
     }
 
     /// Whether the names in meshes are variables of the group.
@@ -219,16 +219,16 @@ impl<'a> Reader<'a> {
                 if !self.meshes.contains(mesh) {
                     let known = few(&self.look_ups, group.meshes.iter().map(|m| m.name.as_str()));
                     let problem = Problem::unknown("mesh", mesh, known);
-                    self.report.error(pending.given.span("mesh"), problem);
-                } else if centering.is_none() && pending.given.get("center").is_none() {
+                    self.report.error(pending.attributes.span("mesh"), problem);
+                } else if centering.is_none() && pending.attributes.get("center").is_none() {
                     let problem = Problem::new("a variable on a mesh without centering")
                         .expected("center=\"point\" or center=\"cell\"");
-                    self.report.warning(pending.given.span("mesh"), problem);
+                    self.report.warning(pending.attributes.span("mesh"), problem);
                 }
             }
             (None, Some(_)) => {
                 let problem = Problem::new("centering of a variable on no mesh").expected("mesh=\"...\"");
-                self.report.warning(pending.given.span("center"), problem);
+                self.report.warning(pending.attributes.span("center"), problem);
             }
             (None, None) => {}
         }

@@ -49,8 +49,8 @@ impl Aggregated {
         if rank == writer {
             luck.stall = world.luck(writer, 0).stall;
         } else if rank == writer + 1 {
-            let way = if self.brigade { self.sets.passers(set) } else { 1 };
-            luck.stall = self.first_chunk * f64::from(way);
+            let passers = if self.brigade { self.sets.passers(set) } else { 1 };
+            luck.stall = self.first_chunk * f64::from(passers);
         }
         world.write(rank, target, self.size as f64, luck);
     }

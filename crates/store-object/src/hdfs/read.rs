@@ -134,6 +134,6 @@ impl ReadObject for Reading {
     }
 
     fn life(&self) -> Result<Life> {
-        Ok(Life { held: None, modified: UNIX_EPOCH.checked_add(Duration::from_millis(self.changed)) })
+        Ok(Life { leased: None, modified: UNIX_EPOCH.checked_add(Duration::from_millis(self.changed)) })
     }
 }

@@ -34,7 +34,7 @@ impl Reading {
             UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))
         });
         // Only closed objects are visible.
-        let life = Life { held: Some(false), modified };
+        let life = Life { leased: Some(false), modified };
         Ok(Reading { shared, name: name.into(), reader, length: about.content_length(), life })
     }
 }

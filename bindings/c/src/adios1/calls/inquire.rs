@@ -278,7 +278,7 @@ unsafe fn series(varinfo: *mut AdiosVarInfo, characteristic: *const c_char) -> O
 ///
 /// # Safety
 /// As [`adios_free_varinfo`].
-unsafe fn together(
+unsafe fn covariance_and_correlation(
     x: *mut AdiosVarInfo,
     y: *mut AdiosVarInfo,
     characteristic: *const c_char,
@@ -317,7 +317,9 @@ pub unsafe extern "C" fn adios_stat_cor(
     lag: u32,
 ) -> c_double {
     // SAFETY: as the caller promises.
-    value(f64::NAN, || unsafe { together(vix, viy, characteristic, time_start, time_end, lag) }.map(|(_, r)| r))
+    value(f64::NAN, || {
+        unsafe { covariance_and_correlation(vix, viy, characteristic, time_start, time_end, lag) }.map(|(_, r)| r)
+    })
 }
 
 /// Covariance of two series over steps.
@@ -334,5 +336,7 @@ pub unsafe extern "C" fn adios_stat_cov(
     lag: u32,
 ) -> c_double {
     // SAFETY: as the caller promises.
-    value(f64::NAN, || unsafe { together(vix, viy, characteristic, time_start, time_end, lag) }.map(|(c, _)| c))
+    value(f64::NAN, || {
+        unsafe { covariance_and_correlation(vix, viy, characteristic, time_start, time_end, lag) }.map(|(c, _)| c)
+    })
 }

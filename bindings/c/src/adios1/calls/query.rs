@@ -162,7 +162,7 @@ fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(
         Part::Auto => Err(unsupported("queries have no automatic selections")),
         Part::Block { range: Some(_), .. } => Err(unsupported("queries take blocks as a whole")),
         _ => {
-            let wanted = ScheduledRead {
+            let request = ScheduledRead {
                 place: 0,
                 info: info.clone(),
                 from: 0,
@@ -170,8 +170,8 @@ fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(
                 part: part.clone(),
                 memory: None,
             };
-            match state.file.resolve_all(&wanted)?.pop() {
-                Some(Read { step, selection, way: Delivery::Straight, .. }) => Ok((selection, step)),
+            match state.file.resolve_all(&request)?.pop() {
+                Some(Read { step, selection, delivery: Delivery::Straight, .. }) => Ok((selection, step)),
                 _ => Err(unsupported("of this variable, queries take whole blocks, by their number")),
             }
         }

@@ -110,12 +110,12 @@ pub unsafe extern "C" fn adios_schedule_read_byid_param(
 ///
 /// # Safety
 /// `memory` has the bytes that `reads` need, without other users during the call.
-unsafe fn fetch(state: &State, wanted: &ScheduledRead, reads: &[Read], memory: *mut c_void) -> Outcome<()> {
+unsafe fn fetch(state: &State, request: &ScheduledRead, reads: &[Read], memory: *mut c_void) -> Outcome<()> {
     let mut at = 0usize;
     for read in reads {
         // SAFETY: within the memory, as the caller promises; one slice at a time.
-        let out = unsafe { pointer::bytes_mut(memory.wrapping_byte_add(at), read.length, &wanted.info.name) }?;
-        state.file.read_one(&wanted.info, read, out)?;
+        let out = unsafe { pointer::bytes_mut(memory.wrapping_byte_add(at), read.length, &request.info.name) }?;
+        state.file.read_one(&request.info, read, out)?;
         at += out.len();
     }
     Ok(())
@@ -123,7 +123,7 @@ unsafe fn fetch(state: &State, wanted: &ScheduledRead, reads: &[Read], memory: *
 
 /// A read directly into the program's memory, of one step or of several, one after the other.
 struct Straight {
-    wanted: usize,
+    request: usize,
     steps: Vec<u64>,
     selection: Selection,
     address: usize,
@@ -145,48 +145,48 @@ fn apart(reads: &[Straight]) -> bool {
 unsafe fn perform(state: &State, all: &[ScheduledRead]) -> Outcome<()> {
     let mut first = Ok(());
     let mut straight: Vec<Straight> = Vec::new();
-    for (number, wanted) in all.iter().enumerate() {
-        let Some(memory) = wanted.memory else {
+    for (number, request) in all.iter().enumerate() {
+        let Some(memory) = request.memory else {
             let text = "scheduled without memory, which only adios_check_reads can read";
-            first = first.and(Err(Failure::argument(format!("{}: {text}", wanted.info.name))));
+            first = first.and(Err(Failure::argument(format!("{}: {text}", request.info.name))));
             continue;
         };
-        let reads = match state.file.resolve_all(wanted) {
+        let reads = match state.file.resolve_all(request) {
             Ok(reads) => reads,
             Err(failure) => {
                 first = first.and(Err(failure));
                 continue;
             }
         };
-        if !reads.iter().all(|r| matches!(r.way, Delivery::Straight)) {
+        if !reads.iter().all(|r| matches!(r.delivery, Delivery::Straight)) {
             // SAFETY: as the caller promises.
-            first = first.and(unsafe { fetch(state, wanted, &reads, memory as *mut c_void) });
+            first = first.and(unsafe { fetch(state, request, &reads, memory as *mut c_void) });
             continue;
         }
         let mut address = memory;
         for Read { step, selection, length, .. } in reads {
             match straight.last_mut() {
                 Some(last)
-                    if last.wanted == number && last.selection == selection && last.steps.last() < Some(&step) =>
+                    if last.request == number && last.selection == selection && last.steps.last() < Some(&step) =>
                 {
                     last.steps.push(step);
                     last.bytes += length;
                 }
-                _ => straight.push(Straight { wanted: number, steps: vec![step], selection, address, bytes: length }),
+                _ => straight.push(Straight { request: number, steps: vec![step], selection, address, bytes: length }),
             }
             address = address.wrapping_add(length as usize);
         }
     }
     // SAFETY: as the caller promises; slices of one batch share nothing.
     let memory = |read: &Straight, bytes: u64| unsafe {
-        pointer::bytes_mut(read.address as *mut c_void, bytes, &all[read.wanted].info.name)
+        pointer::bytes_mut(read.address as *mut c_void, bytes, &all[read.request].info.name)
     };
     if apart(&straight) {
         let mut batch = state.file.reader().batch();
         let mut out: Vec<&mut [u8]> = Vec::with_capacity(straight.len());
         let mut planned = Vec::with_capacity(straight.len());
         for read in straight {
-            match batch.add(&all[read.wanted].info.name, &read.steps, &read.selection, None) {
+            match batch.add(&all[read.request].info.name, &read.steps, &read.selection, None) {
                 Ok(number) if batch.bytes(number) == read.bytes => {
                     out.push(memory(&read, read.bytes)?);
                     planned.push(read);
@@ -204,7 +204,7 @@ unsafe fn perform(state: &State, all: &[ScheduledRead]) -> Outcome<()> {
     }
     // One of them fails, or memory is shared: one by one, so that each that can be read is.
     for read in &straight {
-        let name = &all[read.wanted].info.name;
+        let name = &all[read.request].info.name;
         let done = memory(read, read.bytes).map_err(Failure::from).and_then(|out| {
             let done = state.file.reader().read_steps(name, &read.steps, &read.selection, out);
             done.map(drop).map_err(|e| Doing::Read.failed(e))
@@ -249,21 +249,21 @@ pub unsafe extern "C" fn adios_check_reads(fp: *const AdiosFile, chunk: *mut *mu
         with_file(fp, |state| {
             state.chunk = Vec::new();
             let Some(piece) = state.file.next_piece() else { return Ok(()) };
-            let wanted = piece.wanted;
-            let reads = state.file.resolve_all(&wanted)?;
+            let request = piece.request;
+            let reads = state.file.resolve_all(&request)?;
             let bytes: u64 = reads.iter().map(|r| r.length).sum();
-            let data = match wanted.memory {
+            let data = match request.memory {
                 Some(memory) => memory as *mut c_void,
                 None => chunk_memory(state, bytes)?,
             };
             // SAFETY: as the caller promises, or memory of this size that was just made.
-            unsafe { fetch(state, &wanted, &reads, data) }?;
+            unsafe { fetch(state, &request, &reads, data) }?;
             let shown = AdiosVarChunk {
-                varid: wanted.place,
-                element: type_number(wanted.info.element),
-                from_steps: wanted.from,
-                nsteps: count(wanted.steps.len()),
-                sel: selection::made_of(&state.file.box_of(&wanted))?,
+                varid: request.place,
+                element: type_number(request.info.element),
+                from_steps: request.from,
+                nsteps: count(request.steps.len()),
+                sel: selection::made_of(&state.file.box_of(&request))?,
                 data,
             };
             *place = Owned { shown, arena: Arena::default(), more: () }.hand_out();

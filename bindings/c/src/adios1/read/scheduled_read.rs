@@ -68,7 +68,7 @@ pub struct ScheduledRead {
 #[derive(Debug, Clone)]
 pub struct Piece {
     /// The scheduled read, restricted to this part.
-    pub wanted: ScheduledRead,
+    pub request: ScheduledRead,
 }
 
 /// One step of a read, as the reader does it.
@@ -81,7 +81,7 @@ pub struct Read {
     /// Bytes that it takes in the program's memory.
     pub length: u64,
     /// How it gets there.
-    pub way: Delivery,
+    pub delivery: Delivery,
 }
 
 /// Conversion of the values read to the requested ones.
@@ -192,8 +192,8 @@ impl ReadFile {
     /// # Errors
     /// A damaged index entry.
     pub fn begin_pieces(&mut self) -> Outcome<()> {
-        for wanted in self.take_scheduled() {
-            let pieces = self.cut(wanted)?;
+        for request in self.take_scheduled() {
+            let pieces = self.cut(request)?;
             self.pieces.extend(pieces);
         }
         Ok(())
@@ -205,35 +205,35 @@ impl ReadFile {
     }
 
     /// Pieces of at most the size that was settled, where it can be cut: by steps, then along the slowest dimension.
-    fn cut(&self, wanted: ScheduledRead) -> Outcome<Vec<Piece>> {
+    fn cut(&self, request: ScheduledRead) -> Outcome<Vec<Piece>> {
         let most = self.options.max_chunk;
-        if wanted.memory.is_some() {
-            return Ok(vec![Piece { wanted }]);
+        if request.memory.is_some() {
+            return Ok(vec![Piece { request }]);
         }
-        if wanted.part == Part::Auto && !wanted.info.shape.is_empty() {
+        if request.part == Part::Auto && !request.info.shape.is_empty() {
             // Block by block, so that a program sees where each belongs.
             let mut pieces = Vec::new();
-            for (i, step) in wanted.steps.iter().enumerate() {
-                for index in self.share(&wanted.info, *step)? {
+            for (i, step) in request.steps.iter().enumerate() {
+                for index in self.share(&request.info, *step)? {
                     let part = Part::Block { index, absolute: false, range: None };
-                    let from = wanted.from + i as i32;
-                    pieces.push(Piece { wanted: ScheduledRead { part, from, steps: vec![*step], ..wanted.clone() } });
+                    let from = request.from + i as i32;
+                    pieces.push(Piece { request: ScheduledRead { part, from, steps: vec![*step], ..request.clone() } });
                 }
             }
             return Ok(pieces);
         }
-        let whole: u64 = self.resolve_all(&wanted)?.iter().map(|r| r.length).sum();
+        let whole: u64 = self.resolve_all(&request)?.iter().map(|r| r.length).sum();
         if whole <= most {
-            return Ok(vec![Piece { wanted }]);
+            return Ok(vec![Piece { request }]);
         }
         let mut pieces = Vec::new();
-        for (i, step) in wanted.steps.iter().enumerate() {
-            let one = ScheduledRead { from: wanted.from + i as i32, steps: vec![*step], ..wanted.clone() };
+        for (i, step) in request.steps.iter().enumerate() {
+            let one = ScheduledRead { from: request.from + i as i32, steps: vec![*step], ..request.clone() };
             let asked = match &one.part {
                 Part::Box(b) => b.clone(),
                 Part::All if one.info.is_global() => BoundingBox::whole(&one.info.shape),
                 _ => {
-                    pieces.push(Piece { wanted: one });
+                    pieces.push(Piece { request: one });
                     continue;
                 }
             };
@@ -247,7 +247,7 @@ impl ReadFile {
                     *offset += row;
                     *count = rows_each.min(rows - row);
                 }
-                pieces.push(Piece { wanted: ScheduledRead { part: Part::Box(part), ..one.clone() } });
+                pieces.push(Piece { request: ScheduledRead { part: Part::Box(part), ..one.clone() } });
                 row += rows_each;
             }
         }
@@ -258,10 +258,10 @@ impl ReadFile {
     ///
     /// # Errors
     /// `err_out_of_bound` where the part leaves the variable there.
-    pub fn resolve_all(&self, wanted: &ScheduledRead) -> Outcome<Vec<Read>> {
+    pub fn resolve_all(&self, request: &ScheduledRead) -> Outcome<Vec<Read>> {
         let mut reads = Vec::new();
-        for step in &wanted.steps {
-            reads.extend(self.resolve(&wanted.info, *step, &wanted.part)?);
+        for step in &request.steps {
+            reads.extend(self.resolve(&request.info, *step, &request.part)?);
         }
         Ok(reads)
     }
@@ -314,7 +314,7 @@ impl ReadFile {
                     return Err(bounds(info, step, text));
                 }
                 let length = bytes_of(info, elements(info, &info.shape)?)?;
-                Ok(vec![Read { step, selection: Selection::Block(0), length, way: Delivery::Straight }])
+                Ok(vec![Read { step, selection: Selection::Block(0), length, delivery: Delivery::Straight }])
             }
             Part::All => {
                 let to = BoundingBox::whole(&info.shape);
@@ -324,30 +324,40 @@ impl ReadFile {
                 }
                 let length = bytes_of(info, elements(info, &to.count)?)?;
                 if to.fits(&shape) {
-                    return Ok(vec![Read { step, selection: Selection::Box(to), length, way: Delivery::Straight }]);
+                    return Ok(vec![Read {
+                        step,
+                        selection: Selection::Box(to),
+                        length,
+                        delivery: Delivery::Straight,
+                    }]);
                 }
                 // Smaller than in the first step.
                 let from = BoundingBox::whole(&shape).intersect(&to);
                 let from = from.unwrap_or_else(|| BoundingBox::whole(&vec![0; shape.len()]));
-                let way = Delivery::Cut { from: from.clone(), to };
-                Ok(vec![Read { step, selection: Selection::Box(from), length, way }])
+                let delivery = Delivery::Cut { from: from.clone(), to };
+                Ok(vec![Read { step, selection: Selection::Box(from), length, delivery }])
             }
-            Part::Box(wanted) if local => {
-                let length = bytes_of(info, elements(info, &wanted.count)?)?;
+            Part::Box(requested) if local => {
+                let length = bytes_of(info, elements(info, &requested.count)?)?;
                 let first = self.first_block(info, step)?;
-                if !wanted.fits(&first.count) {
+                if !requested.fits(&first.count) {
                     let text = format!(
                         "a box at {:?} of {:?} leaves the first block, which is {:?}: choose another by a block selection",
-                        wanted.offset, wanted.count, first.count
+                        requested.offset, requested.count, first.count
                     );
                     return Err(bounds(info, step, text));
                 }
-                let way = Delivery::Cut { from: BoundingBox::whole(&first.count), to: wanted.clone() };
-                Ok(vec![Read { step, selection: Selection::Block(0), length, way }])
+                let delivery = Delivery::Cut { from: BoundingBox::whole(&first.count), to: requested.clone() };
+                Ok(vec![Read { step, selection: Selection::Block(0), length, delivery }])
             }
-            Part::Box(wanted) => {
-                let length = bytes_of(info, elements(info, &wanted.count)?)?;
-                Ok(vec![Read { step, selection: Selection::Box(wanted.clone()), length, way: Delivery::Straight }])
+            Part::Box(requested) => {
+                let length = bytes_of(info, elements(info, &requested.count)?)?;
+                Ok(vec![Read {
+                    step,
+                    selection: Selection::Box(requested.clone()),
+                    length,
+                    delivery: Delivery::Straight,
+                }])
             }
             Part::Block { index, absolute, range } => {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
@@ -355,7 +365,7 @@ impl ReadFile {
                 let whole = self.reader().length(&info.name, step, &selection);
                 let whole = whole.map_err(|e| Doing::Read.failed(self.place(e)))?;
                 let Some((first, count)) = range else {
-                    return Ok(vec![Read { step, selection, length: whole, way: Delivery::Straight }]);
+                    return Ok(vec![Read { step, selection, length: whole, delivery: Delivery::Straight }]);
                 };
                 let (first, length) = (bytes_of(info, *first)?, bytes_of(info, *count)?);
                 if first.checked_add(length).is_none_or(|end| end > whole) {
@@ -365,7 +375,7 @@ impl ReadFile {
                         format!("block {n} has {} elements", whole / info.element.size().max(1)),
                     ));
                 }
-                Ok(vec![Read { step, selection, length, way: Delivery::Range(first, length) }])
+                Ok(vec![Read { step, selection, length, delivery: Delivery::Range(first, length) }])
             }
             Part::Points { rank, coordinates, container } => {
                 self.resolve_points(info, step, *rank, coordinates, container.as_deref())
@@ -391,7 +401,7 @@ impl ReadFile {
             Part::Block { .. } | Part::Points { .. } => return Err(argument(info, "a single value has no parts")),
         };
         if !info.element.is_text() {
-            return Ok(Read { step, selection, length: info.element.size(), way: Delivery::Straight });
+            return Ok(Read { step, selection, length: info.element.size(), delivery: Delivery::Straight });
         }
         let length = self.reader().length(&info.name, step, &selection);
         let length = length.map_err(|e| Doing::Read.failed(self.place(e)))?;
@@ -405,7 +415,7 @@ impl ReadFile {
             );
             return Err(bounds(info, step, text));
         }
-        Ok(Read { step, selection, length: length + 1, way: Delivery::Text })
+        Ok(Read { step, selection, length: length + 1, delivery: Delivery::Text })
     }
 
     fn resolve_points(
@@ -456,7 +466,7 @@ impl ReadFile {
         }
         if let Some(number) = block {
             let at = points.iter().map(|p| row_major(&within.count, p)).collect();
-            return Ok(vec![Read { step, selection: Selection::Block(number), length, way: Delivery::Pick(at) }]);
+            return Ok(vec![Read { step, selection: Selection::Block(number), length, delivery: Delivery::Pick(at) }]);
         }
         if local {
             let first = self.first_block(info, step)?;
@@ -465,12 +475,12 @@ impl ReadFile {
                 let p: Vec<u64> = p.iter().zip(&within.offset).map(|(p, o)| p.saturating_add(*o)).collect();
                 at.push(Some(row_major(&first.count, &p).ok_or_else(|| leaves(&p))?));
             }
-            return Ok(vec![Read { step, selection: Selection::Block(0), length, way: Delivery::Pick(at) }]);
+            return Ok(vec![Read { step, selection: Selection::Block(0), length, delivery: Delivery::Pick(at) }]);
         }
         for point in &mut points {
             point.iter_mut().zip(&within.offset).for_each(|(p, o)| *p = p.saturating_add(*o));
         }
-        Ok(vec![Read { step, selection: Selection::Points(points), length, way: Delivery::Straight }])
+        Ok(vec![Read { step, selection: Selection::Points(points), length, delivery: Delivery::Straight }])
     }
 
     /// Warns, once, of blocks without a checksum, if checksums are to be compared.
@@ -492,7 +502,7 @@ impl ReadFile {
         };
         let fetched = fetch(&read.selection)?;
         self.say_unchecked();
-        place(&read.way, &fetched, info.element, out);
+        place(&read.delivery, &fetched, info.element, out);
         Ok(())
     }
 
@@ -501,7 +511,7 @@ impl ReadFile {
     /// # Errors
     /// Those of reading.
     pub fn read_one(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
-        match read.way {
+        match read.delivery {
             Delivery::Straight => {
                 let done = self.reader().read(&info.name, read.step, &read.selection, out);
                 self.say_unchecked();
@@ -512,17 +522,17 @@ impl ReadFile {
     }
 
     /// The box of the global array that a piece holds, where it holds one.
-    pub fn box_of(&self, wanted: &ScheduledRead) -> Part {
-        match &wanted.part {
-            Part::All if wanted.info.is_global() => Part::Box(BoundingBox::whole(&wanted.info.shape)),
+    pub fn box_of(&self, request: &ScheduledRead) -> Part {
+        match &request.part {
+            Part::All if request.info.is_global() => Part::Box(BoundingBox::whole(&request.info.shape)),
             part => part.clone(),
         }
     }
 }
 
-fn place(way: &Delivery, fetched: &[u8], element: ElementType, out: &mut [u8]) {
+fn place(delivery: &Delivery, fetched: &[u8], element: ElementType, out: &mut [u8]) {
     let size = element.size() as usize;
-    match way {
+    match delivery {
         Delivery::Straight => {
             let n = out.len().min(fetched.len());
             out[..n].copy_from_slice(&fetched[..n]);

@@ -35,10 +35,10 @@ pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> 
         save(path, &serde_json::to_vec(&events)?)?;
     }
     if arguments.json {
-        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.held))?;
+        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.delaying))?;
         writeln!(out)?;
     } else {
-        print(&documents, &summary, arguments.held, out)?;
+        print(&documents, &summary, arguments.delaying, out)?;
     }
     Ok(Outcome::Done)
 }
@@ -88,8 +88,8 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// A rank that delayed others, and its phase.
-fn doing(held: &WaitCause) -> &'static str {
-    match held.doing {
+fn doing(cause: &WaitCause) -> &'static str {
+    match cause.doing {
         None => "its program",
         // It waited for no rank in particular: the time of a call of all ranks after all have entered.
         Some(Phase::Wait) => "messages",
@@ -165,14 +165,14 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
     let heading = format!("{:>10}  {:<15}  {:>13}  {:>15}", "rank", "doing", "others waited", "ranks at a time");
     out.styled(HEADING, &heading)?;
     writeln!(out)?;
-    for held in summary.causes.iter().take(most) {
+    for cause in summary.causes.iter().take(most) {
         writeln!(
             out,
             "{:>10}  {}  {:>13}  {:>15}",
-            held.rank,
-            left(doing(held), 15),
-            time(held.waited),
-            held.at_a_time
+            cause.rank,
+            left(doing(cause), 15),
+            time(cause.waited),
+            cause.at_a_time
         )?;
     }
     Ok(())
@@ -200,16 +200,16 @@ fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
             })
         })
         .collect();
-    let held: Vec<Value> = summary
+    let causes: Vec<Value> = summary
         .causes
         .iter()
         .take(most)
-        .map(|held| {
+        .map(|cause| {
             json!({
-                "rank": held.rank, "doing": held.doing.map(Phase::name), "others_waited_seconds": seconds(held.waited),
-                "ranks_at_a_time": held.at_a_time,
+                "rank": cause.rank, "doing": cause.doing.map(Phase::name), "others_waited_seconds": seconds(cause.waited),
+                "ranks_at_a_time": cause.at_a_time,
             })
         })
         .collect();
-    json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": held })
+    json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": causes })
 }

@@ -39,20 +39,20 @@ impl Door {
             return Ok((self.about(path)?, self.settings.timeout));
         }
         let now = Instant::now();
-        let mut held = self.held.lock();
-        if let Some(known) = held.get(ino, now) {
+        let mut attributes = self.attributes.lock();
+        if let Some(known) = attributes.get(ino, now) {
             return Ok(known);
         }
-        let asked = held.ask(now);
-        drop(held);
+        let asked = attributes.ask(now);
+        drop(attributes);
         let about = self.about(path)?;
-        Ok((self.held.lock().answer(ino, asked, about), self.settings.timeout))
+        Ok((self.attributes.lock().answer(ino, asked, about), self.settings.timeout))
     }
 
     /// Call after a change to an inode, or inside a folder: cached attributes of a folder become invalid.
     pub(super) fn changed(&self, ino: u64) {
         if self.nodes().is_folder(ino) {
-            self.held.lock().changed(ino);
+            self.attributes.lock().changed(ino);
         }
     }
 

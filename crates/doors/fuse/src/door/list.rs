@@ -136,7 +136,7 @@ impl Door {
         let (mut at, mut full) = (from, false);
         while at < names.len() && !full {
             let _names = self.use_names();
-            let asked = self.held.lock().ask(Instant::now());
+            let asked = self.attributes.lock().ask(Instant::now());
             let looks = Looks::plan(each, (from + fits).saturating_sub(at), names.len() - at);
             let (first, above) = (at, self.path(ino));
             let (door, all) = (self.clone(), names.clone());

@@ -103,37 +103,37 @@ struct OwnerLocks {
 /// All locks. See the module's page.
 #[derive(Default)]
 pub(super) struct Locks {
-    held: Mutex<HashMap<(u64, u64), OwnerLocks>>,
+    owners: Mutex<HashMap<(u64, u64), OwnerLocks>>,
     kernel: OnceLock<Notifier>,
 }
 
 impl Locks {
     /// Whether a file may be locked.
     pub(super) fn any(&self, ino: u64) -> bool {
-        let held = self.held.lock();
-        !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
+        let owners = self.owners.lock();
+        !owners.is_empty() && owners.keys().any(|(of, _)| *of == ino)
     }
 
     /// Whether an owner may have locked a file.
     pub(super) fn has(&self, ino: u64, owner: u64) -> bool {
-        self.held.lock().contains_key(&(ino, owner))
+        self.owners.lock().contains_key(&(ino, owner))
     }
 
     /// Call when a process closed a descriptor of a file: releases the process's range locks.
     pub(super) fn process_closed(&self, ino: u64, owner: u64) {
-        let ended = self.held.lock().remove(&(ino, owner));
+        let ended = self.owners.lock().remove(&(ino, owner));
         drop(ended);
     }
 
     /// Call when the last descriptor of a handle is closed.
     pub(super) fn released(&self, fh: u64) {
-        let mut held = self.held.lock();
-        if held.is_empty() {
+        let mut owners = self.owners.lock();
+        if owners.is_empty() {
             return;
         }
-        let gone: Vec<(u64, u64)> = held.iter().filter(|(_, held)| held.fh == fh).map(|(key, _)| *key).collect();
-        let ended: Vec<OwnerLocks> = gone.iter().filter_map(|key| held.remove(key)).collect();
-        drop(held);
+        let gone: Vec<(u64, u64)> = owners.iter().filter(|(_, locks)| locks.fh == fh).map(|(key, _)| *key).collect();
+        let ended: Vec<OwnerLocks> = gone.iter().filter_map(|key| owners.remove(key)).collect();
+        drop(owners);
         drop(ended);
     }
 }
@@ -209,15 +209,15 @@ impl Door {
         let ino = self.handle(asked.fh)?.ino;
         let key = (ino, asked.owner);
         self.publish_file(ino)?;
-        let known = self.locks.held.lock().get(&key).map(|held| held.file.clone());
+        let known = self.locks.owners.lock().get(&key).map(|locks| locks.file.clone());
         let file = match (known, asked.kind) {
             (Some(file), _) => file,
             (None, Kind::None) => return Ok(()),
             (None, _) => {
                 let new = Arc::new(self.lock_file(ino)?);
-                let mut held = self.locks.held.lock();
-                let held = held.entry(key).or_insert_with(|| OwnerLocks { file: new, fh: asked.fh });
-                held.file.clone()
+                let mut owners = self.locks.owners.lock();
+                let locks = owners.entry(key).or_insert_with(|| OwnerLocks { file: new, fh: asked.fh });
+                locks.file.clone()
             }
         };
         let call = asked.call();
@@ -244,8 +244,8 @@ impl Door {
             Ok(())
         })?;
         // The program may have closed the file while it waited: the lock then ends with `file`.
-        if let Some(held) = self.locks.held.lock().get_mut(&key) {
-            held.fh = asked.fh;
+        if let Some(locks) = self.locks.owners.lock().get_mut(&key) {
+            locks.fh = asked.fh;
         }
         self.see_others(ino)
     }
@@ -272,7 +272,7 @@ impl Door {
     /// A conflicting lock: first and last byte, kind, PID.
     pub fn test_lock(&self, asked: &LockRequest) -> Result<Option<(u64, u64, i32, u32)>> {
         let ino = self.handle(asked.fh)?.ino;
-        let known = self.locks.held.lock().get(&(ino, asked.owner)).map(|held| held.file.clone());
+        let known = self.locks.owners.lock().get(&(ino, asked.owner)).map(|locks| locks.file.clone());
         let file = match known {
             Some(file) => file,
             None => Arc::new(self.lock_file(ino)?),

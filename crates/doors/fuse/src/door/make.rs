@@ -24,7 +24,7 @@ impl Door {
     ) -> Result<Attributes> {
         let dressed = self.try_dress(folder, path, open, mode, caller);
         match &dressed {
-            Ok(about) if about.kind == Kind::File => self.held.lock().touched(folder, about.ctime),
+            Ok(about) if about.kind == Kind::File => self.attributes.lock().touched(folder, about.ctime),
             Ok(_) => self.changed(folder),
             Err(_) => {
                 let _ = self.layout.remove(path);

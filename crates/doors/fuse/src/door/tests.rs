@@ -95,14 +95,14 @@ fn who_only_reads_is_not_waited_for_at_a_close_and_who_only_writes_goes_past_the
     let (packed, _) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(1));
     assert_eq!(packed.flags(7, false), F::FOPEN_NOFLUSH);
     assert_eq!(packed.flags(7, true), F::empty(), "what was written is published");
-    assert_eq!(packed.way(write), F::empty(), "this kernel would keep old bytes");
+    assert_eq!(packed.open_flags(write), F::empty(), "this kernel would keep old bytes");
     packed.drops_what_is_written.store(true, Ordering::Relaxed);
-    assert_eq!([read, write, both].map(|how| packed.way(how)), [F::empty(), F::FOPEN_DIRECT_IO, F::empty()]);
+    assert_eq!([read, write, both].map(|how| packed.open_flags(how)), [F::empty(), F::FOPEN_DIRECT_IO, F::empty()]);
     let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(below.path()).unwrap())).unwrap());
     let plain = Door::new(layout.clone(), Settings::of(&*layout, true));
     plain.drops_what_is_written.store(true, Ordering::Relaxed);
     assert_eq!((plain.flags(7, false), plain.flags(7, true)), (F::FOPEN_NOFLUSH, F::empty()), "locks end at closes");
-    assert_eq!(plain.way(write), F::empty(), "all handles of a file are alike");
+    assert_eq!(plain.open_flags(write), F::empty(), "all handles of a file are alike");
 }
 
 #[test]

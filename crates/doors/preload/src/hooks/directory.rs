@@ -30,7 +30,7 @@ fn listings() -> RwLockReadGuard<'static, Option<HashSet<usize>>> {
 }
 
 /// Locks the set during a `fork`.
-pub fn hold() -> RwLockWriteGuard<'static, Option<HashSet<usize>>> {
+pub fn lock_listings() -> RwLockWriteGuard<'static, Option<HashSet<usize>>> {
     LISTINGS.write()
 }
 
@@ -58,7 +58,7 @@ fn begin(world: &World, fd: c_int) -> Outcome<*mut DIR> {
     // SAFETY: numbers and letters.
     let entry: dirent = unsafe { std::mem::zeroed() };
     let listing = Box::into_raw(Box::new(Listing { fd, names: names(world, fd)?, at: 0, entry }));
-    hold().get_or_insert_default().insert(listing as usize);
+    lock_listings().get_or_insert_default().insert(listing as usize);
     COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(listing.cast())
 }
@@ -139,7 +139,7 @@ hooks! {
         match listing(folder) {
             Some(_) => {
                 let fd = enter(|| {
-                    if let Some(all) = hold().as_mut() {
+                    if let Some(all) = lock_listings().as_mut() {
                         all.remove(&(folder as usize));
                     }
                     COUNT.fetch_sub(1, Ordering::Relaxed);

@@ -53,7 +53,7 @@ impl Module {
             "pattern" => Ok(Module::Pattern),
             "distributed" => Ok(Module::Distributed),
             _ => {
-                let what = format!("index module \"{name}\" is not known; there are flat, pattern, distributed");
+                let what = format!("index module \"{name}\" is not known; modules: flat, pattern, distributed");
                 Err(Error::new(ErrorKind::Config, what))
             }
         }
@@ -90,7 +90,7 @@ pub trait Recorder: Send {
     /// Adds a record, whose offset in the data log must exceed all earlier ones.
     fn add(&mut self, record: Run);
     /// The collected entries.
-    fn held(&self) -> Vec<Entry>;
+    fn buffered(&self) -> Vec<Entry>;
     /// Takes the collected entries out.
     fn take(&mut self) -> Vec<Entry>;
     /// Number of collected entries.
@@ -105,7 +105,7 @@ impl Recorder for AsWritten {
         self.0.push(Entry::Run(record));
     }
 
-    fn held(&self) -> Vec<Entry> {
+    fn buffered(&self) -> Vec<Entry> {
         self.0.clone()
     }
 
@@ -126,7 +126,7 @@ impl Recorder for Folded {
         self.0.add(record);
     }
 
-    fn held(&self) -> Vec<Entry> {
+    fn buffered(&self) -> Vec<Entry> {
         self.0.clone().take().into_iter().map(Entry::Run).collect()
     }
 

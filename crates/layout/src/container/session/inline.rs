@@ -33,14 +33,14 @@ impl Session {
             Err(e) if e.kind() == ErrorKind::NoSpace => locked.reserve(least).map(|()| least)?,
             reserved => reserved.map(|()| ample)?,
         };
-        let Some(held) = locked.lease() else { return Ok(false) };
+        let Some(leased) = locked.lease() else { return Ok(false) };
         if let Err(e) = locked.add(vec![begins]) {
             // The mark may have been written, and would then be taken for a dead writer's.
             let _ = self.place.remove_if_there(&marks::open_name(self.home));
             return Err(e);
         }
         (log.reserved, log.reserved_inside) = (room - least, end + room);
-        log.inside = Some(held);
+        log.inside = Some(leased);
         Ok(true)
     }
 

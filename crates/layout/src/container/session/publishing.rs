@@ -90,7 +90,7 @@ impl Session {
                 log.last_mark = Some((name.clone(), published));
                 log.doubtful = None;
                 if old.is_none() {
-                    (log.marked, log.held) = (false, log.mark.take());
+                    (log.marked, log.leased_mark) = (false, log.mark.take());
                 }
             }
             None => {
@@ -119,7 +119,7 @@ impl Session {
             log.mark = None;
         }
         if closing {
-            log.held = None;
+            log.leased_mark = None;
             let inside = data_name(&self.home, 0);
             if self.place.is_inside(&inside) {
                 // The complete log is stored elsewhere, and is the valid one.
@@ -204,7 +204,7 @@ impl Session {
             let _ = close_mark(&self.place, self.home, &p);
         }
         let opened = self.place.remove_if_there(&marks::open_name(self.home));
-        (log.mark, log.held) = (None, None);
+        (log.mark, log.leased_mark) = (None, None);
         let Ok(mark) = own() else { return };
         if opened.is_err() || mark.as_ref().is_some_and(|m| !m.closed()) {
             return;

@@ -94,7 +94,7 @@ impl Container {
         }
         for container in logs.keys().filter(|container| !folders.contains_key(*container)) {
             if !first.named.contains(container) && !self.has_folder_now(*container)? {
-                let why = "only its logs are there: which mount they are of cannot be told";
+                let why = "only its logs remain: its mount is unknown";
                 verdicts.insert(*container, Verdict::Leave(why.into()));
             }
         }
@@ -276,7 +276,7 @@ impl Container {
         let stamp = match Stamp::decode(&bytes) {
             _ if is_bare => Stamp { container, home: *k as u8, ..self.stamp(None)? },
             Ok(stamp) if stamp.container == container => stamp,
-            _ => return leave("its stamp is damaged: whose it is cannot be told"),
+            _ => return leave("its stamp is damaged: its owner is unknown"),
         };
         if !is_bare {
             let ours = self.stores.identities()?.first().map(|(identity, _)| *identity);
@@ -295,7 +295,7 @@ impl Container {
             if is_bare { youngest.map(nanoseconds) } else { Some(stamp.made.max(youngest.map_or(0, nanoseconds))) };
         match made {
             _ if older.is_zero() => {}
-            None => return leave("the store does not tell how old it is"),
+            None => return leave("the store does not give its age"),
             Some(made) if u128::from(now().saturating_sub(made)) < older.as_nanos() => return Ok(Verdict::Spare),
             Some(_) => {}
         }
@@ -315,7 +315,7 @@ impl Container {
         }
         let names = listed(&**place.first(), &place.marks())?;
         let Ok(marks) = marks::read(&names) else {
-            return Ok(Verdict::Leave("a mark is damaged: whether a process writes it cannot be told".into()));
+            return Ok(Verdict::Leave("a mark is damaged: whether a process writes it is unknown".into()));
         };
         for mark in marks.iter().filter(|mark| !mark.closed()) {
             match load::alive(&place, mark)? {

@@ -62,9 +62,8 @@ impl Container {
             } else if !at_work && found.findings.iter().any(due) {
                 let words = match mark.open.is_some() && load::compacts(&load::alive(place, mark)?.1) {
                     // Its bytes are still in the sessions that it was to replace.
-                    true => {
-                        removal::remove_session(place, mark).map(|()| "removed what was being compacted".to_string())?
-                    }
+                    true => removal::remove_session(place, mark)
+                        .map(|()| "removed an interrupted compaction".to_string())?,
                     false => rebuild(place, mark, accept.lost)?,
                 };
                 let finding = found.findings.iter().find(|f| due(f));
@@ -93,7 +92,7 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
         let name = format!("{folder}/{name}");
         // A living process that is about to rename it creates it again.
         let life = first.open_read(&name).and_then(|object| object.life());
-        if life.is_ok_and(|life| life.held != Some(true)) {
+        if life.is_ok_and(|life| life.leased != Some(true)) {
             remove_if_there(&**first, &name)?;
         }
     }
@@ -170,8 +169,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
             let scanned = scan::data_log(place, &source, &*object, 0, end.min(trusted), false, &mut take)?;
             ends_early = scanned.whole < trusted && !(scanned.ended && trusted == u64::MAX);
             if ends_early && !accept {
-                let what =
-                    "cannot repair: bytes that were published are missing; with --lost what is there is accepted";
+                let what = "cannot repair: bytes that were published are missing; --lost accepts the remaining bytes";
                 let torn = Error::new(ErrorKind::Torn, what);
                 return Err(torn.in_object(place.shown(&source)).at_byte(scanned.whole));
             }

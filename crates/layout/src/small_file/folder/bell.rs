@@ -52,8 +52,8 @@ impl Folder {
                 Err(e) => return Err(e),
             }
         }
-        let held = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.held;
-        if held == Some(false) {
+        let leased = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.leased;
+        if leased == Some(false) {
             // The removing process has died, or failed.
             return self.ring(inner);
         }

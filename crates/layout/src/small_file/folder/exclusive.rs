@@ -54,7 +54,7 @@ impl Folder {
     fn has_rivals(inner: &Inner, name: &str) -> Result<bool> {
         let mut rivals = false;
         for log in inner.others().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
-            rivals |= log.object.life()?.held != Some(false);
+            rivals |= log.object.life()?.leased != Some(false);
         }
         Ok(rivals)
     }

@@ -2,7 +2,7 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | who owns the bytes of a piece | the write, from [`InFlight::give`] until its thread has written them |
+//! | who owns the bytes of a piece | the write, from [`WriteInFlight::give`] until its thread has written them |
 //! | an abandoned write | its thread finishes the piece being written and drops the pieces queued behind it. If no piece was written, the hole marker is written |
 //! | who waits for an abandoned write | an output that truncates or replaces the file, and the end of the session; for at most half the communicator's timeout |
 
@@ -38,7 +38,7 @@ impl Task {
 type Done = (Result<()>, Vec<u8>);
 
 /// A write in flight.
-pub struct InFlight {
+pub struct WriteInFlight {
     tasks: Sender<Task>,
     done: Receiver<Done>,
     left: Arc<AtomicBool>,
@@ -50,10 +50,10 @@ pub struct InFlight {
     since: Instant,
 }
 
-impl InFlight {
+impl WriteInFlight {
     /// Starts a thread that writes to `object`.
     ///
-    /// - `mark`: hole marker and its offset, written if the write is abandoned before its first piece; `held`: the buffer
+    /// - `mark`: hole marker and its offset, written if the write is abandoned before its first piece; `reservation`: the buffer
     ///   reservation of the pieces, released when the thread ends.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl InFlight {
     pub fn begin(
         object: Arc<dyn WriteObject>,
         mark: Option<(u64, Vec<u8>)>,
-        held: Option<Reservation>,
-    ) -> Result<InFlight> {
+        reservation: Option<Reservation>,
+    ) -> Result<WriteInFlight> {
         let (tasks, given) = channel::<Task>();
         let (tell, done) = channel::<Done>();
         let left = Arc::new(AtomicBool::new(false));
@@ -93,13 +93,13 @@ impl InFlight {
                 let _ = write_all_at(&*object, offset, &bytes);
             }
             let _ = end.set(Instant::now());
-            drop((given, held));
+            drop((given, reservation));
         };
         let thread = std::thread::Builder::new().name("flight".into()).stack_size(256 << 10).spawn(work);
         let thread =
             thread.map_err(|e| Error::new(ErrorKind::NoMemory, "cannot start a thread for the write").caused_by(e))?;
         let waiting = std::collections::VecDeque::new();
-        Ok(InFlight { tasks, done, left, ended, thread, waiting, since: Instant::now() })
+        Ok(WriteInFlight { tasks, done, left, ended, thread, waiting, since: Instant::now() })
     }
 
     /// Queues a task behind the earlier ones.
@@ -218,28 +218,28 @@ mod tests {
     #[test]
     fn what_is_given_is_written_in_order_and_failures_are_told() {
         let memory = Arc::new(Memory::new());
-        let mut flight = InFlight::begin(slow(&memory, f64::INFINITY), None, None).unwrap();
-        flight.give(Task::Write(0, b"abcd".to_vec()));
-        flight.give(Task::Write(2, b"xy".to_vec()));
-        flight.give(Task::Sync);
-        while flight.waiting() > 0 {
-            flight.wait(Duration::from_secs(10)).unwrap().unwrap();
+        let mut write = WriteInFlight::begin(slow(&memory, f64::INFINITY), None, None).unwrap();
+        write.give(Task::Write(0, b"abcd".to_vec()));
+        write.give(Task::Write(2, b"xy".to_vec()));
+        write.give(Task::Sync);
+        while write.waiting() > 0 {
+            write.wait(Duration::from_secs(10)).unwrap().unwrap();
         }
         let mut bytes = [0; 4];
         memory.open_read("x").unwrap().read_exact_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"abxy");
-        flight.give(Task::Write(u64::MAX - 1, b"abcd".to_vec()));
-        assert!(flight.wait(Duration::from_secs(10)).unwrap().is_err());
+        write.give(Task::Write(u64::MAX - 1, b"abcd".to_vec()));
+        assert!(write.wait(Duration::from_secs(10)).unwrap().is_err());
     }
 
     #[test]
     fn one_that_is_left_ends_its_piece_and_begins_no_other() {
         let memory = Arc::new(Memory::new());
-        let mut flight = InFlight::begin(slow(&memory, 20.0), Some((0, b"mark".to_vec())), None).unwrap();
-        flight.give(Task::Write(0, b"abcd".to_vec()));
-        flight.give(Task::Write(4, b"efgh".to_vec()));
-        assert!(flight.wait(Duration::from_millis(20)).is_none());
-        let mut late = flight.leave(3, Duration::from_secs(10));
+        let mut write = WriteInFlight::begin(slow(&memory, 20.0), Some((0, b"mark".to_vec())), None).unwrap();
+        write.give(Task::Write(0, b"abcd".to_vec()));
+        write.give(Task::Write(4, b"efgh".to_vec()));
+        assert!(write.wait(Duration::from_millis(20)).is_none());
+        let mut late = write.leave(3, Duration::from_secs(10));
         assert!(!late.has_landed() && late.bytes == 4 && late.target == 3);
         late.wait().unwrap();
         assert!(late.took() > Duration::from_millis(100), "{:?}", late.took());
@@ -249,14 +249,14 @@ mod tests {
     #[test]
     fn one_that_is_left_before_it_began_says_that_nothing_is_there() {
         let memory = Arc::new(Memory::new());
-        let mut flight = InFlight::begin(slow(&memory, f64::INFINITY), Some((2, b"mark".to_vec())), None).unwrap();
-        flight.give(Task::Sync);
-        flight.leave(0, Duration::from_secs(10)).wait().unwrap();
+        let mut write = WriteInFlight::begin(slow(&memory, f64::INFINITY), Some((2, b"mark".to_vec())), None).unwrap();
+        write.give(Task::Sync);
+        write.leave(0, Duration::from_secs(10)).wait().unwrap();
         assert_eq!(bytes_of(&memory), b"\0\0mark");
-        let mut flight = InFlight::begin(slow(&memory, f64::INFINITY), Some((0, b"mark".to_vec())), None).unwrap();
-        flight.give(Task::Write(2, b"piece".to_vec()));
-        flight.wait(Duration::from_secs(10)).unwrap().unwrap();
-        flight.leave(0, Duration::from_secs(10)).wait().unwrap();
+        let mut write = WriteInFlight::begin(slow(&memory, f64::INFINITY), Some((0, b"mark".to_vec())), None).unwrap();
+        write.give(Task::Write(2, b"piece".to_vec()));
+        write.wait(Duration::from_secs(10)).unwrap().unwrap();
+        write.leave(0, Duration::from_secs(10)).wait().unwrap();
         assert_eq!(bytes_of(&memory), b"\0\0piece");
     }
 }

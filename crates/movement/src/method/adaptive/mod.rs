@@ -31,7 +31,7 @@
 
 use crate::buffer::{self, BufferPool, LEAST_PIECE, Reservation};
 use crate::method::adaptive::coordinator::{Asks, Coordinator, Decides, Order, Report};
-use crate::method::adaptive::in_flight::{InFlight, Task};
+use crate::method::adaptive::in_flight::{Task, WriteInFlight};
 use crate::method::adaptive::rates::TargetRates;
 use crate::method::{
     CloseRequest, Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
@@ -159,7 +159,7 @@ struct Open {
     objects: HashMap<u32, Arc<Handle>>,
     spill: Spill,
     /// Reservation for the two pieces of this rank's write.
-    held: Option<Reservation>,
+    reservation: Option<Reservation>,
     buffer: Arc<BufferPool>,
     /// Cache keys of the file and of its targets.
     file_key: String,
@@ -464,7 +464,7 @@ impl Method for Adaptive {
             lasts: told[3..].chunks_exact(2).map(|last| LastGroup { end: last[0], run: last[1] }).collect(),
             objects,
             spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
-            held: Some(hold(request.buffer, self.piece)),
+            reservation: Some(reserve_pieces(request.buffer, self.piece)),
             buffer: request.buffer.clone(),
             file_key,
             targets_key,
@@ -557,7 +557,7 @@ enum Copied {
 }
 
 /// Reserves buffer memory for the two pieces of a write; shorter pieces if the limit is low.
-fn hold(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
+fn reserve_pieces(buffer: &Arc<BufferPool>, piece: u64) -> Reservation {
     buffer.reserve(buffer.room(0).share(2 * piece, 2 * LEAST_PIECE))
 }
 
@@ -641,30 +641,30 @@ impl Closing<'_, '_, Open> {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
-        let held = self.open.held.take().unwrap_or_else(|| hold(&self.open.buffer, piece));
-        let piece = match buffer::obtainable(2, held.bytes() / 2, LEAST_PIECE) {
+        let reservation = self.open.reservation.take().unwrap_or_else(|| reserve_pieces(&self.open.buffer, piece));
+        let piece = match buffer::obtainable(2, reservation.bytes() / 2, LEAST_PIECE) {
             Ok(piece) => piece,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
         let mark = (place.offset, hole::encode(place).to_vec());
-        let mut flight = match InFlight::begin(object, Some(mark), Some(held)) {
-            Ok(flight) => flight,
+        let mut write = match WriteInFlight::begin(object, Some(mark), Some(reservation)) {
+            Ok(write) => write,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
         if place.length >= WORTH_RESERVING {
-            flight.give(Task::Reserve(place.offset, place.length));
+            write.give(Task::Reserve(place.offset, place.length));
         }
         let (mut given, mut head, mut synced, mut sealed) = (0, Vec::new(), !sync, false);
         let (mut spare, mut stale, mut lost) = (Vec::new(), Vec::new(), None);
         loop {
-            while given < place.length && flight.waiting() < 2 {
+            while given < place.length && write.waiting() < 2 {
                 let part = Extent::new(given, piece.min(place.length - given));
                 let mut bytes: Vec<u8> = std::mem::take(&mut spare);
                 bytes.clear();
                 match caught("pack the process group", || laid.append_to(part, &mut bytes)) {
                     Ok(()) => {}
                     Err(e) => {
-                        self.open.leave(flight.leave(target, patience));
+                        self.open.leave(write.leave(target, patience));
                         return Ok(Copied::Broken(e.at_rank(writer.rank)));
                     }
                 }
@@ -673,32 +673,32 @@ impl Closing<'_, '_, Open> {
                     head = bytes[..record.len()].to_vec();
                     bytes[..record.len()].copy_from_slice(&record);
                 }
-                flight.give(Task::Write(place.offset + given, bytes));
+                write.give(Task::Write(place.offset + given, bytes));
                 given += part.length;
             }
-            if flight.waiting() == 0 {
+            if write.waiting() == 0 {
                 if sealed {
                     break;
                 }
                 if std::mem::replace(&mut synced, true) {
                     // From here on this copy is the process group, and no other copy becomes one.
-                    flight.give(Task::Write(place.offset, std::mem::take(&mut head)));
+                    write.give(Task::Write(place.offset, std::mem::take(&mut head)));
                     sealed = true;
                     if !sync {
                         continue;
                     }
                 }
-                flight.give(Task::Sync);
+                write.give(Task::Sync);
             }
-            match flight.wait(NAP) {
+            match write.wait(NAP) {
                 Some(Ok(buffer)) if buffer.capacity() > 0 => spare = buffer,
                 Some(Ok(_)) => {}
                 Some(Err(e)) => return lost.map_or(Ok(Copied::Failed(at(e))), Err),
                 None => {}
             }
-            if flight.age() > comm.timeout() {
+            if write.age() > comm.timeout() {
                 let what = format!("a write to storage target {target} does not end");
-                self.open.leave(flight.leave(target, patience));
+                self.open.leave(write.leave(target, patience));
                 return Err(at(Error::new(ErrorKind::Timeout, what)));
             }
             if lost.is_some() {
@@ -714,7 +714,7 @@ impl Closing<'_, '_, Open> {
                 // This copy is becoming the process group and must not be written again.
                 Err(e) if sealed => lost = Some(e),
                 left => {
-                    self.open.leave(flight.leave(target, patience));
+                    self.open.leave(write.leave(target, patience));
                     return left.map(|order| Copied::Left(order.unwrap_or(Order::Rests)));
                 }
             }
@@ -737,10 +737,10 @@ impl Closing<'_, '_, Open> {
         // A second handle: the handle of this rank's group is closed in `end`, which reports errors.
         let own = self.open.objects.remove(&target);
         if let Ok(object) = caught("open a subfile", || self.open.object(target))
-            && let Ok(mut flight) = InFlight::begin(object, None, None)
+            && let Ok(mut write) = WriteInFlight::begin(object, None, None)
         {
-            flight.give(Task::Write(place.offset, hole::encode(place).to_vec()));
-            self.open.leave(flight.end_alone(target, comm.timeout() / 2));
+            write.give(Task::Write(place.offset, hole::encode(place).to_vec()));
+            self.open.leave(write.end_alone(target, comm.timeout() / 2));
         }
         self.open.objects.extend(own.map(|own| (target, own)));
     }

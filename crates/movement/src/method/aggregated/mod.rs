@@ -210,7 +210,7 @@ struct Open {
     spill: Spill,
     shares: Shares,
     /// The buffer's bytes for `shares`, without the shared memory, which has its own reservation.
-    _held: Reservation,
+    _reservation: Reservation,
     /// Extent of this rank's group in its aggregator's file, once assigned.
     place: Option<Extent>,
 }
@@ -259,11 +259,11 @@ impl Method for Aggregated {
         if !memory.as_ref().is_some_and(|memory| memory.reaches(rank)) {
             shares = shares.without_memory(&role);
         }
-        let held = request.buffer.reserve(shares.besides());
+        let reservation = request.buffer.reserve(shares.besides());
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
-        self.open = Some(Open { output, role, memory, spill, shares, _held: held, place: None });
+        self.open = Some(Open { output, role, memory, spill, shares, _reservation: reservation, place: None });
         Ok(opened)
     }
 

@@ -110,11 +110,11 @@ struct Spare(Vec<u8>);
 impl Spare {
     /// A reserve for a piece with `piece` bytes of a group; empty if the system does not have the memory.
     fn of(piece: u64) -> Spare {
-        let mut held = Vec::new();
+        let mut spare = Vec::new();
         if let Ok(piece) = usize::try_from(piece) {
-            let _ = held.try_reserve_exact(piece.saturating_add(HEAD));
+            let _ = spare.try_reserve_exact(piece.saturating_add(HEAD));
         }
-        Spare(held)
+        Spare(spare)
     }
 
     /// An empty reserve: pieces arrive in shared memory, and messages are short.

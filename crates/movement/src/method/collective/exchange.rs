@@ -67,7 +67,7 @@ pub struct Exchanged {
     /// Outcome of writing other ranks' bytes on this aggregator.
     pub others: Result<()>,
     /// Most bytes of other ranks that this aggregator held or had requested at one time.
-    pub held: u64,
+    pub peak_bytes: u64,
 }
 
 /// A rank with bytes in the domain.
@@ -124,7 +124,7 @@ struct Duty<'o> {
     /// Offset of the next window in this rank's part of the shared memory.
     room: u64,
     /// Most bytes of other ranks in the windows at one time.
-    held: u64,
+    peak_bytes: u64,
     /// First byte that may not be written, and the error.
     failed: Option<(u64, Error)>,
 }
@@ -219,10 +219,10 @@ impl Exchange<'_> {
                 _ => return Err(unexpected(from)),
             }
         }
-        let (mut others, mut held) = (Ok(()), 0);
+        let (mut others, mut peak_bytes) = (Ok(()), 0);
         if let Some(mut duty) = duty {
             self.tell(&mut duty, &mut own)?;
-            held = duty.held;
+            peak_bytes = duty.peak_bytes;
             if let Some((_, e)) = duty.failed {
                 // The cause is returned once: for this rank's own group if the failure affects it.
                 match &own {
@@ -231,7 +231,7 @@ impl Exchange<'_> {
                 }
             }
         }
-        Ok(Exchanged { own, others, held })
+        Ok(Exchanged { own, others, peak_bytes })
     }
 
     fn writer(&self, number: u32) -> u32 {
@@ -279,7 +279,7 @@ impl Exchange<'_> {
         duty.next += extent.length;
         duty.windows.push_back(Window { extent, pieces, room });
         let others = duty.windows.iter().flat_map(|w| &w.pieces).filter(|p| !matches!(p.state, State::Own));
-        duty.held = duty.held.max(others.map(|p| p.extent.length).sum());
+        duty.peak_bytes = duty.peak_bytes.max(others.map(|p| p.extent.length).sum());
         Ok(())
     }
 
@@ -443,7 +443,7 @@ impl<'o> Duty<'o> {
         let windows = VecDeque::with_capacity(2);
         let unknown = domain.length;
         let senders = Vec::new();
-        Duty { object, domain, senders, unknown, next: domain.offset, windows, room: 0, held: 0, failed: None }
+        Duty { object, domain, senders, unknown, next: domain.offset, windows, room: 0, peak_bytes: 0, failed: None }
     }
 
     fn is_over(&self) -> bool {
@@ -517,7 +517,7 @@ mod tests {
         let sizes: Vec<u64> = (0..RANKS).map(|rank| 2000 + u64::from(rank % 7 == 3) * 200_000).collect();
         let places: Vec<Extent> = shared_by_all(1234, &sizes).unwrap().iter().map(|p| p.extent).collect();
         let all = Extent::new(1234, sizes.iter().sum());
-        let held = Machine::new(RANKS).ranks_per_node(ranks_per_node).run(|comm| {
+        let peaks = Machine::new(RANKS).ranks_per_node(ranks_per_node).run(|comm| {
             let rank = comm.rank();
             let nodes: Vec<u32> = (0..RANKS).map(|rank| rank - rank % ranks_per_node).collect();
             let room = if writers.contains(&rank) { 2 * window } else { 0 };
@@ -565,9 +565,9 @@ mod tests {
             let mut read = vec![0; place.length as usize];
             assert_eq!(object.read_at(place.offset, &mut read).unwrap(), read.len());
             assert!(read == laid.get(Extent::new(0, place.length)).unwrap().concat(), "rank {rank}");
-            done.held
+            done.peak_bytes
         });
-        assert!(held.iter().all(|held| *held <= 2 * window), "{held:?}");
-        assert_eq!(held.iter().filter(|held| **held > window).count(), aggregators as usize, "{held:?}");
+        assert!(peaks.iter().all(|peak| *peak <= 2 * window), "{peaks:?}");
+        assert_eq!(peaks.iter().filter(|peak| **peak > window).count(), aggregators as usize, "{peaks:?}");
     }
 }

@@ -118,7 +118,7 @@ struct Open {
     memory: Option<NodeMemory>,
     shares: Shares,
     /// The buffer's bytes for `shares`, without the shared memory, which has its own reservation.
-    _held: Reservation,
+    _reservation: Reservation,
 }
 
 /// Most windows of an aggregator: two for messages, two in memory that its node's ranks write to.
@@ -212,11 +212,11 @@ impl Method for Collective {
         } else {
             shares(&nodes).without_memory()
         };
-        let held = request.buffer.reserve(shares.besides());
+        let reservation = request.buffer.reserve(shares.besides());
         let aggregators = aggregators(&nodes, self.aggregators);
         let opens = aggregators.contains(&rank);
         let (file, opened, _) = SharedFile::open(request, self.sync, self.spill_copy, opens, &[])?;
-        self.open = Some(Open { file, aggregators, memory, shares, _held: held });
+        self.open = Some(Open { file, aggregators, memory, shares, _reservation: reservation });
         Ok(opened)
     }
 
@@ -226,7 +226,7 @@ impl Method for Collective {
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
-        let Open { file, aggregators, memory, shares, _held } = self.open.take().ok_or_else(not_open)?;
+        let Open { file, aggregators, memory, shares, _reservation } = self.open.take().ok_or_else(not_open)?;
         let how = file.index.commit(self.indexing, false);
         let comm = request.comm;
         let (mut closing, mut part) = Closing::begin(file, request, how);
@@ -312,8 +312,8 @@ impl Collective {
             memory,
             end: &|| caught("close the file", || file.end_data_of_others()),
         };
-        let Exchanged { own, others, held } = exchange.run()?;
-        tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
+        let Exchanged { own, others, peak_bytes } = exchange.run()?;
+        tracing::debug!(peak_bytes, window = shares.window, "peak of buffered bytes of other ranks");
         let path = file.index.path.clone();
         if let Err(e) = others {
             part.spoiled(e.in_object(path.clone()));

@@ -17,7 +17,7 @@ impl State {
         let rate = self.rate_of(target) * f64::from(self.turns_allowed());
         let of = &self.targets[target];
         let under_way: f64 = of
-            .flights
+            .writes
             .iter()
             .filter(|f| !f.stuck)
             .map(|f| (self.sizes[f.group as usize] as f64 - (self.now - f.since) * self.rate_of(target)).max(0.0))

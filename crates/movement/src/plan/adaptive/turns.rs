@@ -10,7 +10,7 @@ impl State {
         let of = &self.targets[target];
         if of.stuck_in_a_row >= SLOW && self.another(target) {
             // While stuck writes are in flight, the target's speed is not known.
-            let under_way = of.late || of.flights.iter().any(|f| f.stuck);
+            let under_way = of.late || of.writes.iter().any(|f| f.stuck);
             if under_way || bytes as f64 / self.rate_of(target) > self.horizon() {
                 return None;
             }
@@ -63,7 +63,7 @@ impl State {
         let mut best: Option<(f64, usize)> = None;
         for target in 0..self.targets.len() {
             let of = &self.targets[target];
-            if target == not || of.failed || of.flights.iter().any(|f| f.group == group) {
+            if target == not || of.failed || of.writes.iter().any(|f| f.group == group) {
                 continue;
             }
             let slow = if of.stuck_in_a_row >= SLOW { 1e12 } else { 0.0 };
@@ -89,21 +89,21 @@ impl State {
     pub(super) fn look(&mut self, out: &mut Vec<Decision>) {
         let mut found = Vec::new();
         for target in 0..self.targets.len() {
-            for (i, flight) in self.targets[target].flights.iter().enumerate() {
-                let late = self.deadline(flight.group, flight.since).is_some_and(|at| at <= self.now);
-                if late && !flight.stuck && self.is_open(flight.group) {
+            for (i, write) in self.targets[target].writes.iter().enumerate() {
+                let late = self.deadline(write.group, write.since).is_some_and(|at| at <= self.now);
+                if late && !write.stuck && self.is_open(write.group) {
                     found.push((target, i));
                 }
             }
         }
         for &(target, i) in &found {
-            let flight = &self.targets[target].flights[i];
-            let (group, since) = (flight.group, flight.since);
+            let write = &self.targets[target].writes[i];
+            let (group, since) = (write.group, write.since);
             if self.copies[group as usize] >= self.params.copies.max(1) || !self.another(target) {
                 continue;
             }
             let of = &mut self.targets[target];
-            of.flights[i].stuck = true;
+            of.writes[i].stuck = true;
             of.stuck_in_a_row += 1;
             if of.stuck_in_a_row >= SLOW {
                 let shown = self.sizes[group as usize] as f64 / (self.now - since).max(f64::MIN_POSITIVE);
@@ -111,9 +111,9 @@ impl State {
             }
         }
         for (target, i) in found {
-            let flight = &self.targets[target].flights[i];
-            if flight.stuck {
-                let group = flight.group;
+            let write = &self.targets[target].writes[i];
+            if write.stuck {
+                let group = write.group;
                 self.rewrite(group, target, out);
                 self.fill(target, out);
             }
@@ -145,7 +145,7 @@ impl State {
             };
             let Some(group) = self.targets[from].queue.pop_front() else { return };
             self.targets[from].queued_bytes -= self.sizes[group as usize];
-            if self.is_open(group) && !self.targets[target].flights.iter().any(|f| f.group == group) {
+            if self.is_open(group) && !self.targets[target].writes.iter().any(|f| f.group == group) {
                 self.start(target, group, out);
             }
         }
@@ -163,13 +163,13 @@ impl State {
             if willing == 0 || (willing == 1 && !self.refuses(i)) {
                 continue;
             }
-            for flight in target.flights.iter().filter(|f| !f.stuck) {
-                let more = self.copies[flight.group as usize] < self.params.copies.max(1);
-                if !more || !self.is_open(flight.group) {
+            for write in target.writes.iter().filter(|f| !f.stuck) {
+                let more = self.copies[write.group as usize] < self.params.copies.max(1);
+                if !more || !self.is_open(write.group) {
                     continue;
                 }
                 // The average may have changed so that the deadline has passed.
-                if let Some(at) = self.deadline(flight.group, flight.since).map(|at| at.max(self.now)) {
+                if let Some(at) = self.deadline(write.group, write.since).map(|at| at.max(self.now)) {
                     first = Some(first.map_or(at, |f| f.min(at)));
                 }
             }

@@ -128,7 +128,7 @@ impl Drain {
     pub fn new(tiered: &Tiered, pace: Pace) -> Result<Drain> {
         let shadow = tiered.shadow();
         let Some(alone) = shadow.lock(&format!("{OURS}/drain"), false)? else {
-            let what = format!("another drain is at work on {}", tiered.describe());
+            let what = format!("another drain is running on {}", tiered.describe());
             return Err(Error::new(ErrorKind::AlreadyExists, what));
         };
         let canonical: Arc<dyn Store> =
@@ -604,8 +604,8 @@ fn read_journal(shadow: &dyn Store) -> Result<Journal> {
 fn is_written(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
     let Some(object) = found(shadow.open_read(name))? else { return Ok(None) };
     let life = object.life()?;
-    Ok(Some(match (life.held, life.modified) {
-        (Some(held), _) => held,
+    Ok(Some(match (life.leased, life.modified) {
+        (Some(leased), _) => leased,
         (None, Some(modified)) => SystemTime::now().duration_since(modified).is_ok_and(|age| age < quiet),
         (None, None) => true,
     }))

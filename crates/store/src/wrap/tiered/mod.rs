@@ -654,8 +654,8 @@ impl Store for Tiered {
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
         match self.shared.modes {
-            true => self.shared.attributes(&self.shared.name(name, "tell attributes")?),
-            false => Err(unsupported(&self.describe(), "tell attributes", name)),
+            true => self.shared.attributes(&self.shared.name(name, "get attributes")?),
+            false => Err(unsupported(&self.describe(), "get attributes", name)),
         }
     }
 
@@ -709,7 +709,7 @@ impl ReadObject for Reading {
 
     /// Leases are the burst buffer's own.
     fn life(&self) -> Result<Life> {
-        Ok(Life { held: None, ..self.inner.life()? })
+        Ok(Life { leased: None, ..self.inner.life()? })
     }
 }
 

@@ -141,7 +141,7 @@ impl Shared {
 
     /// Attributes of an object from the store that has its newest bytes; of a folder, mode and owner from the canonical store.
     pub(super) fn attributes(&self, name: &str) -> Result<Attributes> {
-        const WHAT: &str = "tell attributes";
+        const WHAT: &str = "get attributes";
         let about = self.either_or(ErrorKind::NotReady, WHAT, name, |store| store.attributes(name))?;
         if about.kind != Kind::Folder {
             return Ok(about);
