@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tools and doors beside writers of `container` files: shells that append, two through preload and one through FUSE, while `thalweg layout`
-# repairs, checks, compacts and flattens in a loop, on one store, on three and on a burst buffer; a writer that is killed; files that
-# other users must not read.
+# repairs, checks, compacts and flattens in a loop, on one store, on three and on a burst buffer; `check` of folders of `container` and
+# `small_file` in which such shells create, append, rename and remove; a writer that is killed; files that other users must not read.
 # shellcheck disable=SC2317,SC2016  # functions are called by name, through try; inner shells expand what is quoted
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -22,9 +22,11 @@ thalweg=$built/thalweg
 seconds=$((${LONG:-0} == 1 ? 60 : 6))
 
 export THALWEG_MOUNTS=$work/mounts.toml
-mkdir -p "$work/one" "$work/small" "$work/at" "$work"/three.{0,1,2} "$work"/{fast,slow}
+mkdir -p "$work/one" "$work/small" "$work/packed" "$work/at" "$work"/three.{0,1,2} "$work"/{fast,slow}
 {
     printf '[[mount]]\npath = "/beside/small"\nlayout = "small_file"\nstores = ["posix:%s"]\n\n' "$work/small"
+    # Short logs, and files of their own for what is larger than 16 KiB.
+    printf '[[mount]]\npath = "/beside/packed"\nlayout = "small_file"\nstores = ["posix:%s"]\nsmall = "16KiB"\nlog = "64KiB"\n\n' "$work/packed"
     printf '[[mount]]\npath = "/beside/tiered"\nlayout = "container"\nstore = "tiered:posix:%s=>posix:%s"\ndrain = "manual"\n\n' "$work/fast" "$work/slow"
     printf '[[mount]]\npath = "/beside/one"\nlayout = "container"\nstores = ["posix:%s"]\n\n' "$work/one"
     printf '[[mount]]\npath = "/beside/three"\nlayout = "container"\nstores = ["posix:%s", "posix:%s", "posix:%s"]\n' \
@@ -110,6 +112,85 @@ refuses_live() {
     "$thalweg" layout flatten /beside/one/live "$work/whole" && [[ $(cat "$work/whole") == $'closed\nmore\nmore' ]]
 }
 try "a file that is being written is not flattened, and not called broken" refuses_live
+
+# Creates small files and a large one, appends, renames and removes; every third file stays.
+works='n=0; while [[ ! -e "$2" ]]; do
+    echo "$3 $n" >"$1/kept.$3.$n" && echo "$3 $n" >>"$1/grows.$3" && head -c 40000 /dev/zero >"$1/large.$3" || exit 1
+    cat "$1/kept.$3.$n" >>"$1/large.$3" && mv "$1/large.$3" "$1/moved.$3" && rm "$1/moved.$3" || exit 1
+    if ((n % 3)); then rm "$1/kept.$3.$n" || exit 1; fi
+    n=$((n + 1))
+done; echo "$n" >"$4"'
+# busy_folder MOUNT TOOL: three shells work in one folder, one of them through FUSE, while `thalweg layout TOOL` looks at the folder again
+# and again; what it says stands in tool.log.
+busy_folder() {
+    local status=0
+    "$thalweg" run -- mkdir -p "$1/busy.$2"
+    [[ $fuse == 0 ]] || "$thalweg" mount "$work/at" --path "$1"
+    busy_writers "$@" || status=1
+    [[ $fuse == 0 ]] || "$thalweg" unmount "$work/at"
+    return "$status"
+}
+busy_writers() {
+    local folder=$1/busy.$2 stop=$work/stop pids=() pid number n status=0 rounds=0 end
+    rm -f "$stop" "$work"/wrote.*
+    : >"$work/tool.log"
+    for number in 1 2 3; do
+        if [[ $number == 3 && $fuse == 1 ]]; then
+            bash -c "$works" _ "$work/at/busy.$2" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        else
+            "$thalweg" run -- bash -c "$works" _ "$folder" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        fi
+        pids+=($!)
+    done
+    end=$((SECONDS + seconds))
+    while ((SECONDS < end)); do
+        "$thalweg" layout "$2" "$folder" >>"$work/tool.log" 2>&1 || status=$?
+        [[ $status == 0 ]] || break
+        rounds=$((rounds + 1))
+    done
+    : >"$stop"
+    local failures=0
+    for pid in "${pids[@]}"; do wait "$pid" || failures=$((failures + 1)); done
+    [[ $failures == 0 ]] || { echo "$failures writers failed" && cat "$work/writers.log" && return 1; }
+    [[ $status == 0 ]] || { echo "layout $2 ended with $status" && return 1; }
+    # What is being written is no damage.
+    ! grep -E "^not whole|[1-9][0-9]* of them not whole|no complete record|No such file" "$work/tool.log" || return 1
+    ((rounds > 1)) || { echo "$rounds rounds" && return 1; }
+    for number in 1 2 3; do
+        for ((n = 0; n < $(cat "$work/wrote.$number"); n += 3)); do echo "kept.$number.$n: $number $n"; done
+        seq -f "grows.$number: $number %.0f" 0 $(($(cat "$work/wrote.$number") - 1))
+    done | LC_ALL=C sort >"$work/expected"
+    "$thalweg" run -- bash -c 'cd "$1" && for file in *; do while read -r line; do echo "$file: $line"; done <"$file"; done' _ "$folder" | LC_ALL=C sort >"$work/found"
+    echo "$rounds rounds, $(wc -l <"$work/found") lines of $(wc -l <"$work/expected")"
+    cmp "$work/expected" "$work/found"
+}
+for mount in packed one three; do
+    try "check of a folder in which files come and go reports no damage ($mount)" busy_folder "/beside/$mount" check
+done
+for tool in stat compact repair; do
+    try "nothing is lost beside $tool of a folder in which files come and go (packed)" busy_folder /beside/packed "$tool"
+done
+
+# seen FOLDER...: everything in a store: names, lengths, times of change, contents.
+seen() { find "$@" -printf '%p %y %s %i %m %T@ %C@\n' | LC_ALL=C sort && find "$@" -type f -exec sha256sum {} + | LC_ALL=C sort; }
+unchanged() { # a folder whose writers are alive, one through each door, and pause
+    local status=0
+    "$thalweg" run -- bash -c 'mkdir "$1" && echo closed >"$1/closed" && head -c 40000 /dev/zero >"$1/large"' _ /beside/packed/quiet
+    [[ $fuse == 0 ]] || "$thalweg" mount "$work/at" --path /beside/packed
+    looks() {
+        [[ $fuse == 0 ]] || { exec 4>>"$work/at/quiet/fuse" && printf 'more\n' >&4; }
+        seen "$work/packed" >"$work/before.log"
+        "$thalweg" layout check /beside/packed/quiet >"$work/told" 2>&1 || return 1
+        "$thalweg" layout stat /beside/packed/quiet >>"$work/told" 2>&1 || return 1
+        ! grep -E "^not whole|no complete record" "$work/told" || return 1
+        seen "$work/packed" | diff "$work/before.log" - || return 1
+        [[ $fuse == 0 ]] || exec 4>&-
+    }
+    holds /beside/packed/quiet/held looks || status=1
+    [[ $fuse == 0 ]] || "$thalweg" unmount "$work/at"
+    [[ $status == 0 ]] && "$thalweg" run -- grep -q more /beside/packed/quiet/held
+}
+try "check of a folder of small files changes nothing beside living writers" unchanged
 
 folders() {
     # One is too large to lie in the object of its name.

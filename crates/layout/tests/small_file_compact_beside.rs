@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Layout, OpenWrite, SmallFile, WriterId};
-use thalweg_store::Posix;
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::{Memory, Posix, Store};
+use thalweg_types::Error;
+use thalweg_types::mutex::Mutex;
 
 const WRITERS: usize = 3;
 const ROUNDS: usize = 150;
@@ -121,5 +124,73 @@ fn a_log_that_is_just_being_begun_is_left_alone_and_one_that_never_was_goes_one_
     assert!(!begun.exists());
     for name in ["a", "b"] {
         assert_eq!(read(&process(), name), b"closed");
+    }
+}
+
+/// Has the logs of a store compacted, once, after a log was closed or before it is opened again.
+struct Compacts {
+    store: Arc<dyn Store>,
+    logs: Mutex<u64>,
+    closed: bool,
+}
+
+impl Compacts {
+    fn compact(&self, operation: &Operation<'_>, when: StoreCall) {
+        let mut logs = self.logs.lock();
+        if *logs == 0 && operation.asked == when && operation.name.contains("/data.") {
+            *logs = SmallFile::new(self.store.clone(), Settings::default()).unwrap().compact("").unwrap().logs;
+        }
+    }
+}
+
+impl Watch for Compacts {
+    fn describe(&self) -> &'static str {
+        "compacts"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        if !self.closed {
+            self.compact(operation, StoreCall::OpenRead);
+        }
+        Verdict::Pass
+    }
+
+    fn after(&self, operation: &Operation<'_>, _: Result<u64, &Error>) {
+        if self.closed {
+            self.compact(operation, StoreCall::Close);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_another_process_compacts_as_soon_as_it_has_ended_has_ended_well() {
+    for memory in [false, true] {
+        for closed in [false, true] {
+            let scratch = Scratch::new();
+            let store: Arc<dyn Store> = match memory {
+                true => Arc::new(Memory::new()),
+                false => Arc::new(Posix::at(scratch.path()).unwrap()),
+            };
+            let about = format!("memory: {memory}, after the close: {closed}");
+            let compacts = Compacts { store: store.clone(), logs: Mutex::new(0), closed };
+            let watched = Arc::new(Wrapped::with(store.clone(), compacts));
+            let layout = SmallFile::new(watched.clone(), Settings::default()).unwrap();
+            for name in ["a", "b"] {
+                write(&layout, name, OpenWrite::New, 0, name.as_bytes());
+            }
+            layout.finish().unwrap_or_else(|e| panic!("{about}: {e}"));
+            assert_eq!(*watched.watch().logs.lock(), 1, "{about}: nothing was compacted");
+            // The process goes on.
+            write(&layout, "a", OpenWrite::Existing, 1, b"nother");
+            write(&layout, "c", OpenWrite::New, 0, b"c");
+            layout.finish().unwrap();
+            for reader in [&layout, &SmallFile::new(store, Settings::default()).unwrap()] {
+                assert_eq!(
+                    [read(reader, "a"), read(reader, "b"), read(reader, "c")],
+                    [&b"another"[..], b"b", b"c"],
+                    "{about}"
+                );
+            }
+        }
     }
 }

@@ -257,6 +257,12 @@ fn each_file(
     Ok(())
 }
 
+/// Whether a failure is that another process has removed this file of a folder meanwhile.
+fn is_gone(place: &Place<'_>, name: &str, e: &Error) -> bool {
+    let gone = || place.layout.attributes(name).is_err_and(|e| e.kind() == ErrorKind::NotFound);
+    name != place.name && e.kind() == ErrorKind::NotFound && gone()
+}
+
 fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal) -> Result<bool, Failure> {
     let report = container.check(name)?;
     for finding in &report.findings {
@@ -292,8 +298,8 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
         Kind::Container(container) => {
             let (mut files, mut broken) = (0u64, 0u64);
             each_file(place, path, |name, shown| {
-                files += 1;
                 let whole = match check_file(container, name, shown, out) {
+                    Err(Failure::File(e)) if is_gone(place, name, &e) => return Ok(()),
                     // A file that cannot be checked does not end the check of the others.
                     Err(Failure::File(e)) if name != place.name => {
                         writeln!(out, "{}: {}", plain(shown), printable_lines(&e.to_string()))?;
@@ -301,6 +307,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
                     }
                     checked => checked?,
                 };
+                files += 1;
                 broken += u64::from(!whole);
                 Ok(())
             })?;
@@ -344,7 +351,11 @@ fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) ->
         Kind::Container(container) => {
             let (mut things, mut left) = (0, 0);
             each_file(place, path, |name, _| {
-                for finding in &container.repair(name, accept)? {
+                let findings = match container.repair(name, accept) {
+                    Err(e) if is_gone(place, name, &e) => return Ok(()),
+                    findings => findings?,
+                };
+                for finding in &findings {
                     things += u64::from(!finding.left);
                     left += u64::from(finding.left);
                     out.line(format_args!("{}: {}", finding.place, finding.words))?;

@@ -41,7 +41,10 @@ pub fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
     command().current_dir(folder).args(arguments).output().expect("the command starts").into()
 }
 
-/// Runs in a folder; ends a command that has not ended after a minute, which is a failure.
+/// A limit for hangs alone.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Runs in a folder; ends a command that has not ended after [`PATIENCE`], which is a failure.
 pub fn run_bounded(folder: &Path, arguments: &[&str]) -> Ran {
     let (out, err) = (tempfile(), tempfile());
     let mut child = command()
@@ -52,7 +55,7 @@ pub fn run_bounded(folder: &Path, arguments: &[&str]) -> Ran {
         .stderr(err.try_clone().unwrap())
         .spawn()
         .expect("the command starts");
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + PATIENCE;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
@@ -60,7 +63,7 @@ pub fn run_bounded(folder: &Path, arguments: &[&str]) -> Ran {
         if std::time::Instant::now() > end {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("{arguments:?} has not ended after a minute");
+            panic!("{arguments:?} has not ended after {PATIENCE:?}, the limit for hangs");
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };

@@ -405,10 +405,21 @@ impl Folder {
         }
         (inner.recent, inner.recent_bytes) = (HashMap::new(), 0);
         let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
-        let object = Arc::from(self.store.open_read(&name)?);
-        let mut position = Position::start();
-        position.at = end;
-        inner.known.insert(number, Known { object, position, ended: Ended::Closed, live: false, intends: None });
+        match self.store.open_read(&name) {
+            Ok(object) => {
+                let (object, mut position) = (Arc::from(object), Position::start());
+                position.at = end;
+                inner
+                    .known
+                    .insert(number, Known { object, position, ended: Ended::Closed, live: false, intends: None });
+            }
+            // Another process has compacted it already: its files are in another log.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => {
+                inner.unrung = true;
+                return Err(e);
+            }
+        }
         self.ring(inner)
     }
 
@@ -457,6 +468,11 @@ impl Folder {
     /// The known logs, and where reading each one ended: for `check`, `compact` and `stat`.
     pub fn logs(inner: &Inner) -> Vec<(u64, Ended, bool, Position)> {
         inner.known.iter().map(|(n, k)| (*n, k.ended, k.live, k.position.clone())).collect()
+    }
+
+    /// Whether records may still be written to a log.
+    pub fn is_live(inner: &Inner, log: u64) -> bool {
+        inner.known.get(&log).is_some_and(|known| known.live)
     }
 
     /// Reads everything again, after another process compacted logs.

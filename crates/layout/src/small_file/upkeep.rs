@@ -25,7 +25,8 @@ pub struct Report {
     pub bytes: u64,
     /// Bytes of all logs.
     pub log_bytes: u64,
-    /// Logs that end in an incomplete record, and its first byte: a writer died, or is writing.
+    /// Logs that end in an incomplete record, and its first byte: a writer died, or is writing. Logs whose process is known to live
+    /// are left out.
     pub torn: Vec<(String, u64)>,
     /// Files whose bytes cannot be read, and why.
     pub damaged: Vec<(String, String)>,
@@ -55,11 +56,16 @@ type Owner = (u32, u32, u32);
 
 /// How long a log without a header and without a lease is left alone.
 const OLD: Duration = Duration::from_secs(3600);
+/// How often a check looks at a file that other processes change all the time.
+const LOOKS: usize = 100;
+/// Longer than the write of a record takes.
+const A_WRITE: Duration = Duration::from_millis(20);
 /// Shorter runs of bytes fill no block of a filesystem, so no space could be freed.
 const LEAST_HOLE: u64 = 4 << 10;
 
 impl SmallFile {
-    /// Checks the logs of a folder.
+    /// Checks the logs of a folder. Changes nothing. What other processes create, change or remove meanwhile is looked at again, and
+    /// is no damage.
     ///
     /// - `read`: also compares every file's bytes with their checksums.
     ///
@@ -68,12 +74,17 @@ impl SmallFile {
     pub fn check(&self, folder: &str, read: bool) -> Result<Report> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();
+        let mut torn = Vec::new();
         let files: Vec<(String, Content)> = {
             let mut inner = folder.fresh()?;
             folder.reload(&mut inner)?;
             for (number, ended, live, position) in Folder::logs(&inner) {
                 let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
-                let object = self.store.open_read(&name)?;
+                let object = match self.store.open_read(&name) {
+                    // Another process has compacted it into another log.
+                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                    object => object?,
+                };
                 let length = object.length()?;
                 if length == 0 {
                     // Created, its header not written yet; or its process was killed then, and a later `compact` removes it.
@@ -81,10 +92,10 @@ impl SmallFile {
                 }
                 report.logs += 1;
                 report.log_bytes += length;
-                let written = live && ended != Ended::Closed && object.life()?.leased != Some(false);
-                report.live += u64::from(written);
-                if ended == Ended::Torn {
-                    report.torn.push((name, position.at));
+                let leased = if ended == Ended::Closed { Some(false) } else { object.life()?.leased };
+                report.live += u64::from(live && leased != Some(false));
+                if ended == Ended::Torn && leased != Some(true) {
+                    torn.push((number, name, position.at));
                 }
             }
             if let Some(writer) = &inner.writer {
@@ -99,26 +110,71 @@ impl SmallFile {
                 .collect()
         };
         for (name, content) in files {
-            report.files += 1;
-            match content {
-                Content::There { log, offset, length, crc } => {
-                    report.bytes += u64::from(length);
-                    if read && let Err(e) = folder.bytes(log, offset, length, crc) {
-                        report.damaged.push((name, e.to_string()));
-                    }
-                }
-                Content::Own { number } => {
-                    report.own += 1;
-                    let place = hidden(&folder.lock().path);
-                    if let Err(e) = self.store.stat(&format!("{place}{}", log::own_name(number))) {
-                        report.damaged.push((name, e.to_string()));
-                    }
-                }
-                _ => {}
-            }
+            self.check_file(&folder, name, content, read, &mut report)?;
+        }
+        if !torn.is_empty() {
+            // A process may have ended its log since.
+            let logs = Folder::logs(&*folder.fresh()?);
+            torn.retain(|(number, _, at)| {
+                logs.iter().any(|(n, ended, _, position)| n == number && *ended == Ended::Torn && position.at == *at)
+            });
+            report.torn = torn.into_iter().map(|(_, name, at)| (name, at)).collect();
         }
         report.torn.sort();
         Ok(report)
+    }
+
+    /// Adds a file to the report.
+    ///
+    /// - `content`: as it was recorded when the check began.
+    fn check_file(
+        &self,
+        folder: &Folder,
+        name: String,
+        mut content: Content,
+        read: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let mut damage = None;
+        let mut awaited = false;
+        for _ in 0..LOOKS {
+            let found = match content {
+                Content::There { log, offset, length, crc } if read => folder.bytes(log, offset, length, crc).map(drop),
+                Content::Own { number } => {
+                    let place = hidden(&folder.lock().path);
+                    self.store.stat(&format!("{place}{}", log::own_name(number))).map(drop)
+                }
+                _ => Ok(()),
+            };
+            let Err(e) = found else {
+                damage = None;
+                break;
+            };
+            let inner = folder.fresh()?;
+            match inner.file(&name).map(|entry| entry.content) {
+                None => return Ok(()),
+                Some(now) if now != content => (content, damage) = (now, None),
+                // A process that continues a log made from the spare may be writing the bytes.
+                Some(Content::There { log, .. }) if !awaited && Folder::is_live(&inner, log) => {
+                    drop(inner);
+                    awaited = true;
+                    std::thread::sleep(A_WRITE);
+                    damage = Some(e.to_string());
+                }
+                Some(_) => {
+                    damage = Some(e.to_string());
+                    break;
+                }
+            }
+        }
+        report.files += 1;
+        match content {
+            Content::There { length, .. } => report.bytes += u64::from(length),
+            Content::Own { .. } => report.own += 1,
+            _ => {}
+        }
+        report.damaged.extend(damage.map(|why| (name, why)));
+        Ok(())
     }
 
     /// Compacts the logs that no process writes any more: copies their files into one log per owner and mode, then removes the

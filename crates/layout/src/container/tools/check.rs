@@ -3,6 +3,7 @@
 use super::super::clock::{self, Summary};
 use super::super::index::block::Entry;
 use super::super::index::{Merged, Piece, Source};
+use super::super::inline_object::Opened;
 use super::super::load::{self, Alive};
 use super::super::marks::Mark;
 use super::super::objects::MOST_TRIES;
@@ -15,15 +16,40 @@ use std::sync::Arc;
 use thalweg_store::{Store, StoreExt, name};
 use thalweg_types::{ErrorKind, Extent, Result};
 
+/// How many files that replace each other under one name are checked.
+const CHECKS: usize = 100;
+
 impl Container {
-    /// Reads and checks a whole container.
+    /// Reads and checks a whole container. If another file gets the name meanwhile, that file is checked.
     ///
     /// # Errors
-    /// `Corrupt`, `Torn` or those of the store if the stamp or the marks cannot be read; those of the store from any other
+    /// `NotFound` if the name was removed; `Corrupt`, `Torn` or those of the store if the stamp or the marks cannot be read; those of the store from any other
     /// call. Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
         let path = self.inside(path, "check")?;
-        let (_, opened) = self.follow(&path)?;
+        let mut checked = 0;
+        loop {
+            let (_, opened) = self.follow(&path)?;
+            let container = opened.stamp.container;
+            let found = self.check_opened(opened);
+            checked += 1;
+            let is_in_doubt = match &found {
+                Ok(report) => !report.is_clean(),
+                Err(e) => e.kind() == ErrorKind::NotFound,
+            };
+            if !is_in_doubt || checked == CHECKS {
+                return found;
+            }
+            // Objects may be missing because their file has been removed or replaced.
+            match self.follow(&path) {
+                Ok((_, now)) if now.stamp.container != container => {}
+                Err(e) if e.kind() == ErrorKind::NotFound => return Err(e.in_object(path)),
+                _ => return found,
+            }
+        }
+    }
+
+    fn check_opened(&self, opened: Opened) -> Result<Report> {
         let place = Place::new(opened, self.stores.clone());
         let mut report = Report::default();
         for k in 0..place.stamp.stores.len() {
