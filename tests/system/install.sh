@@ -95,7 +95,7 @@ try "and those for Fortran" by_config_fortran
 preload=$prefix/lib/libthalweg-preload.so
 preload_crates() { /usr/bin/python3 scripts/crates.py; }
 try "crates of the preload library" preload_crates
-preload_needs() { ! readelf -d "$preload" | grep NEEDED | grep -vE '\[(libc|libgcc_s|libm|libdl|libpthread|librt|ld-linux[^]]*)\.so\.[0-9]+\]'; }
+preload_needs() { [[ -e $preload ]] && ! readelf -d "$preload" | grep NEEDED | grep -vE '\[(libc|libgcc_s|libm|libdl|libpthread|librt|ld-linux[^]]*)\.so\.[0-9]+\]'; }
 try "the preload library needs the C library only" preload_needs
 preload_symbols() { # of what was built, which has them in every build
     nm "$built/libthalweg_preload.so" >"$work/preload.log" || return 1
