@@ -231,7 +231,7 @@ mod tests {
         let began = Instant::now();
         // Those it brings along send when it is gone: what came before would be gone with it, unseen.
         let gone = AtomicBool::new(false);
-        let machine = Machine::new(13).timeout(Duration::from_secs(20));
+        let machine = Machine::new(13).timeout(Duration::from_secs(600));
         let outcomes = machine.run(|comm| {
             if comm.rank() == 5 {
                 comm.leave();
@@ -251,7 +251,7 @@ mod tests {
             }
             Some(outcome)
         });
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(300), "the loss was waited out: {:?}", began.elapsed());
         // 0 has children 1..5, 5..9, 9..13.
         for (rank, outcome) in outcomes.into_iter().enumerate() {
             let Some(outcome) = outcome else { continue };
