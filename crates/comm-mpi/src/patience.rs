@@ -74,7 +74,7 @@ mod tests {
         let started = Instant::now();
         let mut patience = Patience::new(Duration::from_millis(20));
         while patience.pause() {}
-        assert!(started.elapsed() >= Duration::from_millis(20) && started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() >= Duration::from_millis(20) && started.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

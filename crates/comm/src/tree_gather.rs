@@ -235,7 +235,7 @@ mod tests {
         let began = Instant::now();
         // The ranks of its subtree send only after it has left: earlier messages would be lost with it, unread.
         let gone = AtomicBool::new(false);
-        let machine = Machine::new(13).timeout(Duration::from_secs(20));
+        let machine = Machine::new(13).timeout(Duration::from_secs(600));
         let outcomes = machine.run(|comm| {
             if comm.rank() == 5 {
                 comm.leave();
@@ -255,7 +255,7 @@ mod tests {
             }
             Some(outcome)
         });
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(300), "the loss was waited out: {:?}", began.elapsed());
         // 0 has children 1..5, 5..9, 9..13.
         for (rank, outcome) in outcomes.into_iter().enumerate() {
             let Some(outcome) = outcome else { continue };

@@ -66,7 +66,7 @@ fn gathered(comm: &dyn Communicator, fan_in: u32, count: impl Fn(u32) -> usize) 
 }
 
 fn machine(ranks: u32) -> Machine {
-    Machine::new(ranks).timeout(Duration::from_secs(30))
+    Machine::new(ranks).timeout(Duration::from_secs(300))
 }
 
 #[test]

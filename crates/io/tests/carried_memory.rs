@@ -156,7 +156,7 @@ fn refuse_each(method: &str, parameters: &str, limit: Option<u64>, ranks_per_nod
             format!("{method} {parameters}, limit {limit:?}, {ranks_per_node} ranks a node, {given} pieces given");
         // Said before it happens: an abort says nothing.
         println!("{what}, {in_a_row} refused");
-        let machine = Machine::new(RANKS).ranks_per_node(ranks_per_node).timeout(Duration::from_secs(30));
+        let machine = Machine::new(RANKS).ranks_per_node(ranks_per_node).timeout(Duration::from_secs(300));
         let outcomes = machine.run(|comm| {
             let session = place.session(&document, &comm);
             session.set_buffer_limit(limit);

@@ -146,7 +146,7 @@ fn a_killed_writer_is_told_from_a_slow_one() {
                 writer.child.wait().unwrap();
                 assert_eq!(waiting.join().unwrap(), Next::WriterDied, "{method}: killed");
             });
-            assert!(start.elapsed() < Duration::from_secs(30));
+            assert!(start.elapsed() < Duration::from_secs(300), "{:?}", start.elapsed());
             assert_eq!(read_heat(&layout, "x.bp", 1), all_of_t(1, 1), "what was closed stays readable");
             // One who comes later is told the same.
             let mut late = Follower::open(layout.clone(), "x.bp", &LONG).unwrap();

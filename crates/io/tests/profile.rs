@@ -198,7 +198,7 @@ fn the_part_of_a_lost_rank_is_missing_and_no_more() {
             [(1, Moment::MessageCall(0)), (1, Moment::Message(0)), (1, Moment::Write), (0, Moment::Write)]
         {
             let memory: Arc<dyn Store> = Arc::new(Memory::new());
-            Machine::new(RANKS).timeout(Duration::from_secs(5)).run(|own| {
+            Machine::new(RANKS).timeout(Duration::from_secs(120)).run(|own| {
                 let life = Life::of(own);
                 let place = Place::over(Arc::new(life.store(memory.clone())));
                 let comm = life.communicator();

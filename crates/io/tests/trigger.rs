@@ -133,7 +133,7 @@ fn a_command_that_still_runs_at_the_end_is_given_its_time_and_no_more() {
     let document = methods(&[("MPI", "", ""), ("TRIGGER", "", "command=sleep 100;at_end=0.2")]);
     let began = Instant::now();
     write(&document, &path, 2, 0..2);
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let log = log(folder.path());
     assert_eq!(log.matches("the program ended").count(), 2, "{log}");
     assert_eq!(read_heat(&plain().layout, &path, 1), all_of_t(2, 1));
@@ -206,7 +206,7 @@ fn a_server_that_hangs_refuses_or_complains_is_told_in_the_log_alone() {
     let list: Vec<_> = [&hangs, &refuses, &complains, &garbles].map(|p| ("TRIGGER", "", p.as_str())).to_vec();
     let began = Instant::now();
     write(&methods(&[&[("MPI", "", "")][..], &list].concat()), &path, 2, 0..1);
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let log = log(folder.path());
     assert_eq!(log.matches("no answer").count(), 3, "{log}");
     assert_eq!(log.matches("answer 503").count(), 1, "{log}");

@@ -110,7 +110,7 @@ fn programs_of_one_daemon_see_each_others_writes_at_once() {
 fn soon(done: impl Fn() -> bool) {
     let started = Instant::now();
     while !done() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it did not happen");
+        assert!(started.elapsed() < Duration::from_secs(300), "it did not happen in 300 s, the limit for hangs");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

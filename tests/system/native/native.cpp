@@ -298,9 +298,9 @@ void follows(const std::string& path)
             }
         }); // its session ends there, and closes the file for good
 #ifdef MPI_VERSION
-    auto file = thalweg::Reader::follow(path, std::chrono::seconds(20), MPI_COMM_WORLD);
+    auto file = thalweg::Reader::follow(path, std::chrono::seconds(300), MPI_COMM_WORLD);
 #else
-    auto file = thalweg::Reader::follow(path, std::chrono::seconds(20));
+    auto file = thalweg::Reader::follow(path, std::chrono::seconds(300));
 #endif
     int n = 0;
     bool right = true;
@@ -308,7 +308,7 @@ void follows(const std::string& path)
     do {
         right = right && file.step() == n && file.read_value<int>("n", file.step()) == n;
         n++;
-        next = file.advance(std::chrono::seconds(20));
+        next = file.advance(std::chrono::seconds(300));
     } while (next == thalweg::Next::step);
     if (writer.joinable()) writer.join();
     check(right && n == 4 && next == thalweg::Next::end, "a file is followed step by step to its end");

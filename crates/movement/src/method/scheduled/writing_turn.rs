@@ -102,7 +102,7 @@ mod tests {
             2 => std::thread::sleep(Duration::from_millis(600)),
             _ => drop(Turn::wait(&comm, &striped, 1, 7, 1)),
         });
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
     }
 
     #[test]
