@@ -11,6 +11,9 @@ use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId}
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_warnings::{Level, hear};
 
+/// Warnings, each with the rank that gave it.
+type Heard = Arc<Mutex<Vec<(Option<u32>, String)>>>;
+
 thread_local! {
     /// The rank that runs on this thread.
     static RANK: Cell<Option<u32>> = const { Cell::new(None) };
@@ -75,7 +78,7 @@ impl Layout for FailedTarget {
 }
 
 /// The warning of a storage target is emitted on the rank that creates the file; the output of all ranks succeeds.
-fn failed_target(method: &str, told: &Mutex<Vec<(Option<u32>, String)>>) {
+fn failed_target(method: &str, told: &Heard) {
     let mut place = Place::memory();
     let layout = Arc::new(FailedTarget { inner: place.layout.clone(), failed: Mutex::default() });
     place.layout = layout.clone();
@@ -99,7 +102,7 @@ fn failed_target(method: &str, told: &Mutex<Vec<(Option<u32>, String)>>) {
 /// One test: a process has one hearer.
 #[test]
 fn what_is_done_otherwise_than_asked_is_told() {
-    let told: Arc<Mutex<Vec<(Option<u32>, String)>>> = Arc::default();
+    let told = Heard::default();
     let into = told.clone();
     hear(Some(Arc::new(move |level, text: &str| {
         assert_eq!(level, Level::Warn);
