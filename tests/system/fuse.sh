@@ -343,6 +343,40 @@ close_tells() {
 }
 try "a file that was closed is seen by others" close_tells
 
+open_handles() { # open_handles NAME: a program under preload, or one of another mount of the same files, is the other process
+    local status=0
+    up "$1" --timeout 0
+    mkdir -p "$work/at/second"
+    "$thalweg" mount "$work/at/second" --path "/$1" --timeout 0
+    limited 300 python3 "$here/open_handles.py" reopened "$thalweg" "run:/$1/open" "$work/at/$1/open" || status=1
+    limited 300 python3 "$here/open_handles.py" reopened "$thalweg" "$work/at/$1/open2" "$work/at/second/open2" || status=1
+    down second && down "$1" && return "$status"
+}
+for name in container small_file flat; do many "$name" open_handles "$name"; done
+
+# shellcheck disable=SC2016  # the inner shell expands it
+appends_behind() { # appends_behind NAME [OPTION...]: what others append while the kernel still has an earlier length
+    local lines=$work/at/$1/lines.$# n
+    up "$@"
+    "$thalweg" run -- sh -c ': >"$1"' _ "/$1/lines.$#"
+    by_others() { "$thalweg" run -- sh -c 'echo "$2" >>"$1"' _ "/$1" "$2"; }
+    for ((n = 0; n < 40; n += 4)); do
+        cat "$lines" >/dev/null
+        by_others "$1/lines.$#" "$n"
+        echo $((n + 1)) >>"$lines"
+        by_others "$1/lines.$#" $((n + 2))
+        # A handle that also reads.
+        python3 -c 'import sys; print(sys.argv[2], file=open(sys.argv[1], "a+"))' "$lines" $((n + 3))
+    done
+    diff <(seq 0 39) "$lines" || { down "$1" && return 1; }
+    down "$1"
+    diff <(seq 0 39) <("$thalweg" run -- cat "/$1/lines.$#")
+}
+for name in container container-3 small_file flat-3 direct; do
+    try "$name: an append goes behind what others appended" appends_behind "$name"
+done
+try "direct, without passthrough: an append goes behind what others appended" appends_behind direct --cache through
+
 asked() { # operations on names that the store was asked for so far; what failed was one too
     cat "$work/counts"/* | awk '$1 ~ /^(OpenWrite|OpenRead|Stat|List|Rename|Remove|MakeFolder|SyncFolder|Attributes|Failed)$/ { sum += $2 } END { print sum }'
 }

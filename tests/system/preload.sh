@@ -160,6 +160,11 @@ for layout in container container3 direct; do
 done
 try "the file of lines is whole" "$thalweg" layout check /mnt/thalweg/container/lines
 
+# Two processes have a file open.
+for layout in "${layouts[@]}"; do
+    many "$layout" limited 600 python3 tests/system/open_handles.py synced "$thalweg" "run:/mnt/thalweg/$layout/open" "run:/mnt/thalweg/$layout/open"
+done
+
 # Small files made one after the other: the store is asked about names a few times for all of them.
 few_names() { # few_names COUNTS COMMAND...: that makes 300 files
     "${@:2}" && [[ $(cat "$1"/* | awk '$1 ~ /^(OpenWrite|OpenRead|Stat|List|Rename|Remove|MakeFolder|SyncFolder|Attributes|Failed)$/ { sum += $2 } END { print sum }') -le 60 ]]
@@ -180,6 +185,9 @@ trap 'kill "$daemon" 2>/dev/null || true' EXIT
 for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
 served() { THALWEG_MOUNTS=$work/served.toml limited 600 "$thalweg" run -- "$work/calls" "$@"; }
 try "small files are made without a question for each through the daemon" few_names "$work/counts.small_file" served small /mnt/served/small_file/many 300
+for layout in small_file container; do
+    many "$layout, through the daemon" env THALWEG_MOUNTS="$work/served.toml" timeout 600 python3 tests/system/open_handles.py synced "$thalweg" "run:/mnt/served/$layout/open" "run:/mnt/served/$layout/open"
+done
 numbers() { served numbers /mnt/served/container; }
 many "through the daemon" numbers
 

@@ -42,6 +42,7 @@ pub type Result<T> = std::result::Result<T, Errno>;
 
 const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
+const O_APPEND: i32 = rustix::fs::OFlags::APPEND.bits() as i32;
 const O_SYNC: i32 = rustix::fs::OFlags::DSYNC.bits() as i32;
 /// The user of a request.
 #[derive(Debug, Clone, Copy)]
@@ -318,15 +319,19 @@ impl Door {
         flags
     }
 
-    /// More flags for a handle without passthrough: write-only handles bypass the kernel's page cache.
+    /// More flags for a handle without passthrough: write-only handles and handles that append bypass the kernel's page cache.
     ///
-    /// Direct writes save one copy, and the kernel requests no attribute before the first write; it invalidates cached pages of the
+    /// Appends may go to another offset than the kernel knows. Direct writes save one copy, and the kernel requests no attribute before the first write; it invalidates cached pages of the
     /// written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
     ///
     /// - `flags`: of the open.
     pub fn open_flags(&self, flags: i32) -> fuser::FopenFlags {
-        let only_writes = fuser::OpenFlags(flags).acc_mode() == fuser::OpenAccMode::O_WRONLY;
-        let straight = only_writes && !self.plain && self.settings.cache == Cache::Through;
+        let straight = match fuser::OpenFlags(flags).acc_mode() {
+            fuser::OpenAccMode::O_WRONLY => true,
+            fuser::OpenAccMode::O_RDWR => flags & O_APPEND != 0,
+            fuser::OpenAccMode::O_RDONLY => false,
+        };
+        let straight = straight && !self.plain && self.settings.cache == Cache::Through;
         match straight && self.drops_what_is_written.load(Ordering::Relaxed) {
             true => fuser::FopenFlags::FOPEN_DIRECT_IO,
             false => fuser::FopenFlags::empty(),

@@ -304,8 +304,7 @@ impl Filesystem for Kernel {
         reply: ReplyWrite,
     ) {
         let _turn = self.1.begin();
-        let privilege_goes = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.0.write(fh.0, offset, bytes, flags.0, privilege_goes) {
+        match self.0.write(fh.0, offset, bytes, flags.0, write_flags) {
             // The kernel sends at most `LONGEST` bytes.
             Ok(()) => reply.written(bytes.len() as u32),
             Err(e) => reply.error(e),

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_layout::errno::{self, Errno};
@@ -20,12 +21,20 @@ pub struct Open {
     dirty: AtomicBool,
     /// Held during a publish, so that a concurrent publish returns only after this one.
     publishing: Mutex<()>,
+    /// Held during an append. Bytes before a part of an append that came early.
+    ahead: Mutex<Range<u64>>,
 }
 
 impl Open {
     /// Of this open file.
     pub fn new(ino: u64, file: OpenFile) -> Open {
-        Open { ino, file: RwLock::new(Some(file)), dirty: AtomicBool::new(false), publishing: Mutex::new(()) }
+        Open {
+            ino,
+            file: RwLock::new(Some(file)),
+            dirty: AtomicBool::new(false),
+            publishing: Mutex::new(()),
+            ahead: Mutex::new(0..0),
+        }
     }
 
     fn with<T>(&self, call: impl FnOnce(&OpenFile) -> Result<T>) -> Result<T> {
@@ -67,6 +76,23 @@ impl Open {
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.dirty.store(true, Ordering::Release);
         self.with(|file| file.write_at(offset, &[IoSlice::new(bytes)]))
+    }
+
+    /// Appends, for a handle with `O_APPEND`. The kernel sends the offset where it knows the end to be. Another process may have appended
+    /// since the kernel asked: the bytes then go to the end that the layout knows.
+    ///
+    /// The kernel may send the parts of one asynchronous write in any order: a part behind the end, and those before it that follow,
+    /// go to their offsets.
+    pub fn append_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut ahead = self.ahead.lock();
+        let end = self.length()?;
+        if offset > end {
+            *ahead = end..offset;
+        } else if !ahead.contains(&offset) {
+            self.dirty.store(true, Ordering::Release);
+            return self.with(|file| file.append(&[IoSlice::new(bytes)])).map(drop);
+        }
+        self.write_at(offset, bytes)
     }
 
     /// Truncates or extends the file.
@@ -126,7 +152,8 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::Duration;
-    use thalweg_layout::{Container, Layout, container::Options};
+    use thalweg_layout::small_file::Settings;
+    use thalweg_layout::{Container, Direct, Layout, SmallFile, container::Options};
     use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
     use thalweg_store::{Memory, Store};
 
@@ -205,5 +232,70 @@ mod tests {
         open.close().unwrap();
         assert_eq!(seen(&others), 6);
         assert_eq!(errno::of(&open.write_at(0, b"x").unwrap_err()), Errno::BADF.raw_os_error());
+    }
+
+    /// As in two processes; the second through this door.
+    fn two(layout: impl Fn() -> Arc<dyn Layout>) -> (Arc<dyn Layout>, Open) {
+        let (others, ours) = (layout(), layout());
+        let access = Access { write: true, create: true, ..Access::READ };
+        let open = |layout| OpenFile::open(layout, "f", access, None, thalweg_open_file::writer()).unwrap();
+        let file = open(&others);
+        file.append(&[IoSlice::new(b"first ")]).unwrap();
+        file.close().unwrap();
+        let ours = Open::new(2, open(&ours));
+        (others, ours)
+    }
+
+    fn content(layout: &dyn Layout) -> String {
+        let file = layout.open_read("f").unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    type Make = fn(Arc<Memory>) -> Arc<dyn Layout>;
+    const LAYOUTS: [Make; 3] = [
+        |store| Arc::new(Container::new(vec![store], Options::default()).unwrap()),
+        |store| Arc::new(SmallFile::new(store, Settings::default()).unwrap()),
+        |store| Arc::new(Direct::new(store).unwrap()),
+    ];
+
+    #[test]
+    fn an_append_goes_behind_what_another_process_appended_since_the_kernel_asked_for_the_end() {
+        for layout in LAYOUTS {
+            let store = Arc::new(Memory::new());
+            let (others, open) = two(|| layout(store.clone()));
+            assert_eq!(open.length().unwrap(), 6);
+            let file =
+                OpenFile::open(&others, "f", Access { write: true, ..Access::READ }, None, thalweg_open_file::writer());
+            let file = file.unwrap();
+            file.append(&[IoSlice::new(b"second ")]).unwrap();
+            file.close().unwrap();
+            let about = others.describe();
+            open.append_at(6, b"third ").unwrap();
+            open.append_at(12, b"fourth ").unwrap();
+            open.publish().unwrap();
+            open.close().unwrap();
+            assert_eq!(content(&*layout(store)), "first second third fourth ", "{about}");
+        }
+    }
+
+    #[test]
+    fn parts_of_one_append_lie_in_order_in_whatever_order_they_come() {
+        for layout in LAYOUTS {
+            for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let store = Arc::new(Memory::new());
+                let (others, open) = two(|| layout(store.clone()));
+                for round in 0..2 {
+                    let end = 6 + 9 * round;
+                    for part in order {
+                        open.append_at(end + 3 * part, &[b"abc", b"def", b"ghi"][part as usize][..]).unwrap();
+                    }
+                }
+                open.close().unwrap();
+                let about = format!("{}, {order:?}", others.describe());
+                assert_eq!(content(&*layout(store)), "first abcdefghiabcdefghi", "{about}");
+            }
+        }
     }
 }

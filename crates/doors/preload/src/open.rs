@@ -188,12 +188,20 @@ impl Open {
         world.open_below(&self.place()).iter().try_for_each(|open| open.publish())
     }
 
-    /// Completes a sync on layouts that store a file as a whole; other layouts publish at a sync themselves.
+    /// Completes a sync: bytes that others closed or synced become visible.
     fn synced(&self) -> Outcome<()> {
+        if self.gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let known = self.handle()?.clone();
-        match known.is_some_and(|file| is_whole(&file)) && !self.gone.load(Ordering::Relaxed) {
-            true => self.settle_all_of_it(),
-            false => Ok(()),
+        match known {
+            Some(file) if is_whole(&file) => {
+                drop(file);
+                self.settle_all_of_it()
+            }
+            Some(file) if !file.access().write => self.unless_removed(file.refresh().map_err(Fail::from)),
+            // The layout refreshes a handle that writes at its sync.
+            _ => Ok(()),
         }
     }
 

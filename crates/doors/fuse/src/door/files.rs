@@ -3,9 +3,9 @@
 //! With passthrough the kernel reads and writes a file of this machine itself; all handles of a file have the same mode, as the kernel
 //! requires.
 
-use super::{Caller, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
+use super::{Caller, Door, Entry, O_APPEND, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
 use crate::open::Open;
-use fuser::{BackingId, Errno};
+use fuser::{BackingId, Errno, WriteFlags};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -175,13 +175,18 @@ impl Door {
         self.handle(fh)?.read_at(offset, out).map_err(number)
     }
 
-    pub fn write(&self, fh: u64, offset: u64, bytes: &[u8], flags: i32, privilege_goes: bool) -> Result<()> {
+    pub fn write(&self, fh: u64, offset: u64, bytes: &[u8], flags: i32, how: WriteFlags) -> Result<()> {
         let handle = self.handle(fh)?;
-        handle.write_at(offset, bytes).map_err(number)?;
+        // Pages that a program has mapped, or that the kernel kept, have their place.
+        let appends = flags & O_APPEND != 0 && !how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        match appends {
+            true => handle.append_at(offset, bytes).map_err(number)?,
+            false => handle.write_at(offset, bytes).map_err(number)?,
+        }
         if flags & O_SYNC != 0 {
             handle.sync().map_err(number)?;
         }
-        if privilege_goes {
+        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             let _names = self.use_names();
             self.drop_privilege(handle.ino)?;
         }

@@ -36,7 +36,7 @@ impl Watch for Gate {
 
 fn make(door: &Door, name: &str, bytes: &[u8]) {
     let (_, fh) = door.create(ROOT, name.as_ref(), 0o644, 0, CALLER).unwrap();
-    door.write(fh, 0, bytes, 0, false).unwrap();
+    door.write(fh, 0, bytes, 0, fuser::WriteFlags::empty()).unwrap();
     door.flush(fh, 0).unwrap();
     door.release(fh).unwrap();
 }

@@ -18,7 +18,7 @@ fn make(door: &Door, folder: u64, name: &str) -> Entry {
     door.attributes(folder).unwrap();
     assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
     let (entry, fh) = door.create(folder, &name, 0o644, 0, CALLER).unwrap();
-    door.write(fh, 0, &[7; 1000], 0, false).unwrap();
+    door.write(fh, 0, &[7; 1000], 0, fuser::WriteFlags::empty()).unwrap();
     door.flush(fh, 0).unwrap();
     door.release(fh).unwrap();
     entry
@@ -98,6 +98,8 @@ fn who_only_reads_is_not_waited_for_at_a_close_and_who_only_writes_goes_past_the
     assert_eq!(packed.open_flags(write), F::empty(), "this kernel would keep old bytes");
     packed.drops_what_is_written.store(true, Ordering::Relaxed);
     assert_eq!([read, write, both].map(|how| packed.open_flags(how)), [F::empty(), F::FOPEN_DIRECT_IO, F::empty()]);
+    let appends = [read, write, both].map(|how| packed.open_flags(how | super::O_APPEND));
+    assert_eq!(appends, [F::empty(), F::FOPEN_DIRECT_IO, F::FOPEN_DIRECT_IO], "the kernel does not know the place");
     let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(below.path()).unwrap())).unwrap());
     let plain = Door::new(layout.clone(), Settings::of(&*layout, true));
     plain.drops_what_is_written.store(true, Ordering::Relaxed);
