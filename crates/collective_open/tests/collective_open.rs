@@ -171,7 +171,7 @@ fn what_another_rank_owns_is_read_alone_once_it_was_looked_up() {
         assert!(rank > 0 || bytes[..] == pattern(0, 90));
         let error = file.read_at(others, &mut bytes).unwrap_err();
         assert_eq!((error.kind(), error.place().byte), (ErrorKind::NotReady, Some(others)), "{error}");
-        assert!(error.to_string().contains(&format!("known to rank {} of 3", (rank + 1) % 3)), "{error}");
+        assert!(error.to_string().contains(&format!("rank {} of 3 owns the index", (rank + 1) % 3)), "{error}");
         // Rank 2 needs nothing, and takes part.
         let wanted = if rank == 2 { vec![] } else { vec![(others, others + 90), (others + 50, others + 200)] };
         file.look_up_all(&wanted).unwrap();
