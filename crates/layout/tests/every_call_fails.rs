@@ -329,6 +329,16 @@ fn sweep_some(which: &str, name: &str, stores: usize, make: Make, on_disk: bool)
                 drop(layout);
                 let next = world.layout();
                 check(&format!("{what}; another process"), &*next, &before, &after, outcome.is_ok());
+                // Each folder can be used, and one that is not there can be made.
+                let found = all(&*next, "").unwrap();
+                for (path, _) in after.iter().filter(|(path, bytes)| bytes.is_none() && !found.contains_key(*path)) {
+                    next.make_one_folder(path, 0o755)
+                        .unwrap_or_else(|e| panic!("{what}: {path} cannot be made again: {e:?}"));
+                }
+                for (folder, _) in all(&*next, "").unwrap().iter().filter(|(_, bytes)| bytes.is_none()) {
+                    write(&*next, &format!("{folder}/used now"), OpenWrite::New, b"")
+                        .unwrap_or_else(|e| panic!("{what}: nothing can be made in {folder}: {e:?}"));
+                }
                 // What is there can be written, each file for itself, and removed, and made again.
                 let files = all(&*next, "").unwrap().into_iter();
                 let files = files.filter(|(_, bytes)| bytes.as_ref().is_some_and(|b| !b.starts_with(b"->")));

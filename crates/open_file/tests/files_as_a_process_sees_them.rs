@@ -31,6 +31,30 @@ fn everywhere(body: impl Fn(&Arc<dyn Layout>)) {
     }
 }
 
+#[test]
+fn a_refreshed_reader_sees_what_another_process_synced() {
+    type Make = fn(&Arc<dyn Store>) -> Arc<dyn Layout>;
+    let layouts: [Make; 2] = [
+        |store| Arc::new(Direct::new(store.clone()).unwrap()),
+        |store| Arc::new(Container::new(vec![store.clone()], container::Options::default()).unwrap()),
+    ];
+    for make in layouts {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let (theirs, ours) = (make(&store), make(&store));
+        let file = open(&theirs, "f", MAKE).unwrap();
+        file.append(&[IoSlice::new(b"one")]).unwrap();
+        file.sync().unwrap();
+        let reader = open(&ours, "f", Access::READ).unwrap();
+        assert_eq!(all(&reader), b"one", "{}", ours.describe());
+        file.append(&[IoSlice::new(b" two")]).unwrap();
+        file.sync().unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(all(&reader), b"one two", "{}", ours.describe());
+        file.close().unwrap();
+        reader.close().unwrap();
+    }
+}
+
 const MAKE: Access = Access { read: true, write: true, create: true, ..Access::READ };
 
 fn open(layout: &Arc<dyn Layout>, name: &str, access: Access) -> Result<OpenFile> {
