@@ -222,11 +222,11 @@ steps() { # steps METHOD PARAMETERS
     local room status refused=0 last=0
     for room in 0 4 8 12 16 24 32 48 64 96 128 256 512; do
         mount -t tmpfs -o size=4m none "$full"
-        echo | "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 0 2
+        echo | "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 steps 0 2
         fill
         truncate -s -$((room * 1024)) "$full/filler"
         status=0
-        echo | limited 600 "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 2 1 >"$work/said" 2>&1 || status=$?
+        echo | limited 600 "$built/examples/faults" bp "$full/x.bp" "$1" "$2" 3 steps 2 1 >"$work/said" 2>&1 || status=$?
         # 3: ranks had different errors; 101: a panic.
         if [[ $status != 0 && ! $status -gt 102 ]]; then
             echo "with $room KiB: $status" && cat "$work/said" && umount "$full" && return 1
