@@ -108,8 +108,6 @@ preload_size() { # 5 MB at most
 }
 if [[ $BUILD == release ]]; then
     try "the preload library has at most 5 MB" preload_size
-else
-    echo "skipped: size of the preload library: BUILD=$BUILD"
 fi
 answers() {
     [[ $("$config" -v) == $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) ]] && [[ $("$config" -d) == "$moved" ]] &&
