@@ -28,7 +28,8 @@ pub enum Durability {
 }
 
 /// When written bytes become visible to readers that open the object afterwards. A reader that has the object open may continue
-/// to see the bytes from its open, unless bytes are visible `AtWrite` and objects do not [move](Capability::moves). Each promise includes the earlier ones.
+/// to see the bytes from its open, unless bytes are visible `AtWrite` and objects do not [move](Capability::moves). Each promise
+/// includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visible {
     /// Once `close` has returned.

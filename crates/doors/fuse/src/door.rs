@@ -321,8 +321,8 @@ impl Door {
 
     /// More flags for a handle without passthrough: write-only handles and handles that append bypass the kernel's page cache.
     ///
-    /// Appends may go to another offset than the kernel knows. Direct writes save one copy, and the kernel requests no attribute before the first write; it invalidates cached pages of the
-    /// written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
+    /// Appends may go to another offset than the kernel knows. Direct writes save one copy, and the kernel requests no attribute before
+    /// the first write; it invalidates cached pages of the written range. Files of this machine are excluded: they normally use passthrough, and all handles of a file need the same mode.
     ///
     /// - `flags`: of the open.
     pub fn open_flags(&self, flags: i32) -> fuser::FopenFlags {

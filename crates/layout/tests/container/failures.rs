@@ -21,7 +21,7 @@ fn memory() -> Arc<dyn Store> {
 }
 
 /// Folders and objects below a folder, whole names.
-fn all(store: &dyn Store, folder: &str) -> Vec<String> {
+pub fn all(store: &dyn Store, folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for name in store.list(folder).unwrap() {
         let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };

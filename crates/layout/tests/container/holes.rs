@@ -196,6 +196,39 @@ fn a_punched_hole_of_an_exbibyte_costs_one_entry() {
 }
 
 #[test]
+fn bytes_that_a_log_has_lost_are_no_hole_to_be_passed_over() {
+    let store = memory();
+    let layout = in_folders(std::slice::from_ref(&store));
+    let file = open(&layout, "file", OpenWrite::New, 0);
+    // What is copied at a time: no gap is read beside these bytes.
+    write(&*file, 0, &pattern(1, 4 << 20));
+    file.sync().unwrap();
+    let logs = super::failures::all(&*store, ".thalweg/d").into_iter().map(|name| (store.stat(&name).unwrap(), name));
+    let synced: Vec<(u64, String)> = logs.filter(|(s, _)| !s.is_folder).map(|(s, name)| (s.length, name)).collect();
+    // Far from all other bytes.
+    write(&*file, 64 << 20, b"lost");
+    file.close().unwrap();
+    put_at(&in_folders(std::slice::from_ref(&store)), 128 << 20, b"other");
+    for (length, name) in &synced {
+        let object = store.open_write(name, OpenWrite::Existing).unwrap();
+        object.truncate(*length).unwrap();
+        object.close().unwrap();
+    }
+    let (layout, plain) = (in_folders(std::slice::from_ref(&store)), Memory::new());
+    let error = layout.flatten("file", &plain, "plain").unwrap_err();
+    assert!(error.to_string().contains("repair --lost"), "{error}");
+    assert!(!thalweg_store::StoreExt::exists(&plain, "plain").unwrap(), "a copy without the lost bytes");
+    assert!(layout.compact("file").is_err());
+}
+
+/// Bytes of another process.
+fn put_at(layout: &Container, offset: u64, bytes: &[u8]) {
+    let file = open(layout, "file", OpenWrite::Existing, 2);
+    write(&*file, offset, bytes);
+    file.close().unwrap();
+}
+
+#[test]
 fn a_hole_before_an_append_survives_a_compaction_at_once() {
     // With appends a compaction writes the hole itself.
     const LENGTH: u64 = 1 << 60;

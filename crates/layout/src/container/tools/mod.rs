@@ -28,7 +28,7 @@ use super::{Container, Reader};
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_store::{Lease, OpenWrite, ReadObject, Store};
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result, holes};
 
 mod check;
 mod compact;
@@ -317,7 +317,8 @@ impl Container {
             let (can, mut at) = (to.capability(), 0);
             while at < length {
                 if can.write_at && can.truncate {
-                    let next = reader.file.with_index(|index| index.recorded_after(at, length))?;
+                    // Gaps are no holes while bytes may be missing.
+                    let next = holes::stored_after(at, length, |offset| reader.stored_before(offset))?;
                     if next == length {
                         object.truncate(length)?;
                         break;
