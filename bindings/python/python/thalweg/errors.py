@@ -204,7 +204,7 @@ def _make(
     )
 
 
-def _told(error: BaseException) -> tuple[int, str]:
+def _kind_and_text(error: BaseException) -> tuple[int, str]:
     """Number of the kind and text of an exception, for the other ranks."""
     code = next((code for code, kind in _KINDS.items() if isinstance(error, kind)), 12)
     try:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
-from .errors import Error, InvalidArgument, Unsupported, _told
+from .errors import Error, InvalidArgument, Unsupported, _kind_and_text
 
 _COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
 
@@ -47,13 +47,13 @@ def ranks(comm: Any) -> _core.Ranks:
 
 
 @contextmanager
-def together(members: _core.Ranks, doing: str) -> Iterator[None]:
+def agreed(members: _core.Ranks, doing: str) -> Iterator[None]:
     """Collective: a step that each rank takes alone. If it fails on one rank, it fails on all."""
     try:
         yield
     except Exception as own:
         try:
-            members.agree(doing, _told(own))
+            members.agree(doing, _kind_and_text(own))
         except Error:
             pass  # the rank's own exception says more
         raise
@@ -84,13 +84,13 @@ def _collective(comm: Any) -> _core.Mpi:
         try:
             find()
         except Exception as e:
-            trouble = str(e) if isinstance(e, Unsupported) else _told(e)[1]
+            trouble = str(e) if isinstance(e, Unsupported) else _kind_and_text(e)[1]
     trouble = comm.bcast(trouble)
     if trouble is None:
         try:
             _loaded = _core.Mpi(find())
         except Exception as e:
-            trouble = str(e) if isinstance(e, Unsupported) else _told(e)[1]
+            trouble = str(e) if isinstance(e, Unsupported) else _kind_and_text(e)[1]
     troubles = [t for t in comm.allgather(trouble) if t is not None]
     if troubles or _loaded is None:
         raise Unsupported(troubles[0] if troubles else "no MPI was loaded")

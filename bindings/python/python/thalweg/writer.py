@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, dtypes, mpi, selection
-from .errors import Config, InvalidArgument, OutOfBounds, WrongType, _told
+from .errors import Config, InvalidArgument, OutOfBounds, WrongType, _kind_and_text
 from .schema import Schema, _encoded, define_attribute
 
 class Session:
@@ -37,7 +37,7 @@ class Session:
         self._ranks = _ranks if _ranks is not None else mpi.ranks(comm)
         groups: Sequence[Schema] = ()
         text = file = None
-        with mpi.together(self._ranks, "read the configuration"):
+        with mpi.agreed(self._ranks, "read the configuration"):
             if isinstance(schema, Schema):
                 groups = (schema,)
             elif isinstance(schema, (list, tuple)):
@@ -50,7 +50,7 @@ class Session:
             self._session = _core.Session(self._ranks, text)
         else:
             self._session = _core.Session.from_file(self._ranks, file)
-        with mpi.together(self._ranks, "declare the groups"):
+        with mpi.agreed(self._ranks, "declare the groups"):
             for group in groups:
                 group._declare(self._session)
             if buffer_limit is not None:
@@ -153,7 +153,7 @@ class Writer:
         self._open_schema = schema is None
         self._own = not isinstance(schema, Session)
         ranks = schema._ranks if isinstance(schema, Session) else mpi.ranks(comm)
-        with mpi.together(ranks, "begin a writer"):
+        with mpi.agreed(ranks, "begin a writer"):
             if mode not in ("w", "a", "u"):
                 raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
             if after is not None and mode != "a":
@@ -172,7 +172,7 @@ class Writer:
         else:
             self._owner = Session(given, buffer_limit=buffer_limit, _ranks=ranks)
         self._session = self._owner._session
-        with mpi.together(ranks, "begin a writer"):
+        with mpi.agreed(ranks, "begin a writer"):
             groups = self._session.groups()
             if group is None and len(groups) != 1:
                 raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
@@ -435,7 +435,7 @@ class StepWriter:
         self._writer._owner._open.discard(self._output)
         # The other ranks wait in close: their close fails with this error, and their data are kept.
         try:
-            self._output.abandon(f"given up by the program: {_told(error or kind())[1]}")
+            self._output.abandon(f"given up by the program: {_kind_and_text(error or kind())[1]}")
         except Exception:
             pass  # the propagating exception gives the reason
 
