@@ -92,9 +92,13 @@ limited() {
 
 # In $work; what they say on the error stream is kept for who looks for a failure's cause.
 run() { # run RANKS PROGRAM...
-    local ranks=$1
+    local ranks=$1 own status=0
     shift
-    alone "${mpiexec[@]}" -n "$ranks" "$@"
+    # Two may run side by side, and Open MPI's end of one takes the folder that another one begins with.
+    own=$(mktemp -d "${TMPDIR:-/tmp}/ompi.XXXXXX")
+    OMPI_MCA_orte_tmpdir_base=$own alone "${mpiexec[@]}" -n "$ranks" "$@" || status=$?
+    rm -rf "$own"
+    return "$status"
 }
 alone() { # alone PROGRAM...
     local status=0

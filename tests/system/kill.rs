@@ -243,6 +243,7 @@ impl Judge {
         let slowness = if self.foreign.is_empty() { 1000 } else { 8000 };
         std::thread::sleep(Duration::from_micros(self.dice.below(40 * slowness) + slowness));
         self.kill(&mut child, &heard, &mut words)?;
+        gone(&life.file)?;
         reading.join().map_err(|_| "the thread that reads")?;
         words.extend(heard.try_iter());
         let mut complaints = String::new();
@@ -383,6 +384,30 @@ impl Judge {
     fn thalweg(&self, arguments: &[&str]) -> Outcome<()> {
         output(Command::new(&self.thalweg).args(arguments)).map(|_| ())
     }
+}
+
+/// Waits until no process is left that has `file` among its arguments: ranks outlive a launcher that was killed, and write on
+/// until they notice.
+fn gone(file: &Path) -> Outcome<()> {
+    let wanted = file.as_os_str().as_encoded_bytes();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let lives = || -> Outcome<bool> {
+        for entry in std::fs::read_dir("/proc")? {
+            // A process that ended meanwhile has no command line.
+            let words = std::fs::read(entry?.path().join("cmdline")).unwrap_or_default();
+            if words.split(|byte| *byte == 0).any(|word| word == wanted) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    while lives()? {
+        if Instant::now() > deadline {
+            return Err("a rank did not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn output(command: &mut Command) -> Outcome<String> {
