@@ -4,6 +4,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Direct, Layout, OpenWrite, SmallFile, WriteObject, WriterId, container};
@@ -458,6 +459,29 @@ fn processes_of_one_node_see_each_others_small_files_whatever_is_drained_between
         }
         found_whole(machine.canonical.clone(), &files, kind);
     }
+}
+
+/// As after a remover that was killed, and a drain.
+#[test]
+fn a_folder_whose_remover_was_killed_long_ago_is_used_after_a_drain_has_moved_its_bell() {
+    // Others give what is drained the time of the drain: there it takes a minute.
+    let machine = machine(canonicals()[0].1);
+    let node = &machine.nodes[0];
+    let layout = small_files(Arc::new(node.store.clone()), PIECE);
+    layout.make_one_folder("folder", 0o755).unwrap();
+    put(&layout, "folder/file", OpenWrite::New, b"bytes").unwrap();
+    layout.remove("folder/file").unwrap();
+    layout.finish().unwrap();
+    let bell = format!("folder/{}/bell", thalweg_layout::small_file::HIDDEN);
+    let removed = node.store.open_write(&bell, OpenWrite::Existing).unwrap();
+    removed.write_at(0, &[IoSlice::new(&[0xff; 8])]).unwrap();
+    removed.close().unwrap();
+    let long_ago = Change { mtime: Some(SystemTime::now() - Duration::from_secs(120)), ..Change::default() };
+    node.store.set_attributes(&bell, &long_ago).unwrap();
+    drain(node);
+    let layout = small_files(Arc::new(node.store.clone()), PIECE);
+    put(&layout, "folder/file", OpenWrite::New, b"new").unwrap();
+    assert_eq!(read(&layout, "folder/file").unwrap(), b"new");
 }
 
 /// What a process gets of a folder that another node has.

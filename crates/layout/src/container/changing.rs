@@ -4,7 +4,7 @@ use super::attributes::{self, StoredAttributes};
 use super::file::File;
 use super::guard::Guard;
 use super::inline_object::Locked;
-use super::objects;
+use super::objects::{self, remove_if_there};
 use super::place::HIDDEN;
 use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, most_inside, names};
 use crate::{Kind, Lease};
@@ -151,6 +151,30 @@ impl Container {
         }
         let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
         objects::put_whole(&**first, &temporary, name, &kept.encode(), 0o666)
+    }
+
+    /// Removes or replaces a folder that may contain its attributes and nothing else: without them while `change` is made. After a
+    /// failure it has them again.
+    ///
+    /// # Errors
+    /// Those of `change` and of the store.
+    pub(super) fn without_attributes(&self, folder: &str, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        if folder.is_empty() || !self.first().list(folder).is_ok_and(|names| names == [OF_FOLDER]) {
+            return change();
+        }
+        let of_folder = of_folder(folder);
+        let kept = self.kept_of_folder(folder)?;
+        remove_if_there(&**self.first(), &of_folder)?;
+        change().map_err(|failed| {
+            // Removed all the same, or by another process.
+            if !self.first().stat(folder).is_ok_and(|about| about.is_folder) {
+                return failed;
+            }
+            match self.keep_of_folder(&of_folder, &kept) {
+                Ok(()) => failed,
+                Err(e) => failed.safe(format!("the folder; its attributes are lost ({e})")),
+            }
+        })
     }
 
     pub(super) fn kept_of_folder(&self, path: &str) -> Result<StoredAttributes> {

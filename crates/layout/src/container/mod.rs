@@ -53,7 +53,6 @@ use index::Module;
 use inline_object::Opened;
 use making::Made;
 use names::{Found, Seen};
-use objects::remove_if_there;
 use place::{HIDDEN, now};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -331,10 +330,7 @@ impl Layout for Container {
                 return Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from));
             }
             // An empty folder is replaced, also one that contains only attributes.
-            if self.first().list(&to).is_ok_and(|names| names == [OF_FOLDER]) {
-                remove_if_there(&**self.first(), &of_folder(&to))?;
-            }
-            return self.first().rename(&from, &to);
+            return self.without_attributes(&to, || self.first().rename(&from, &to));
         }
         let lost = self.last_name_at(&to);
         self.lease_if_open(lost.as_ref())?;
@@ -357,10 +353,7 @@ impl Layout for Container {
             return self.first().remove(&path);
         }
         if named.kind == Kind::Folder {
-            if !path.is_empty() && self.first().list(&path)? == [OF_FOLDER] {
-                remove_if_there(&**self.first(), &of_folder(&path))?;
-            }
-            return self.first().remove(&path);
+            return self.without_attributes(&path, || self.first().remove(&path));
         }
         let lost = self.last_name(&path, &named, known);
         self.lease_if_open(lost.as_ref())?;

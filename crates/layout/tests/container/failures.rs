@@ -11,7 +11,7 @@ use thalweg_layout::container::{
     stamp::Stamp,
     tools::{Accept, Trouble},
 };
-use thalweg_layout::{Change, Container, Layout, OpenWrite};
+use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr};
 use thalweg_store::wrap::{Counting, Failing, Fault, Forgetful, StoreCall};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
@@ -602,4 +602,34 @@ fn an_open_file_is_removed_without_a_lease_where_its_user_may_not_make_one_and_a
             assert_eq!(layout.stat("file").is_ok(), replace || outcome.is_err());
         }
     }
+}
+
+/// On stores without attributes those of a folder lie in an object in it.
+#[test]
+fn an_empty_folder_that_is_not_removed_or_replaced_keeps_its_attributes() {
+    let failing = Arc::new(Failing::new(memory()));
+    let layout = over(&(failing.clone() as Arc<dyn Store>));
+    layout.make_one_folder("a", 0o755).unwrap();
+    layout.make_one_folder("a/empty", 0o700).unwrap();
+    layout.make_one_folder("other", 0o755).unwrap();
+    layout.xattr_set("a/empty", "user.k", b"value", SetXattr::Any).unwrap();
+    let keeps = |about: &str| {
+        assert_eq!(layout.xattr_get("a/empty", "user.k").unwrap().as_deref(), Some(&b"value"[..]), "{about}");
+        assert_eq!(layout.attributes("a/empty").unwrap().mode & 0o777, 0o700, "{about}");
+    };
+    assert_eq!(layout.rename("a", "a/empty").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    keeps("renamed into itself");
+    failing.fail(Fault::of(StoreCall::Rename).times(1));
+    assert_eq!(layout.rename("other", "a/empty").unwrap_err().kind(), ErrorKind::Io);
+    keeps("a rename failed");
+    failing.fail(Fault::of(StoreCall::Remove).named("a/empty").skipping(1).times(1));
+    assert_eq!(layout.remove("a/empty").unwrap_err().kind(), ErrorKind::Io);
+    keeps("a removal failed");
+    failing.fail(Fault::of(StoreCall::Remove).named("a/empty").times(1));
+    assert_eq!(layout.remove("a/empty").unwrap_err().kind(), ErrorKind::Io);
+    keeps("the removal of its attributes failed");
+    layout.rename("other", "a/empty").unwrap();
+    assert_eq!(layout.xattr_get("a/empty", "user.k").unwrap(), None);
+    layout.remove("a/empty").unwrap();
+    assert_eq!(layout.list("a").unwrap(), [""; 0]);
 }

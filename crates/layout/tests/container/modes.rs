@@ -98,13 +98,19 @@ fn nobody_finds_the_objects_of_a_file_that_lies_in_a_closed_folder() {
     let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
     let layout = over(&store);
     layout.make_one_folder("closed", 0o700).unwrap();
-    put(&layout, "closed/file", b"secret");
+    // Too long to lie behind the stamp, with an attribute of its own: logs, and a folder of the container.
+    put(&layout, "closed/file", &vec![1; 200_000]);
+    layout.set_attributes("closed/file", &Change { mode: Some(0o644), ..Change::default() }).unwrap();
     let mut all = Vec::new();
     below(scratch.path(), &mut all);
     // Numbers are drawn at random and stand in the stamp, which the closed folder hides: what lists them must not.
-    for (path, about) in all.iter().filter(|(_, about)| about.is_dir()) {
-        let lists = std::fs::read_dir(path).unwrap().any(|e| e.unwrap().file_name().len() == 32);
-        assert!(!lists || about.mode() & 0o044 == 0, "{} is listed by all: {:o}", path.display(), about.mode());
+    let numbers = |path: &Path| std::fs::read_dir(path).unwrap().any(|e| e.unwrap().file_name().len() == 32);
+    let lists: Vec<_> = all.iter().filter(|(path, about)| about.is_dir() && numbers(path)).collect();
+    for kind in ["c", "d"] {
+        assert!(lists.iter().any(|(path, _)| path.parent().unwrap().ends_with(kind)), "{kind}: {lists:?}");
+    }
+    for (path, about) in lists {
+        assert_eq!(about.mode() & 0o044, 0, "{} is listed by all: {:o}", path.display(), about.mode());
     }
     assert_eq!(layout.check("closed/file").unwrap().findings, []);
     assert_eq!(layout.nameless(std::time::Duration::ZERO, false).unwrap(), []);
@@ -119,17 +125,20 @@ fn objects_belong_to_the_owner_of_their_file() {
     let scratch = Scratch::new();
     let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
     let layout = over(&store);
-    put(&layout, "file", b"bytes");
+    let (long, more) = (vec![1; 200_000], vec![2; 200_000]);
+    put(&layout, "file", &long);
     let change = Change { mode: Some(0o640), uid: Some(77), gid: Some(78), ..Change::default() };
     layout.set_attributes("file", &change).unwrap();
     let file = open(&layout, "file", OpenWrite::Existing, 1);
-    write(&*file, 5, b" and more");
+    write(&*file, 200_000, &more);
     file.close().unwrap();
+    // Data and index of the writing before the change and of the one after it.
+    assert_eq!(logs(scratch.path()).len(), 4);
     for log in logs(scratch.path()) {
         let about = std::fs::metadata(&log).unwrap();
         assert_eq!((about.uid(), about.gid(), about.mode() & 0o777), (77, 78, 0o640), "{}", log.display());
     }
-    assert_eq!(read(&over(&store), "file").unwrap(), b"bytes and more");
+    assert_eq!(read(&over(&store), "file").unwrap(), [long, more].concat());
 }
 
 fn rustix_is_root() -> bool {

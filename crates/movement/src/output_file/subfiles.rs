@@ -115,9 +115,15 @@ impl Source for Tail<'_> {
 }
 
 /// Whether bytes of a subfile may have failed to be read because another node of a burst buffer has not drained them. Only the
-/// length is then compared with what this process knows.
+/// length is then compared with what this process knows. An error of the system or of a service is none of these.
 fn is_elsewhere(layout: &dyn Layout, path: &str, e: &Error) -> bool {
-    e.kind() == ErrorKind::Io && layout.other_nodes(path) == OtherNodes::Write
+    e.kind() == ErrorKind::Io && !has_foreign_cause(e) && layout.other_nodes(path) == OtherNodes::Write
+}
+
+/// Whether an error was caused by one that is not ours.
+fn has_foreign_cause(e: &Error) -> bool {
+    let mut causes = std::iter::successors(std::error::Error::source(e), |cause| cause.source());
+    causes.any(|cause| !cause.is::<Error>())
 }
 
 /// The error for a subfile with data of another file or subfile.
@@ -757,5 +763,20 @@ impl IndexKeeper for Metadata {
 
     fn end_index(&mut self) -> Result<()> {
         self.object.take().map_or(Ok(()), |object| self.index.end(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_not_taken_for_bytes_of_another_node() {
+        let elsewhere = || Error::new(ErrorKind::Io, "cannot read: its newest bytes are in the fast store of b");
+        assert!(!has_foreign_cause(&elsewhere()));
+        assert!(!has_foreign_cause(&Error::new(ErrorKind::Io, "cannot read").caused_by(elsewhere())));
+        let failed = || Error::io("cannot read", std::io::Error::from_raw_os_error(5));
+        assert!(has_foreign_cause(&failed()));
+        assert!(has_foreign_cause(&Error::new(ErrorKind::Io, "cannot read").caused_by(failed())));
     }
 }

@@ -12,6 +12,8 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Contents of the bell while the folder is being removed.
 pub(super) const REMOVED: [u8; 8] = [0xff; 8];
+/// Where leases are not seen, a process that has been removing a folder for longer counts as dead.
+const LONGEST_REMOVAL: Duration = Duration::from_secs(60);
 
 impl Folder {
     /// Whether the bell has not changed since the last refresh; `false` for a folder without a bell. No operation on names, except
@@ -52,8 +54,10 @@ impl Folder {
                 Err(e) => return Err(e),
             }
         }
-        let leased = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.leased;
-        if leased == Some(false) {
+        let life = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?;
+        // A burst buffer shows no leases of an object that it has drained.
+        let age = || life.modified.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        if life.leased.map_or_else(|| age() > LONGEST_REMOVAL, |leased| !leased) {
             // The removing process has died, or failed.
             return self.ring(inner);
         }
