@@ -123,7 +123,8 @@ has_every_bare_call_of_version_1() {
     for library in libadiosf_v1 libadiosreadf_v1; do
         theirs "$library" | grep -E '^adios_[a-z0-9_]*_$' | grep -v '_f2c_$' |
             grep -vxE 'adios_(define_attribute_byvalue(_string(_array)?)?|query_read_boundingbox)_' | sort -u >"$work/bare.txt"
-        [[ $(wc -l <"$work/bare.txt") -gt 50 ]] && grep -qx adios_fopen_ "$work/bare.txt"
+        [[ $(wc -l <"$work/bare.txt") -gt 50 ]]
+        grep -qx adios_fopen_ "$work/bare.txt"
         comm -23 "$work/bare.txt" <(defined "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI",fortran-v1-"$MPI"}.so) >"$work/missing.txt"
         # The scripts name the libraries of plain mpicc's MPI.
         if [[ -e $script/$library.so ]]; then

@@ -195,31 +195,39 @@ try "check of a folder of small files changes nothing beside living writers" unc
 folders() {
     # One is too large to lie in the object of its name.
     "$thalweg" run -- bash -c 'mkdir -p "$1/deep" && echo a >"$1/a" && head -c 40000 /dev/zero >"$1/deep/b" && echo c >"$1/deep/c"' _ /beside/three/folder
-    "$thalweg" layout check /beside/three/folder >"$work/told" && grep -q "3 files, 0 of them not whole" "$work/told"
+    "$thalweg" layout check /beside/three/folder >"$work/told"
+    grep -q "3 files, 0 of them not whole" "$work/told"
     local log
     log=$("$thalweg" layout map /beside/three/folder/deep/b | head -n 1 | sed -E 's/^[^ ]*  posix:([^ ]*) .*/\1/')
     printf x | dd of="$log" bs=1 seek=112 conv=notrunc 2>/dev/null
     local status=0
     "$thalweg" layout check /beside/three/folder >"$work/told" || status=$?
-    [[ $status == 1 ]] && grep -q "3 files, 1 of them not whole" "$work/told"
+    [[ $status == 1 ]]
+    grep -q "3 files, 1 of them not whole" "$work/told"
     "$thalweg" layout check /beside/three/folder/a
 }
 try "check takes a folder" folders
 
-killed() { # both doors tell the same of a file whose writer was killed
-    "$thalweg" run -- bash -c 'echo closed >"$1"; exec 3>>"$1"; printf "never closed\n" >&3; kill -KILL $$' _ /beside/one/killed || true
-    "$thalweg" run -- cat /beside/one/killed >"$work/by.preload"
-    "$thalweg" mount "$work/at" --path /beside/one
-    local status=0
+killed() { # killed MOUNT: both doors tell the same of a file whose writer was killed
+    local file=/beside/$1/killed status=0
+    "$thalweg" run -- bash -c 'echo closed >"$1"; exec 3>>"$1"; printf "never closed\n" >&3; kill -KILL $$' _ "$file" || true
+    "$thalweg" run -- cat "$file" >"$work/by.preload"
+    "$thalweg" mount "$work/at" --path "/beside/$1"
     cat "$work/at/killed" >"$work/by.fuse" || status=$?
     "$thalweg" unmount "$work/at"
-    [[ $status == 0 ]] && cmp "$work/by.preload" "$work/by.fuse" && grep -q closed "$work/by.fuse"
-    status=0
-    "$thalweg" layout flatten /beside/one/killed "$work/part" || status=$?
-    [[ $status == 3 ]] && ! "$thalweg" layout check /beside/one/killed
-    "$thalweg" layout repair /beside/one/killed && "$thalweg" layout check /beside/one/killed
+    [[ $status == 0 ]]
+    cmp "$work/by.preload" "$work/by.fuse"
+    grep -q closed "$work/by.fuse"
+    "$thalweg" layout flatten "$file" "$work/part" || status=$?
+    [[ $status == 3 ]]
+    if "$thalweg" layout check "$file"; then return 1; fi
+    "$thalweg" layout repair "$file"
+    "$thalweg" layout check "$file"
 }
-try "a file whose writer was killed reads alike through both doors, and tools say so" killed
+# Of `one` the session is in the object of the name, of `three` in a folder of logs.
+for mount in one three; do
+    try "a file whose writer was killed reads alike through both doors, and tools say so ($mount)" killed "$mount"
+done
 
 private() { # what root keeps to itself another user gets neither through preload nor from below
     chmod 711 "$work" "$work/one" 2>/dev/null

@@ -42,7 +42,9 @@ begin() {
     esac
     local layout=${1/tiered/container}
     printf '[[mount]]\npath = "/full"\nlayout = "%s"\nstores = [%s]\n' "${layout/folders/container}" "$stores" >"$THALWEG_MOUNTS"
-    # A container whose small files, too, have folders of logs.
+    # Small files in the objects of their names, which over several stores only happens where it is asked for; and a container whose
+    # small files, too, have folders of logs.
+    [[ $1 != container ]] || echo 'inline = "32KiB"' >>"$THALWEG_MOUNTS"
     [[ $1 != folders ]] || echo 'inline = 0' >>"$THALWEG_MOUNTS"
 }
 end() { umount "$full"; }
@@ -94,7 +96,8 @@ full_disk() { # full_disk DOOR LAYOUT
     for name in "${names[@]}"; do echo | "$built/examples/faults" file "/full/$name" prepare; done
     [[ $door != fuse ]] || "$thalweg" mount "$work/at" --path /full
     # One that has a log open already where the door is a process of its own.
-    does "$door" create first && is first "$NEW"
+    does "$door" create first
+    is first "$NEW"
     fill
     status=0
     # A program that ignores the result of close hears of it from the layout or from preload; behind FUSE only `unmount` tells.
@@ -118,11 +121,12 @@ full_disk() { # full_disk DOOR LAYOUT
     local made=$status
     fill
     # Without any room names are removed, and of small files renamed and changed as well.
-    does "$door" remove remove && is remove none
+    does "$door" remove remove
+    is remove none
     fill
     status=0
     does "$door" rename rename || status=$?
-    if [[ $status == 0 ]]; then is rename none && is rename.renamed "$OLD"; else is rename "$OLD" && is rename.renamed none; fi
+    if [[ $status == 0 ]]; then is rename none; is rename.renamed "$OLD"; else is rename "$OLD"; is rename.renamed none; fi
     [[ $status == 0 ]] || { echo "a full disk lets nothing be renamed" && return 1; }
     fill
     status=0
@@ -136,16 +140,22 @@ full_disk() { # full_disk DOOR LAYOUT
     # With room again everything goes on.
     rm "$full/filler"
     [[ $made == 0 ]] || does "$door" mkdir folder
-    does "$door" create folder/inside && is folder/inside "$NEW"
+    does "$door" create folder/inside
+    is folder/inside "$NEW"
     local before
     before=$(content append)
     # The workers of the API write behind OLD, wherever the end is.
-    [[ $door == api ]] || { does "$door" append append && is append "$before$NEW"; }
-    [[ $door != api ]] || { does "$door" append append && is append "$OLD$NEW"; }
-    does "$door" create later && is later "$NEW"
+    [[ $door != api ]] || before=$OLD
+    does "$door" append append
+    is append "$before$NEW"
+    does "$door" create later
+    is later "$NEW"
     # What a close refused it tells who unmounts once more.
     [[ $door != fuse ]] || "$thalweg" unmount "$work/at" || [[ $append == closed ]]
-    is kept "$OLD" && is first "$NEW" && is later "$NEW" && is rename.renamed "$OLD"
+    is kept "$OLD"
+    is first "$NEW"
+    is later "$NEW"
+    is rename.renamed "$OLD"
     [[ $layout != container && $layout != folders && $layout != tiered ]] || for name in append kept first later; do "$thalweg" layout check "/full/$name"; done
 }
 for layout in direct flat container folders small_file tiered; do

@@ -141,7 +141,8 @@ try "the checkpoint is whole" "$thalweg" layout check /mnt/thalweg/container/che
 lines() { local k; for k in 1 2 3 4; do for ((i = 0; i < 25; i++)); do echo "process $k line $i"; done; done; }
 appended() { # appended FILE: every line once, and those of a process in order
     local k
-    "$thalweg" run -- cat "$1" >"$work/appended" && diff <(sort "$work/appended") <(lines | sort)
+    "$thalweg" run -- cat "$1" >"$work/appended"
+    diff <(sort "$work/appended") <(lines | sort)
     for k in 1 2 3 4; do diff <(grep "^process $k " "$work/appended") <(lines | grep "^process $k "); done
 }
 append() { # append LAYOUT
@@ -199,7 +200,8 @@ wrong() { # a table that is wrong stops everything
     local status=0
     printf '[[mount]]\npath = "/a"\nlayout = "nothing"\nstore = "posix:/tmp"\n' >"$work/wrong.toml"
     THALWEG_MOUNTS=$work/wrong.toml "$thalweg" run -- true >"$work/told" 2>&1 || status=$?
-    [[ $status == 3 ]] && grep -q 'wrong.toml:3' "$work/told"
+    [[ $status == 3 ]]
+    grep -q 'wrong.toml:3' "$work/told"
     status=0
     env THALWEG_MOUNTS="$work/wrong.toml" LD_PRELOAD="$built/libthalweg_preload.so" true >"$work/told" 2>&1 || status=$?
     [[ $status == 125 ]] && grep -q 'wrong.toml:3' "$work/told"
@@ -213,7 +215,8 @@ far() { # a store on another machine, and nobody serves it
 # What is above a mount need not be there; `..` of its root is the folder above all the same.
 # shellcheck disable=SC2016  # the inner shell expands them
 above() { # above LAYOUT FOLDER
-    "$thalweg" run -- ls -la "/mnt/thalweg/$1" >"$work/listed" && grep -q ' \.\.$' "$work/listed"
+    "$thalweg" run -- ls -la "/mnt/thalweg/$1" >"$work/listed"
+    grep -q ' \.\.$' "$work/listed"
     [[ $("$thalweg" run -- stat -c %F "/mnt/thalweg/$1/..") == directory ]]
     mkdir -p "$work/above"
     sed -n '\|"/mnt/thalweg/'"$1"'"|,/^$/p' "$THALWEG_MOUNTS" | sed 's|^path = .*|path = "'"$work"'/above/mount"|; 1i[[mount]]' >"$work/above.toml"
@@ -249,7 +252,8 @@ unheard() { # unheard STATUS SHELL END: what a shell ends with whose bell was ta
     "$thalweg" run -- mkdir /mnt/thalweg/small_file/unheard
     "$thalweg" run -- "$2" -c 'printf x >/mnt/thalweg/small_file/unheard/a && (rm -f "$0" && mkdir "$0") && '"$3" "$bell" 2>"$work/told" || status=$?
     rm -rf "$bell"
-    [[ $status == "$1" ]] && grep -q '^thalweg: ending logs: ' "$work/told"
+    [[ $status == "$1" ]]
+    grep -q '^thalweg: ending logs: ' "$work/told"
     [[ $("$thalweg" run -- cat /mnt/thalweg/small_file/unheard/a) == x ]]
 }
 try "a process that cannot end its logs exits with 1" unheard 1 bash 'exit 0'

@@ -220,8 +220,9 @@ fn set_up(layout: &dyn Layout) {
     for folder in ["d", "e", "f", "used"] {
         layout.make_one_folder(folder, 0o755).unwrap();
     }
+    // The large one is longer than what a container keeps in the object of the name.
     for (path, bytes) in
-        [("d/a", &b"of a"[..]), ("d/b", b"of b"), ("d/large", &[5; 2500]), ("f/a", b"other a"), ("used/x", b"x")]
+        [("d/a", &b"of a"[..]), ("d/b", b"of b"), ("d/large", &[5; 40_000]), ("f/a", b"other a"), ("used/x", b"x")]
     {
         write(layout, path, OpenWrite::Replace, bytes).unwrap();
     }

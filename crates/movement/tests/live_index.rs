@@ -132,16 +132,19 @@ fn closing_for_good_is_durable_step_by_step_where_that_is_asked_for() {
     let done: Vec<String> =
         (before..store.operations()).map(|n| store.operation(n).split(' ').next().unwrap().to_string()).collect();
     assert_eq!(done, ["write", "sync", "write", "sync"], "the index, and only then the mark");
+    let mut there = 0;
     for n in before..=store.operations() {
         for seed in 0..40 {
             let left = store.power_cut(n, seed);
             // Names were not synced: the object may be gone, but if it is there its steps are.
             let Ok(object) = left.open_read("x") else { continue };
+            there += 1;
             let mut file = vec![0; object.length().unwrap() as usize];
             object.read_exact_at(0, &mut file).unwrap();
             assert_eq!(Live::find(&file).unwrap().step_count(), 6, "operation {n}, outcome {seed}");
         }
     }
+    assert!(there > 20, "the object was there {there} times");
 }
 
 #[test]

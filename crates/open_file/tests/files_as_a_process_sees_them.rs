@@ -207,6 +207,7 @@ fn a_target_that_goes_up_counts_from_the_directory_that_holds_the_link() {
     everywhere(|layout| {
         layout.make_folder("real/folder").unwrap();
         if layout.make_link("real/folder", "way").is_err() || layout.list("way").is_err() {
+            assert!(layout.describe().contains("memory:"), "{}", layout.describe());
             return;
         }
         layout.make_link("../file", "real/folder/up").unwrap();
@@ -228,6 +229,7 @@ fn forty_links_are_followed_and_one_more_is_refused() {
         open(layout, "0", MAKE).unwrap().close().unwrap();
         for n in 1..=41 {
             if layout.make_link(&format!("{}", n - 1), &n.to_string()).is_err() {
+                assert!(n == 1 && layout.describe() == "direct over memory:", "{n}, {}", layout.describe());
                 return;
             }
         }

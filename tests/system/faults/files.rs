@@ -17,7 +17,8 @@ use thalweg_types::ErrorKind;
 pub const LAYOUTS: &[(&str, &str)] = &[
     ("direct", "layout = \"direct\"\nstore = \"posix:@/a\"\n"),
     ("flat", "layout = \"flat\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
-    ("container", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
+    // Small files in the objects of their names, which over several stores only happens where it is asked for.
+    ("container", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\ninline = \"32KiB\"\n"),
     // Each file a folder of logs and marks, also a small one.
     ("container folders", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\ninline = 0\n"),
     ("small_file", "layout = \"small_file\"\nstore = \"posix:@/a\"\n"),

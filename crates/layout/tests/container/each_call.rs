@@ -38,6 +38,8 @@ const CHANGES: &[Step] = &[
     ("set an xattr", |c| c.xattr_set("d/f", "user.new", b"value", SetXattr::New)),
     ("replace an xattr", |c| c.xattr_set("d/f", "user.old", b"value", SetXattr::Existing)),
     ("remove an xattr", |c| c.xattr_remove("d/f", "user.old")),
+    ("chmod of a small file", |c| c.set_attributes("d/g", &Change { mode: Some(0o600), ..Change::default() })),
+    ("set an xattr of a small file", |c| c.xattr_set("d/g", "user.new", b"value", SetXattr::New)),
     ("remove a link", |c| c.remove("d/l")),
     ("mkdir", |c| c.make_one_folder("d/folder", 0o755)),
 ];

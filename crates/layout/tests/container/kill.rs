@@ -1,6 +1,6 @@
 //! A writer that dies: all that it synced is read, what is missing is an error, and never zeros.
 
-use super::{Module, open, over, process, read, write};
+use super::{Module, in_folders, open, over, process, read, write};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -300,7 +300,9 @@ fn processes_killed(count: u64) {
     for seed in 0..count {
         let scratch = Scratch::new();
         let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
-        open(&over(&store), "file", OpenWrite::New, 0).close().unwrap();
+        // What these scripts write stays in the object of the name, unless the file is made with a folder.
+        let maker = if seed % 2 == 0 { over(&store) } else { in_folders(std::slice::from_ref(&store)) };
+        open(&maker, "file", OpenWrite::New, 0).close().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill::the_one_who_is_killed", "--nocapture", "--test-threads=1"])
             .env(CHILD, scratch.path())

@@ -1,7 +1,7 @@
 //! A store that is full: what was closed before is read as ever, whichever call found no room, and the next writer goes on once
 //! there is room again.
 
-use super::{Accept, Module, Options, over, pattern, process, put, read};
+use super::{Accept, Module, Options, in_folders, over, pattern, process, put, read};
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
@@ -101,29 +101,29 @@ fn whichever_call_finds_no_room_what_was_closed_is_read_and_the_next_writer_goes
 
 #[test]
 fn a_full_filesystem_keeps_what_was_closed_and_lets_files_be_removed() {
-    let scratch = Scratch::new();
-    let store = Arc::new(Failing::new(Arc::new(Posix::at(scratch.path()).unwrap())));
-    let shared: Arc<dyn Store> = store.clone();
-    put(&over(&shared), "other", b"other");
-    for room in (0..6000).step_by(97) {
-        put(&over(&shared), "file", &pattern(9, 1000));
-        store.space(Some(room));
-        let outcome = session(&over(&shared), room % 2 == 0);
-        let found = read(&over(&shared), "file").unwrap_or_else(|e| panic!("room for {room} bytes, {outcome:?}: {e}"));
-        assert!(
-            (0..=3).any(|rounds| found == expected(rounds)),
-            "room for {room} bytes: {} bytes, {outcome:?}",
-            found.len()
-        );
-        if outcome.is_ok() {
-            assert_eq!(found.len(), 3100);
+    for inline in [true, false] {
+        let scratch = Scratch::new();
+        let store = Arc::new(Failing::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+        let shared: Arc<dyn Store> = store.clone();
+        let layout = || if inline { over(&shared) } else { in_folders(std::slice::from_ref(&shared)) };
+        put(&layout(), "other", b"other");
+        for room in (0..6000).step_by(97) {
+            put(&layout(), "file", &pattern(9, 1000));
+            store.space(Some(room));
+            let outcome = session(&layout(), room % 2 == 0);
+            let words = format!("inline {inline}, room for {room} bytes, {outcome:?}");
+            let found = read(&layout(), "file").unwrap_or_else(|e| panic!("{words}: {e}"));
+            assert!((0..=3).any(|rounds| found == expected(rounds)), "{words}: {} bytes", found.len());
+            if outcome.is_ok() {
+                assert_eq!(found.len(), 3100, "{words}");
+            }
+            layout().rename("file", "renamed").unwrap();
+            layout().remove("renamed").unwrap();
+            store.space(None);
+            layout().set_attributes("other", &Change { mode: Some(0o600), ..Change::default() }).unwrap();
         }
-        over(&shared).rename("file", "renamed").unwrap();
-        over(&shared).remove("renamed").unwrap();
-        store.space(None);
-        over(&shared).set_attributes("other", &Change { mode: Some(0o600), ..Change::default() }).unwrap();
+        assert_eq!(layout().nameless(std::time::Duration::ZERO, false).unwrap(), []);
     }
-    assert_eq!(over(&shared).nameless(std::time::Duration::ZERO, false).unwrap(), []);
 }
 
 #[test]

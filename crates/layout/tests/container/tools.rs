@@ -57,12 +57,16 @@ fn a_map_tells_which_bytes_lie_where() {
     assert_eq!(extents, expected);
     // The bytes are where it says.
     let bytes = read(&layout, "file").unwrap();
+    let mut compared = 0;
     for mapped in &map {
         let Some((at, byte)) = mapped.at.as_ref().and_then(|at| Some((at, at.byte?))) else { continue };
         let object = store.read_all(at.object.strip_prefix("memory:/").unwrap()).unwrap();
         let (from, length) = (mapped.extent.offset as usize, mapped.extent.length as usize);
         assert_eq!(object[byte as usize..byte as usize + length], bytes[from..from + length]);
+        compared += length;
     }
+    // All but the hole and what was punched.
+    assert_eq!(compared, 910);
 }
 
 #[test]
