@@ -19,7 +19,7 @@ foreign_packages=(
 
 # Servers that stores are tried on: HDFS runs on Java and is fetched by Maven, the S3 server is built with Go (1.21 or newer:
 # where the distribution's is older, put another into PATH). Tests say what they skip without them.
-server_packages=(default-jre-headless maven golang-go)
+server_packages=(default-jre-headless maven golang-go openssl)
 
 # Programs that are tried on mounts through FUSE and preload; fuse3 lets users who are not root mount.
 door_packages=(fuse3 rsync fio sqlite3 git)

@@ -2,7 +2,9 @@
 # A real S3 server on loopback, for tests: versitygw over a folder.
 #
 #   s3.sh fetch           builds it in build/servers (a minute and a half, once)
-#   s3.sh start FOLDER    starts a server with an empty bucket "bucket"; writes its address to FOLDER/env
+#   s3.sh start FOLDER [tls]
+#                         starts a server with an empty bucket "bucket"; writes its address to FOLDER/env; tls: with a certificate
+#                         that FOLDER/certificate.pem vouches for
 #   s3.sh stop FOLDER     ends the process of FOLDER
 #
 # FOLDER/env sets TEST_S3 (s3://bucket) and AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY.
@@ -29,17 +31,23 @@ start() {
     state=$(cd "$state" && pwd)
     port=$(free_ports 1)
     # Unique to this run, so that tests recognize them in messages.
-    local key=thalweg-test-key secret
+    local key=thalweg-test-key secret scheme=http tls=()
     secret=secret-$RANDOM$RANDOM$RANDOM
-    ROOT_ACCESS_KEY=$key ROOT_SECRET_KEY=$secret setsid "$server" --port "127.0.0.1:$port" --quiet \
+    if [[ ${2:-} == tls ]]; then
+        scheme=https
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 \
+            -addext basicConstraints=CA:FALSE -keyout "$state/key.pem" -out "$state/certificate.pem" 2>"$state/log"
+        tls=(--cert "$state/certificate.pem" --key "$state/key.pem")
+    fi
+    ROOT_ACCESS_KEY=$key ROOT_SECRET_KEY=$secret setsid "$server" --port "127.0.0.1:$port" --quiet "${tls[@]}" \
         posix "$state/objects" >"$state/log" 2>&1 </dev/null &
     echo $! >"$state/process"
     cat >"$state/env" <<END
-export TEST_S3=s3://bucket AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_REGION=us-east-1
+export TEST_S3=s3://bucket AWS_ENDPOINT_URL=$scheme://127.0.0.1:$port AWS_REGION=us-east-1
 export AWS_ACCESS_KEY_ID=$key AWS_SECRET_ACCESS_KEY=$secret
 END
     for ((tries = 0; tries < 200; tries++)); do
-        curl --silent --output /dev/null --max-time 1 "http://127.0.0.1:$port/" && return
+        curl --silent --insecure --output /dev/null --max-time 1 "$scheme://127.0.0.1:$port/" && return
         kill -0 "$(<"$state/process")" 2>/dev/null || break
         sleep 0.05
     done
@@ -64,7 +72,7 @@ stop() {
 
 case ${1:-} in
     fetch) fetch ;;
-    start) start "${2:?start needs a folder}" ;;
+    start) start "${2:?start needs a folder}" "${3:-}" ;;
     stop) stop "${2:?stop needs a folder}" ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
 esac

@@ -18,6 +18,7 @@ unset HADOOP_CONF_DIR HADOOP_HOME AWS_PROFILE AWS_SESSION_TOKEN
 cleanup() {
     scripts/servers/hdfs.sh stop "$work/hdfs"
     scripts/servers/s3.sh stop "$work/s3"
+    scripts/servers/s3.sh stop "$work/s3-tls"
 }
 trap cleanup EXIT
 
@@ -25,6 +26,9 @@ source scripts/build.sh
 build_all
 stores=$built/examples/stores how=$([[ ${LONG:-0} != 1 ]] || echo long)
 failed=0
+say() { # say STATUS NAME
+    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
+}
 
 # missing COMMAND...: the first of them that this machine lacks.
 missing() {
@@ -41,6 +45,26 @@ elif ! scripts/servers/s3.sh start "$work/s3"; then
 else
     # shellcheck disable=SC1091  # made by s3.sh
     (source "$work/s3/env" && "$stores" "$TEST_S3/folder" part=5242880 && "$built/examples/far" "$TEST_S3/far" "$how") || failed=1
+fi
+
+# Through TLS: all promises again, and a server whose certificate nobody vouches for is refused with that reason.
+through_tls() {
+    # shellcheck disable=SC1091  # made by s3.sh
+    source "$work/s3-tls/env"
+    SSL_CERT_FILE=$work/s3-tls/certificate.pem "$stores" "$TEST_S3/folder" part=5242880 || return 1
+    printf '[[mount]]\npath = "/tls"\nlayout = "container"\nstore = "%s"\n' "$TEST_S3" >"$work/tls.toml"
+    if SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt THALWEG_MOUNTS=$work/tls.toml "$thalweg" ls /tls/file >"$work/said" 2>&1; then
+        return 1
+    fi
+    sed 's/^/  /' "$work/said"
+    grep -q 'invalid peer certificate' "$work/said"
+}
+if [[ ! -x $(echo build/servers/versitygw-*/versitygw) || -n $(missing openssl) ]]; then
+    echo "skipped: S3 through TLS: there is no server or no openssl"
+else
+    status=0
+    { scripts/servers/s3.sh start "$work/s3-tls" tls && (through_tls); } || status=$?
+    say "$status" "s3: through TLS, and a server that no certificate vouches for is refused"
 fi
 
 if [[ -n $(missing java curl) ]]; then

@@ -25,6 +25,8 @@ pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result
     }
     let failed =
         |cause: opendal::Error| -> Error { error::failed(scrub, &format!("configure store \"{address}\""), &cause) };
+    // An error means that there is a provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     match scheme {
         #[cfg(feature = "s3")]
         "s3" => {
