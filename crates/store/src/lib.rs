@@ -30,6 +30,7 @@ pub mod memory;
 pub mod name;
 pub mod pieces;
 pub mod posix;
+pub mod process;
 pub mod wrap;
 
 pub use attributes::{Attributes, Change, Kind, SetXattr, Space};

@@ -220,14 +220,14 @@ impl File {
             loading: Mutex::default(),
             appending: Mutex::default(),
             readers: Mutex::default(),
-            process: AtomicU32::new(std::process::id()),
+            process: AtomicU32::new(thalweg_store::process::number()),
         }
     }
 
     /// In a forked child: the parent's sessions belong to another process, and the child's writes are ordered after all
     /// writes of the parent before the fork.
     pub fn belong(&self) {
-        let process = std::process::id();
+        let process = thalweg_store::process::number();
         if self.process.load(Ordering::Acquire) == process {
             return;
         }

@@ -116,14 +116,14 @@ impl Writer {
             covered: record::HEADER,
             scratch: Vec::new(),
             _lease: lease,
-            process: std::process::id(),
+            process: thalweg_store::process::number(),
             broken: false,
         })
     }
 
     /// Whether this process began the log, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
-        self.process == std::process::id()
+        self.process == thalweg_store::process::number()
     }
 
     /// Whether records can still be written.

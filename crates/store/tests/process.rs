@@ -1,0 +1,31 @@
+//! The number of a process is its own, also in a child that runs no handlers of `fork`.
+
+#![allow(unsafe_code)] // children that run no handlers are made by system calls
+use nix::libc;
+use thalweg_store::process;
+
+/// What the child finds, as its exit status.
+fn found_in(child: libc::pid_t) -> i32 {
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        let own = process::number() == std::process::id() && process::number() == std::process::id();
+        // SAFETY: ends the child at once, without what the test's process would do at its end.
+        unsafe { libc::_exit(i32::from(!own)) }
+    }
+    let mut status = -1;
+    // SAFETY: `status` outlives the call.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    libc::WEXITSTATUS(status) + libc::WTERMSIG(status)
+}
+
+#[test]
+fn a_child_has_its_own_number_however_it_was_forked() {
+    let number = process::number();
+    assert_eq!(number, std::process::id());
+    // SAFETY: the child only makes system calls, and ends.
+    assert_eq!(found_in(unsafe { libc::fork() }), 0, "fork");
+    // SAFETY: as above; no handlers run.
+    #[cfg(target_os = "linux")]
+    assert_eq!(found_in(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t), 0, "clone");
+    assert_eq!(process::number(), number);
+}
