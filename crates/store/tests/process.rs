@@ -26,6 +26,10 @@ fn a_child_has_its_own_number_however_it_was_forked() {
     assert_eq!(found_in(unsafe { libc::fork() }), 0, "fork");
     // SAFETY: as above; no handlers run.
     #[cfg(target_os = "linux")]
-    assert_eq!(found_in(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t), 0, "clone");
+    assert_eq!(
+        found_in(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t),
+        0,
+        "clone"
+    );
     assert_eq!(process::number(), number);
 }
