@@ -7,6 +7,12 @@ use thalweg_params::Parameters;
 use thalweg_store::name;
 use thalweg_types::{Error, Result};
 
+/// Has TLS done by `ring` in this process. To be called before an operator is made: a client of OpenDAL panics without.
+pub fn use_ring() {
+    // An error means that there is a provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// A client for the service of an address. Credentials are read where the service's own programs read them.
 ///
 /// # Errors
@@ -25,8 +31,7 @@ pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result
     }
     let failed =
         |cause: opendal::Error| -> Error { error::failed(scrub, &format!("configure store \"{address}\""), &cause) };
-    // An error means that there is a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    use_ring();
     match scheme {
         #[cfg(feature = "s3")]
         "s3" => {

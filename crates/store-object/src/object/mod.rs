@@ -96,6 +96,7 @@ impl Object {
     /// # Errors
     /// `Config` if OpenDAL lacks it.
     pub fn memory() -> Result<Object> {
+        config::use_ring();
         let operator = Operator::new(opendal::services::Memory::default());
         let operator =
             operator.map_err(|cause| Error::new(ErrorKind::Config, "no store in memory").caused_by(cause))?;
