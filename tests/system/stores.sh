@@ -26,9 +26,6 @@ source scripts/build.sh
 build_all
 stores=$built/examples/stores how=$([[ ${LONG:-0} != 1 ]] || echo long)
 failed=0
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
 
 # missing COMMAND...: the first of them that this machine lacks.
 missing() {
@@ -61,10 +58,10 @@ through_tls() {
 }
 if [[ ! -x $(echo build/servers/versitygw-*/versitygw) || -n $(missing openssl) ]]; then
     echo "skipped: S3 through TLS: there is no server or no openssl"
+elif scripts/servers/s3.sh start "$work/s3-tls" tls && (through_tls); then
+    echo "ok s3: through TLS, and a server that no certificate vouches for is refused"
 else
-    status=0
-    { scripts/servers/s3.sh start "$work/s3-tls" tls && (through_tls); } || status=$?
-    say "$status" "s3: through TLS, and a server that no certificate vouches for is refused"
+    echo "not ok s3: through TLS, and a server that no certificate vouches for is refused" && failed=1
 fi
 
 if [[ -n $(missing java curl) ]]; then

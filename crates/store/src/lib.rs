@@ -28,9 +28,9 @@ pub mod life;
 pub mod lustre;
 pub mod memory;
 pub mod name;
+pub mod pid;
 pub mod pieces;
 pub mod posix;
-pub mod process;
 pub mod wrap;
 
 pub use attributes::{Attributes, Change, Kind, SetXattr, Space};
@@ -38,6 +38,7 @@ pub use capability::{Capability, Durability, ListConsistency, Rename, Visible};
 pub use fresh::fresh;
 pub use life::{Lease, Life};
 pub use memory::Memory;
+pub use pid::pid;
 pub use posix::Posix;
 
 /// Facts about an object or folder.

@@ -157,20 +157,28 @@ impl Container {
     /// failure it has them again.
     ///
     /// # Errors
-    /// Those of `change` and of the store.
+    /// Those of `change`; `Io` if the folder cannot be listed or its attributes be read.
     pub(super) fn without_attributes(&self, folder: &str, change: impl FnOnce() -> Result<()>) -> Result<()> {
-        if folder.is_empty() || !self.first().list(folder).is_ok_and(|names| names == [OF_FOLDER]) {
-            return change();
+        match self.first().list(folder) {
+            Ok(names) if !folder.is_empty() && names == [OF_FOLDER] => {}
+            // Not taken for a folder with other contents.
+            Err(e) if e.kind() == ErrorKind::Io => return Err(e),
+            _ => return change(),
         }
         let of_folder = of_folder(folder);
-        let kept = self.kept_of_folder(folder)?;
+        let kept = match self.kept_of_folder(folder) {
+            // A folder with damaged attributes can be removed.
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => None,
+            kept => Some(kept?),
+        };
         remove_if_there(&**self.first(), &of_folder)?;
         change().map_err(|failed| {
-            // Removed all the same, or by another process.
+            let Some(kept) = &kept else { return failed };
+            // The change may have had its effect, or another process may have removed the folder.
             if !self.first().stat(folder).is_ok_and(|about| about.is_folder) {
                 return failed;
             }
-            match self.keep_of_folder(&of_folder, &kept) {
+            match self.keep_of_folder(&of_folder, kept) {
                 Ok(()) => failed,
                 Err(e) => failed.safe(format!("the folder; its attributes are lost ({e})")),
             }

@@ -220,14 +220,14 @@ impl File {
             loading: Mutex::default(),
             appending: Mutex::default(),
             readers: Mutex::default(),
-            process: AtomicU32::new(thalweg_store::process::number()),
+            process: AtomicU32::new(thalweg_store::pid()),
         }
     }
 
     /// In a forked child: the parent's sessions belong to another process, and the child's writes are ordered after all
     /// writes of the parent before the fork.
     pub fn belong(&self) {
-        let process = thalweg_store::process::number();
+        let process = thalweg_store::pid();
         if self.process.load(Ordering::Acquire) == process {
             return;
         }

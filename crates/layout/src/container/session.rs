@@ -192,7 +192,7 @@ impl Session {
             buffer,
             inline_limit: options.inline(1).min(buffer),
             longest: longest.max(1 << 20),
-            process: thalweg_store::process::number(),
+            process: thalweg_store::pid(),
             log: Mutex::new(log),
         }
     }
@@ -214,7 +214,7 @@ impl Session {
 
     /// Whether this process is a forked child of the session's process.
     pub fn is_left(&self) -> bool {
-        self.process != thalweg_store::process::number()
+        self.process != thalweg_store::pid()
     }
 
     /// Abandons a forked child's copy: the parent writes and ends the logs.

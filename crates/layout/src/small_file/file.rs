@@ -64,7 +64,7 @@ pub(super) enum Bytes {
 impl State {
     /// This process changes the bytes.
     fn touch(&mut self) {
-        let own = Some(thalweg_store::process::number());
+        let own = Some(thalweg_store::pid());
         if self.dirty.is_some() && self.dirty != own {
             // The parent process publishes its own writes.
             self.changes = Changes::default();
@@ -427,7 +427,7 @@ impl Node {
     /// Records unrecorded changes; other processes see them if the store shows bytes immediately.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
-        if state.dirty != Some(thalweg_store::process::number()) {
+        if state.dirty != Some(thalweg_store::pid()) {
             return Ok(());
         }
         if self.is_linked() {

@@ -116,14 +116,14 @@ impl Writer {
             covered: record::HEADER,
             scratch: Vec::new(),
             _lease: lease,
-            process: thalweg_store::process::number(),
+            process: thalweg_store::pid(),
             broken: false,
         })
     }
 
     /// Whether this process began the log, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
-        self.process == thalweg_store::process::number()
+        self.process == thalweg_store::pid()
     }
 
     /// Whether records can still be written.

@@ -628,8 +628,13 @@ fn an_empty_folder_that_is_not_removed_or_replaced_keeps_its_attributes() {
     failing.fail(Fault::of(StoreCall::Remove).named("a/empty").times(1));
     assert_eq!(layout.remove("a/empty").unwrap_err().kind(), ErrorKind::Io);
     keeps("the removal of its attributes failed");
+    failing.fail(Fault::of(StoreCall::List).named("a/empty").times(1));
+    assert_eq!(layout.remove("a/empty").unwrap_err().kind(), ErrorKind::Io);
+    keeps("the folder could not be listed");
     layout.rename("other", "a/empty").unwrap();
     assert_eq!(layout.xattr_get("a/empty", "user.k").unwrap(), None);
+    layout.xattr_set("a/empty", "user.k", b"value", SetXattr::Any).unwrap();
+    failing.write_all("a/empty/.thalweg.folder", b"torn").unwrap();
     layout.remove("a/empty").unwrap();
     assert_eq!(layout.list("a").unwrap(), [""; 0]);
 }

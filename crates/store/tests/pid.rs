@@ -1,14 +1,14 @@
-//! The number of a process is its own, also in a child that runs no handlers of `fork`.
+//! The PID of a process is its own, also in a child that runs no handlers of `fork`.
 
 #![allow(unsafe_code)] // children that run no handlers are made by system calls
 use nix::libc;
-use thalweg_store::process;
+use thalweg_store::pid;
 
 /// What the child finds, as its exit status.
 fn found_in(child: libc::pid_t) -> i32 {
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
-        let own = process::number() == std::process::id() && process::number() == std::process::id();
+        let own = pid() == std::process::id() && pid() == std::process::id();
         // SAFETY: ends the child at once, without what the test's process would do at its end.
         unsafe { libc::_exit(i32::from(!own)) }
     }
@@ -19,9 +19,9 @@ fn found_in(child: libc::pid_t) -> i32 {
 }
 
 #[test]
-fn a_child_has_its_own_number_however_it_was_forked() {
-    let number = process::number();
-    assert_eq!(number, std::process::id());
+fn a_child_has_its_own_pid_however_it_was_forked() {
+    let parent = pid();
+    assert_eq!(parent, std::process::id());
     // SAFETY: the child only makes system calls, and ends.
     assert_eq!(found_in(unsafe { libc::fork() }), 0, "fork");
     // SAFETY: as above; no handlers run.
@@ -31,5 +31,5 @@ fn a_child_has_its_own_number_however_it_was_forked() {
         0,
         "clone"
     );
-    assert_eq!(process::number(), number);
+    assert_eq!(pid(), parent);
 }

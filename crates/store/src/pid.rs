@@ -1,15 +1,15 @@
-//! The number of this process, for comparisons on the way of each write.
+//! The PID of this process, for comparisons at each write.
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | why      | the system call takes 0.1 to 0.2 us, and a record of a container is written in less |
-//! | after a `fork` | the child gets its own number, however it was forked (`fork`, `_Fork`, `clone`): the number is kept in a page that the system clears in a child |
-//! | a child of `vfork` | shares its parent's memory and gets the parent's number. Where that matters, ask [`std::process::id`] |
+//! | after a `fork` | the child gets its own PID, however it was forked (`fork`, `_Fork`, `clone`): the PID is cached in a page that the system clears in a child |
+//! | a child of `vfork` | shares its parent's memory and gets the parent's PID. Where that matters, ask [`std::process::id`] |
 //! | systems without such pages | each call asks the system: before Linux 4.14, and others |
 //! | cost     | one read of memory |
 
 #[cfg(target_os = "linux")]
-mod kept {
+mod cached {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::ptr::null_mut;
     use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -53,25 +53,25 @@ mod kept {
         }
     }
 
-    pub fn number() -> u32 {
+    pub fn pid() -> u32 {
         let page = page();
         match page.load(Ordering::Relaxed) {
             0 => {
-                let number = std::process::id();
+                let pid = std::process::id();
                 if !std::ptr::eq(page, &NONE) {
-                    page.store(number, Ordering::Relaxed);
+                    page.store(pid, Ordering::Relaxed);
                 }
-                number
+                pid
             }
-            number => number,
+            pid => pid,
         }
     }
 }
 
-/// This process's number, as of [`std::process::id`] but in a child of `vfork`.
-pub fn number() -> u32 {
+/// The PID of this process, as of [`std::process::id`] but in a child of `vfork`.
+pub fn pid() -> u32 {
     #[cfg(target_os = "linux")]
-    return kept::number();
+    return cached::pid();
     #[cfg(not(target_os = "linux"))]
     return std::process::id();
 }
