@@ -2,6 +2,7 @@
 
 use crate::store;
 use std::io::IoSlice;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_layout::{Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Stat, WriteObject, WriterId, errno};
 use thalweg_store::{Capability, Rename, Store, Visible};
@@ -109,6 +110,40 @@ pub fn check_error_numbers(layout: &dyn Layout) {
     for name in ["file", "other", "full/inner", "full", "empty"] {
         layout.remove(name).unwrap();
     }
+}
+
+/// The data logs of `container` files that are objects below a folder. Inline data logs are not counted.
+///
+/// # Panics
+/// If the folder cannot be read.
+pub fn data_logs(folder: &Path) -> usize {
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        // Of the entry itself: a link to a directory is not entered.
+        match entry.file_type().unwrap().is_dir() {
+            true => found += data_logs(&entry.path()),
+            false => found += usize::from(entry.path().extension().is_some_and(|kind| kind == "data")),
+        }
+    }
+    found
+}
+
+/// Checks where a container stores a short file, so that a test of one form is not a test of the other.
+///
+/// - `folder`: holds the layout's stores.
+/// - `in_log`: in a data log that is an object; otherwise inline, in the object of the file's name.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_short_file(layout: &dyn Layout, folder: &Path, in_log: bool) {
+    const NAME: &str = "short file";
+    let before = data_logs(folder);
+    make(layout, NAME, b"bytes");
+    let made = data_logs(folder) - before;
+    assert_eq!(made, usize::from(in_log), "{}: data logs of a short file", layout.describe());
+    assert_eq!(read(layout, NAME), b"bytes");
+    layout.remove(NAME).unwrap();
 }
 
 fn make(layout: &dyn Layout, path: &str, bytes: &[u8]) {

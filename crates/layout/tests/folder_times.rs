@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_conformance::layout::check_short_file;
 use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::Options;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Direct, Flat, Layout, OpenWrite, SmallFile, WriterId};
 use thalweg_store::{Posix, Store};
@@ -17,10 +19,17 @@ fn folder_times() {
         std::fs::create_dir(&folder).unwrap();
         Arc::new(Posix::at(folder).unwrap()) as Arc<dyn Store>
     };
+    let container = |stores: Vec<Arc<dyn Store>>, inline: Option<usize>, in_log: bool| -> Box<dyn Layout> {
+        let layout = Container::new(stores, Options { inline, ..Options::default() }).unwrap();
+        check_short_file(&layout, scratch.path(), in_log);
+        Box::new(layout)
+    };
     let layouts: Vec<Box<dyn Layout>> = vec![
         Box::new(Direct::new(store()).unwrap()),
         Box::new(Flat::new(vec![store(), store(), store()]).unwrap()),
-        Box::new(Container::new(vec![store(), store()], Default::default()).unwrap()),
+        container(vec![store(), store()], None, true),
+        container(vec![store()], None, false),
+        container(vec![store()], Some(0), true),
         Box::new(SmallFile::new(store(), Settings::default()).unwrap()),
     ];
     let early = UNIX_EPOCH + Duration::from_secs(1_000_000);

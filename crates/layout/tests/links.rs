@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use thalweg_conformance::layout::check_short_file;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::errno::{self, Errno};
 use thalweg_layout::links::MOST_LINKS;
@@ -19,11 +20,17 @@ fn with_links_to_folders(scratch: &Scratch) -> Vec<Box<dyn Layout>> {
         std::fs::create_dir(&path).unwrap();
         Arc::new(Posix::at(path).unwrap())
     };
+    let container = |stores: Vec<Arc<dyn Store>>, in_log: bool| -> Box<dyn Layout> {
+        let layout = Container::new(stores, container::Options::default()).unwrap();
+        check_short_file(&layout, scratch.path(), in_log);
+        Box::new(layout)
+    };
     vec![
         Box::new(Direct::new(posix()).unwrap()),
         Box::new(Flat::new(vec![posix()]).unwrap()),
         Box::new(Flat::new(vec![posix(), posix(), posix()]).unwrap()),
-        Box::new(Container::new(vec![posix(), posix()], container::Options::default()).unwrap()),
+        container(vec![posix(), posix()], true),
+        container(vec![posix()], false),
         Box::new(SmallFile::new(posix(), small_file::Settings::default()).unwrap()),
         Box::new(SmallFile::new(Arc::new(Memory::new()), small_file::Settings::default()).unwrap()),
     ]
