@@ -6,6 +6,7 @@ use std::io::IoSlice;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
+use thalweg_conformance::layout::data_logs;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::Options;
 use thalweg_layout::small_file::Settings;
@@ -166,13 +167,15 @@ fn renames_to_another_store() {
     }
 }
 
-fn open_in(scratch: &Scratch, buffer: usize) -> Container {
-    let stores = ["a", "b"].map(|s| Arc::new(Posix::at(scratch.join(s)).unwrap()) as Arc<dyn Store>);
-    Container::new(stores.to_vec(), Options { buffer, ..Options::default() }).unwrap()
+/// - `inline`: over one store, where short data logs are inline. Over two stores every data log is an object.
+fn open_in(scratch: &Scratch, buffer: usize, inline: bool) -> Container {
+    let names: &[&str] = if inline { &["a"] } else { &["a", "b"] };
+    let stores = names.iter().map(|name| Arc::new(Posix::at(scratch.join(name)).unwrap()) as Arc<dyn Store>);
+    Container::new(stores.collect(), Options { buffer, ..Options::default() }).unwrap()
 }
 
 /// The handle of a container that parent and children go on with: each process has a session of its own.
-fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
+fn children_that_inherit_a_handle_of_a_container(buffer: usize, inline: bool) {
     let scratch = Arc::new(Scratch::new());
     for store in ["a", "b"] {
         std::fs::create_dir(scratch.join(store)).unwrap();
@@ -180,10 +183,7 @@ fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
     let write = |file: &dyn WriteObject, at: u64, byte: u8, count: usize| {
         file.write_at(at, &[IoSlice::new(&vec![byte; count])]).unwrap();
     };
-    let layout = Arc::new(open_in(&scratch, buffer));
-    put(&*layout, "unlinked", b"held by the parent");
-    let unlinked = Arc::new(Mutex::new(Some(layout.open_read("unlinked").unwrap())));
-    layout.remove("unlinked").unwrap();
+    let layout = Arc::new(open_in(&scratch, buffer, inline));
     // Nobody wrote to the first before the fork; the last was synced.
     let names = ["fresh", "written", "synced"];
     let handles = names.map(|name| {
@@ -196,7 +196,11 @@ fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
         }
         Mutex::new(Some(file))
     });
+    assert_eq!(data_logs(scratch.path()) == 0, inline, "what the parent wrote before the fork, buffer {buffer}");
     let handles = Arc::new(handles);
+    put(&*layout, "unlinked", b"held by the parent");
+    let unlinked = Arc::new(Mutex::new(Some(layout.open_read("unlinked").unwrap())));
+    layout.remove("unlinked").unwrap();
     let mut children = Vec::new();
     for k in 0..CHILDREN as u64 {
         let (of_child, unlinked, scratch) = (handles.clone(), unlinked.clone(), scratch.clone());
@@ -221,7 +225,7 @@ fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
                 file.close().unwrap();
             }
             // What its parent writes is another process' for it.
-            let other = open_in(&scratch, buffer);
+            let other = open_in(&scratch, buffer, inline);
             put(&other, &format!("of child {k}"), b"by a layout of its own");
         }));
         for handle in &*handles {
@@ -244,8 +248,8 @@ fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
         meant.resize(6000, 0);
         meant[4500..5500].fill(b'L');
         meant.extend([b'P'; 10 * CHILDREN]);
-        for layout in [&*layout, &open_in(&scratch, buffer)] {
-            assert!(read(layout, name) == meant, "{name}, buffer {buffer}");
+        for layout in [&*layout, &open_in(&scratch, buffer, inline)] {
+            assert!(read(layout, name) == meant, "{name}, buffer {buffer}, inline {inline}");
         }
     }
     for k in 0..CHILDREN {
@@ -259,7 +263,9 @@ fn what_forked_processes_write_is_there() {
     renames_to_another_store();
     siblings_with_a_layout_each();
     children_that_inherit_a_layout();
-    for buffer in [0, 4 << 20] {
-        children_that_inherit_a_handle_of_a_container(buffer);
+    for inline in [false, true] {
+        for buffer in [0, 4 << 20] {
+            children_that_inherit_a_handle_of_a_container(buffer, inline);
+        }
     }
 }
