@@ -33,6 +33,13 @@ fn check(make: impl Fn() -> Arc<dyn Store>) {
     layout::check(&Container::new(vec![make(), make(), make()], small).unwrap());
     layout::check_names_and_attributes(&Container::new(vec![make()], options()).unwrap());
     closed_lengths_are_told_to_others(&make(), &options());
+    // On other stores no data log is inline.
+    if capability.modes {
+        let in_logs = Options { inline: Some(0), ..options() };
+        layout::check(&Container::new(vec![make()], in_logs.clone()).unwrap());
+        layout::check_names_and_attributes(&Container::new(vec![make()], in_logs.clone()).unwrap());
+        closed_lengths_are_told_to_others(&make(), &in_logs);
+    }
 }
 
 /// By layouts of their own over the same store, as those of two processes.
@@ -77,6 +84,11 @@ fn over_memory() {
 fn over_folders() {
     let folders = Folders::new();
     check(|| folders.next());
+    for (inline, in_log) in [(None, false), (Some(0), true)] {
+        let options = Options { inline, host: "host".into(), ..Options::default() };
+        let layout = Container::new(vec![folders.next()], options).unwrap();
+        layout::check_short_file(&layout, folders.scratch.path(), in_log);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use thalweg_conformance::layout::check_short_file;
 use thalweg_conformance::layout::model::{PROCESSES, PosixRules, check};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::{Options, index::Module};
@@ -63,8 +64,17 @@ fn flat(stores: Stores) -> Flat {
 }
 
 fn container(module: Module, buffer: usize) -> impl Fn(Stores) -> Container {
+    container_of(module, buffer, None)
+}
+
+/// As [`container`], with every data log in an object of its own.
+fn container_in_logs(module: Module, buffer: usize) -> impl Fn(Stores) -> Container {
+    container_of(module, buffer, Some(0))
+}
+
+fn container_of(module: Module, buffer: usize, inline: Option<usize>) -> impl Fn(Stores) -> Container {
     move |stores| {
-        let options = Options { module, buffer, host: "host".into(), ..Options::default() };
+        let options = Options { module, buffer, inline, host: "host".into(), ..Options::default() };
         Container::new(stores, options).unwrap()
     }
 }
@@ -103,6 +113,7 @@ fn all(operations: usize, seed: u64) {
     for (module, buffer) in [(Module::Flat, 700), (Module::Pattern, 4 << 20), (Module::Distributed, 0)] {
         let name = |over: &str| format!("container ({}) over {over}", module.name());
         run(&name("posix"), PosixRules::ALL, &worlds(|| folders(1), container(module, buffer)));
+        run(&name("posix, in logs"), PosixRules::ALL, &worlds(|| folders(1), container_in_logs(module, buffer)));
         run(&name("memory"), UNNUMBERED, &worlds(|| memory(3), container(module, buffer)));
     }
     run("container over three of posix", PosixRules::ALL, &worlds(|| folders(3), container(Module::Pattern, 700)));
@@ -131,6 +142,20 @@ fn all(operations: usize, seed: u64) {
         &worlds(|| one(Sequential::like_s3()), small(Settings::default())),
     );
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+/// Short files of the worlds over POSIX: inline over one store, unless the option excludes it.
+#[test]
+fn worlds_of_containers_have_both_forms_of_short_files() {
+    let over = |count: usize, in_log: bool, layout: &dyn Fn(Stores) -> Container| {
+        let World { scratch, open } = folders(count);
+        check_short_file(&layout(open(&scratch)), scratch.path(), in_log);
+    };
+    for (module, buffer) in [(Module::Flat, 700), (Module::Pattern, 4 << 20), (Module::Distributed, 0)] {
+        over(1, false, &container(module, buffer));
+        over(1, true, &container_in_logs(module, buffer));
+        over(3, true, &container(module, buffer));
+    }
 }
 
 #[test]

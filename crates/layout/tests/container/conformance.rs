@@ -7,15 +7,20 @@ use thalweg_layout::container::{Options, index::Module};
 use thalweg_store::wrap::{Counting, Forgetful, Sequential};
 use thalweg_store::{Memory, Posix, Store};
 
-fn check(stores: Vec<Arc<dyn Store>>, module: Module, buffer: usize) {
-    let options = Options { module, buffer, host: "host".into(), ..Options::default() };
-    layout::check(&Container::new(stores, options).unwrap());
+fn container(stores: Vec<Arc<dyn Store>>, module: Module, buffer: usize, inline: Option<usize>) -> Container {
+    Container::new(stores, Options { module, buffer, inline, host: "host".into(), ..Options::default() }).unwrap()
 }
 
 fn check_all(store: impl Fn() -> Arc<dyn Store>) {
-    check(vec![store()], Module::Pattern, 4 << 20);
-    check(vec![store(), store(), store()], Module::Flat, 10_000);
-    check(vec![store()], Module::Distributed, 0);
+    layout::check(&container(vec![store()], Module::Pattern, 4 << 20, None));
+    layout::check(&container(vec![store(), store(), store()], Module::Flat, 10_000, None));
+    layout::check(&container(vec![store()], Module::Distributed, 0, None));
+    // On other stores no data log is inline.
+    if store().capability().modes {
+        for (module, buffer) in [(Module::Pattern, 4 << 20), (Module::Flat, 10_000), (Module::Distributed, 0)] {
+            layout::check(&container(vec![store()], module, buffer, Some(0)));
+        }
+    }
 }
 
 #[test]
@@ -23,13 +28,18 @@ fn over_posix() {
     let scratch = Scratch::new();
     let mut number = 0;
     let next = std::sync::Mutex::new(&mut number);
-    check_all(|| {
+    let store = || -> Arc<dyn Store> {
         let mut number = next.lock().unwrap();
         **number += 1;
         let folder = scratch.join(number.to_string());
         std::fs::create_dir(&folder).unwrap();
         Arc::new(Posix::at(folder).unwrap())
-    });
+    };
+    check_all(store);
+    for (inline, in_log) in [(None, false), (Some(0), true)] {
+        let layout = container(vec![store()], Module::Pattern, 4 << 20, inline);
+        layout::check_short_file(&layout, scratch.path(), in_log);
+    }
 }
 
 #[test]
