@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use support::Ran;
 use thalweg_comm::alone::Alone;
+use thalweg_conformance::layout::data_logs;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::{Mode, Session, mounts};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_schema::xml;
 
-const LAYOUTS: [&str; 4] = ["direct", "flat", "container", "small_file"];
+/// With `folders`: `container` whose files have a folder of logs however short they are.
+const LAYOUTS: [&str; 5] = ["direct", "flat", "container", "folders", "small_file"];
 
 struct Room {
     scratch: Scratch,
@@ -27,8 +29,9 @@ fn room() -> Room {
     for layout in LAYOUTS {
         std::fs::create_dir(scratch.join(layout)).unwrap();
         let store = scratch.join(layout);
+        let (kind, inline) = if layout == "folders" { ("container", "inline = 0\n") } else { (layout, "") };
         table += &format!(
-            "[[mount]]\npath = \"/of-{layout}\"\nlayout = \"{layout}\"\nstores = [\"posix:{}\"]\n",
+            "[[mount]]\npath = \"/of-{layout}\"\nlayout = \"{kind}\"\nstores = [\"posix:{}\"]\n{inline}",
             store.display()
         );
     }
@@ -38,6 +41,11 @@ fn room() -> Room {
 }
 
 impl Room {
+    /// Whether a layout's folder holds data logs that are objects: for short files only that of `folders` does.
+    fn has_data_logs(&self, layout: &str) -> bool {
+        data_logs(&self.scratch.join(layout)) > 0
+    }
+
     /// The mounts as another process has them.
     fn layout(&self) -> Arc<dyn Layout> {
         mounts::of_files(std::slice::from_ref(&self.table)).unwrap()
@@ -82,6 +90,7 @@ fn recover_leaves_a_file_alone_whose_writer_lives_on_every_layout() {
             output.close().unwrap();
         };
         write(Mode::Write, 0);
+        assert!(layout != "folders" || room.has_data_logs(layout), "the output is in data logs");
         for arguments in [&["recover", &path][..], &["recover", "--dry-run", &path], &["recover", "--partial", &path]] {
             let before = bytes_of(&*mounts, &path);
             is_refused(&room.run(arguments), &format!("{layout}: between outputs, {arguments:?}"));
@@ -124,6 +133,7 @@ fn flatten_refuses_a_file_that_is_being_written_and_leaves_no_target() {
             object.write_at(0, &[IoSlice::new(b"prefix ")]).unwrap();
             // On layouts that show bytes at a sync or a close alone, a part of the file is seen.
             object.sync().unwrap();
+            assert_eq!(room.has_data_logs(layout), layout == "folders", "{layout}");
             let what = format!("{layout} to {target}");
             is_refused(&room.run(&["layout", "flatten", &path, &target]), &what);
             assert!(room.layout().stat(&target).is_err(), "{what}: a part was left");
