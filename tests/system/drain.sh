@@ -51,9 +51,19 @@ soon() { # soon COMMAND...: within two minutes
 # What the fast stores hold beside what the burst buffer keeps for itself.
 waiting() { find "$work"/fast.*."$1" -path '*/.thalweg-drain' -prune -o -type f -print; }
 empty() { [[ -z $(waiting "$1") ]]; }
-drained() { # drained LAYOUT: and what drained it ends
-    soon empty "$1" || { waiting "$1" && cat "$work"/fast.*."$1"/.thalweg-drain/log && return 1; }
-    ! grep -h -E 'failed|not started|given up' "$work"/fast.*."$1"/.thalweg-drain/log
+drained() { # drained LAYOUT NODE...: the fast stores are empty, and the drains of these nodes had no failure
+    local node status
+    if ! soon empty "$1"; then
+        waiting "$1"
+        cat "$work"/fast.*."$1"/.thalweg-drain/log || true
+        return 1
+    fi
+    for node in "${@:2}"; do
+        status=0
+        grep -E 'failed|not started|given up' "$work/fast.$node.$1/.thalweg-drain/log" || status=$?
+        # 1: no line matches; 2: there is no log, so no drain was started there.
+        [[ $status == 1 ]] || { echo "the drain of node $node: grep ends with $status" && return 1; }
+    done
 }
 nobody() { [[ -z $(drains) ]]; }
 
@@ -65,7 +75,7 @@ seq 1 20000 >"$work/text"
 preloaded() { # preloaded LAYOUT
     on a "$thalweg" run -- bash -c 'set -e; mkdir /drained/$1/d; cp "$2/random" "$2/text" /drained/$1/d; seq 1 9 >>/drained/$1/d/text; echo lines >/drained/$1/e; mv /drained/$1/e /drained/$1/f' _ "$1" "$work"
     on a "$thalweg" run -- cmp "$work/random" "/drained/$1/d/random"
-    drained "$1"
+    drained "$1" a
     on slow "$thalweg" run -- cmp "$work/random" "/drained/$1/d/random"
     on slow "$thalweg" run -- cat "/drained/$1/d/text" | cmp - <(cat "$work/text" <(seq 1 9))
     [[ $(on slow "$thalweg" run -- cat "/drained/$1/f") == lines ]]
@@ -85,7 +95,7 @@ ranks() { # ranks ROLE FILE: rank 0 on node a, rank 1 on node b
 }
 of_ranks() {
     ranks strided /drained/container/checkpoint
-    drained container
+    drained container a b
     ranks shifted /drained/container/checkpoint
     for rank in 0 1; do on slow "$thalweg" run -- "$work/calls" shifted /drained/container/checkpoint "$rank" 2 47001 40; done
     on slow "$thalweg" layout check /drained/container/checkpoint
@@ -100,7 +110,7 @@ bp_of_ranks() { # bp_of_ranks METHOD...: through the C interface
         done
         limited 300 "${mpiexec[@]}" "${nodes[@]::${#nodes[@]}-1}" | tee "$work/said"
         [[ $(grep -c '^closed' "$work/said") == 6 ]] || return 1
-        drained container
+        drained container a b
         on slow "$thalweg" verify "/drained/container/$method.bp"
         # The last step: row R is 5242880 + 65536 R, and so on by ones.
         on slow "$thalweg" dump "/drained/container/$method.bp" c >"$work/dumped"
@@ -124,13 +134,13 @@ through_fuse() { # through_fuse LAYOUT
     cp "$work/random" "$work/text" "$work/at/fuse/"
     seq 1 9 >>"$work/at/fuse/text"
     # While it is mounted: the drain waits for no unmount, but for the end of a log of small files.
-    [[ $1 == small_file ]] || drained "$1"
+    [[ $1 == small_file ]] || drained "$1" a
     cmp "$work/random" "$work/at/fuse/random"
     cat "$work/text" <(seq 1 9) | cmp - "$work/at/fuse/text"
     # Fetched back, and drained again.
     seq 10 19 >>"$work/at/fuse/text"
     on a "$thalweg" unmount "$work/at"
-    drained "$1"
+    drained "$1" a
     on slow "$thalweg" run -- cmp "$work/random" "/drained/$1/fuse/random"
     on slow "$thalweg" run -- cat "/drained/$1/fuse/text" | cmp - <(cat "$work/text" <(seq 1 19))
 }
