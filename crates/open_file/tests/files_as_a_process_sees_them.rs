@@ -8,7 +8,8 @@ use thalweg_open_file::{Access, OpenFile, about, writer};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::Result;
 
-/// Runs a body on `direct`, `container` and `small_file` over memory and POSIX.
+/// Runs a body on `direct`, `container` (short files inline where the store can, and in logs) and `small_file` over memory and
+/// POSIX.
 fn everywhere(body: impl Fn(&Arc<dyn Layout>)) {
     let folder = tempfile::tempdir().unwrap();
     let mut number = 0;
@@ -19,9 +20,11 @@ fn everywhere(body: impl Fn(&Arc<dyn Layout>)) {
         if posix { Arc::new(Posix::at(path).unwrap()) } else { Arc::new(Memory::new()) }
     };
     for posix in [false, true] {
-        let layouts: [Arc<dyn Layout>; 3] = [
+        let in_logs = container::Options { inline: Some(0), ..container::Options::default() };
+        let layouts: [Arc<dyn Layout>; 4] = [
             Arc::new(Direct::new(store(posix)).unwrap()),
             Arc::new(Container::new(vec![store(posix)], container::Options::default()).unwrap()),
+            Arc::new(Container::new(vec![store(posix)], in_logs).unwrap()),
             Arc::new(SmallFile::new(store(posix), small_file::Settings::default()).unwrap()),
         ];
         for layout in &layouts {
@@ -31,27 +34,60 @@ fn everywhere(body: impl Fn(&Arc<dyn Layout>)) {
     }
 }
 
+/// `docs/consistency.md`: a reader refreshes its view, a handle that writes refreshes it at its sync.
 #[test]
-fn a_refreshed_reader_sees_what_another_process_synced() {
+fn an_open_file_shows_what_another_process_synced_once_it_is_refreshed() {
     type Make = fn(&Arc<dyn Store>) -> Arc<dyn Layout>;
-    let layouts: [Make; 2] = [
-        |store| Arc::new(Direct::new(store.clone()).unwrap()),
-        |store| Arc::new(Container::new(vec![store.clone()], container::Options::default()).unwrap()),
+    let direct: Make = |store| Arc::new(Direct::new(store.clone()).unwrap());
+    let inline: Make = |store| Arc::new(Container::new(vec![store.clone()], container::Options::default()).unwrap());
+    let in_logs: Make = |store| {
+        let options = container::Options { inline: Some(0), ..container::Options::default() };
+        Arc::new(Container::new(vec![store.clone()], options).unwrap())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let posix = |name: &str| -> Arc<dyn Store> {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Arc::new(Posix::at(path).unwrap())
+    };
+    let memory = || -> Arc<dyn Store> { Arc::new(Memory::new()) };
+    let cases: [(&str, Make, Arc<dyn Store>); 5] = [
+        ("direct over memory", direct, memory()),
+        ("direct over posix", direct, posix("direct over posix")),
+        ("container over memory", inline, memory()),
+        ("container, inline", inline, posix("container, inline")),
+        ("container, in logs", in_logs, posix("container, in logs")),
     ];
-    for make in layouts {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let (theirs, ours) = (make(&store), make(&store));
+    for (name, make, store) in cases {
+        // Three processes: one begins, one reads, one writes as well.
+        let (theirs, ours, third) = (make(&store), make(&store), make(&store));
         let file = open(&theirs, "f", MAKE).unwrap();
         file.append(&[IoSlice::new(b"one")]).unwrap();
         file.sync().unwrap();
+        let folder_of_logs = folder.path().join(name).join(".thalweg/d");
+        assert_eq!(folder_of_logs.exists(), name == "container, in logs", "{name}: data logs that are objects");
         let reader = open(&ours, "f", Access::READ).unwrap();
-        assert_eq!(all(&reader), b"one", "{}", ours.describe());
+        let writer = open(&third, "f", MAKE).unwrap();
+        assert_eq!((all(&reader), all(&writer)), (b"one".to_vec(), b"one".to_vec()), "{name}");
         file.append(&[IoSlice::new(b" two")]).unwrap();
         file.sync().unwrap();
+        if name.starts_with("container") {
+            let seen = (all(&reader), all(&writer));
+            assert_eq!(seen, (b"one".to_vec(), b"one".to_vec()), "{name}: open handles keep the version they opened");
+        }
         reader.refresh().unwrap();
-        assert_eq!(all(&reader), b"one two", "{}", ours.describe());
-        file.close().unwrap();
-        reader.close().unwrap();
+        writer.sync().unwrap();
+        assert_eq!((all(&reader), all(&writer)), (b"one two".to_vec(), b"one two".to_vec()), "{name}");
+        writer.append(&[IoSlice::new(b" three")]).unwrap();
+        writer.sync().unwrap();
+        file.sync().unwrap();
+        reader.refresh().unwrap();
+        for other in [&file, &reader] {
+            assert_eq!(all(other), b"one two three", "{name}");
+        }
+        for handle in [file, reader, writer] {
+            handle.close().unwrap();
+        }
     }
 }
 
