@@ -371,7 +371,8 @@ open_handles() { # open_handles NAME: a program under preload, or one of another
     limited 300 python3 "$here/open_handles.py" reopened "$thalweg" "$work/at/$1/open2" "$work/at/second/open2" || status=1
     down second && down "$1" && return "$status"
 }
-for name in container small_file flat; do many "$name" open_handles "$name"; done
+# Of `container` the short file is inline, of `container-3` in data logs.
+for name in container container-3 small_file flat; do many "$name" open_handles "$name"; done
 
 # shellcheck disable=SC2016  # the inner shell expands it
 appends_behind() { # appends_behind NAME [OPTION...]: what others append while the kernel still has an earlier length

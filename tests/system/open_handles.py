@@ -1,10 +1,12 @@
 """Two processes have a file open, each through a door: what one writes and syncs the other sees, in turns.
 
-open_handles.py synced|reopened THALWEG FIRST SECOND
+open_handles.py synced|kept|reopened THALWEG FIRST SECOND
 
-FIRST and SECOND name one file as the two processes see it; with `run:` before the name through `thalweg run`. Both create it.
+FIRST and SECOND name one file as the two processes see it; with `run:` before the name through `thalweg run`, with `run=TABLE:` through
+`thalweg run` with another table of mounts. Both create it.
 
 synced    a handle shows what was synced after a sync of its own
+kept      as synced, and until that sync what it showed before
 reopened  a handle may show what it has read before until the file is opened again
 
 Prints one line for each check, "ok NAME" or "not ok NAME".
@@ -15,6 +17,11 @@ import subprocess
 import sys
 
 MODES = {"r": os.O_RDONLY, "rw": os.O_RDWR, "a": os.O_RDWR | os.O_APPEND}
+WHEN = {
+    "synced": "after a sync of its own",
+    "kept": "after a sync of its own and not before",
+    "reopened": "once it is opened again",
+}
 
 
 def serve(path, mode):
@@ -40,12 +47,23 @@ def serve(path, mode):
         sys.stdout.flush()
 
 
+def split(name):
+    """The door, the table of mounts (or nothing) and the path of a name."""
+    if not name.startswith(("run:", "run=")):
+        return "FUSE", "", name
+    table, path = name.removeprefix("run").split(":", 1)
+    table = table.removeprefix("=")
+    return f"preload, {os.path.basename(table)}" if table else "preload", table, path
+
+
 class Process:
     """A process with the file open."""
 
     def __init__(self, thalweg, name, mode):
-        self.path = name.removeprefix("run:")
-        self.through = [thalweg, "run", "--"] if name != self.path else []
+        door, table, self.path = split(name)
+        self.through = [thalweg, "run", "--"] if door != "FUSE" else []
+        if table:
+            self.through = ["env", f"THALWEG_MOUNTS={table}", *self.through]
         self.mode = mode
         self.ran = None
 
@@ -96,9 +114,10 @@ def turns(promise, writer, reader):
         if turn % 2:
             writer.ask("put", str(len(before)), content[len(before) :])
         writer.ask("sync")
-        if promise == "synced":
+        if promise != "reopened":
             seen = reader.ask("read")
-            assert seen in (before, content), f"turn {turn}: {seen!r} was never written"
+            possible = (before,) if promise == "kept" else (before, content)
+            assert seen in possible, f"turn {turn}, before a sync of its own: {seen!r} and none of {possible}"
         sees(reader, f"turn {turn}, after the writer's sync")
         if reader.mode == "rw":
             content = content[:5] + "abc" + content[8:]
@@ -120,9 +139,9 @@ def turns(promise, writer, reader):
 
 def main(promise, thalweg, *names):
     for first, second in (names, names[::-1]):
-        doors = ["preload" if name.startswith("run:") else "FUSE" for name in (first, second)]
+        doors = [split(name)[0] for name in (first, second)]
         for mode in MODES:
-            when = "after a sync of its own" if promise == "synced" else "once it is opened again"
+            when = WHEN[promise]
             name = f"a handle ({mode}, {doors[1]}) shows what another process ({doors[0]}) synced, {when}"
             try:
                 writer, reader = Process(thalweg, first, "rw"), Process(thalweg, second, mode)
