@@ -179,6 +179,8 @@ for layout in small_file container; do
     mkdir "$work/served.$layout"
     printf '[[mount]]\npath = "/mnt/served/%s"\nlayout = "%s"\nstore = "posix:%s"\ncounts = "%s"\n\n' $layout $layout "$work/served.$layout" "$work/counts.$layout" >>"$work/daemon.toml"
     printf '[[mount]]\npath = "/mnt/served/%s"\nlayout = "%s"\nstore = "hdfs://127.0.0.1:1/x"\n\n' $layout $layout >>"$work/served.toml"
+    # The same files for a process that opens the store itself.
+    printf '[[mount]]\npath = "/mnt/served/%s"\nlayout = "%s"\nstore = "posix:%s"\n\n' $layout $layout "$work/served.$layout" >>"$work/opened.toml"
 done
 mkdir -m 700 "$work/daemon"
 export THALWEG_DAEMON=$work/daemon/socket
@@ -191,6 +193,10 @@ try "small files are made without a question for each through the daemon" few_na
 for layout in small_file container; do
     many "$layout, through the daemon" env THALWEG_MOUNTS="$work/served.toml" timeout 600 python3 tests/system/open_handles.py synced "$thalweg" "run:/mnt/served/$layout/open" "run:/mnt/served/$layout/open"
 done
+beside_the_daemon() { # beside_the_daemon LAYOUT: one process goes through the daemon, the other opens the store itself
+    limited 600 python3 tests/system/open_handles.py synced "$thalweg" "run=$work/served.toml:/mnt/served/$1/beside" "run=$work/opened.toml:/mnt/served/$1/beside"
+}
+many "container, through the daemon and beside it" beside_the_daemon container
 numbers() { served numbers /mnt/served/container; }
 many "through the daemon" numbers
 
