@@ -196,7 +196,7 @@ done
 beside_the_daemon() { # beside_the_daemon LAYOUT: one process goes through the daemon, the other opens the store itself
     limited 600 python3 tests/system/open_handles.py synced "$thalweg" "run=$work/served.toml:/mnt/served/$1/beside" "run=$work/opened.toml:/mnt/served/$1/beside"
 }
-many "container, through the daemon and beside it" beside_the_daemon container
+for layout in container small_file; do many "$layout, through the daemon and beside it" beside_the_daemon "$layout"; done
 numbers() { served numbers /mnt/served/container; }
 many "through the daemon" numbers
 
