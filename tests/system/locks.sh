@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Locks of unchanged programs through the doors: counters of several processes, the rules of the manual pages (preload/locks.c),
 # flock(1), Python, SQLite with several writers, MPI-IO's shared pointers; over one store and a burst buffer, through preload, through FUSE, and some through each.
+# On stores that cannot hold lock objects every lock is refused.
 #
 #   ONLY=WORD runs the checks whose names hold it
 # shellcheck disable=SC2317  # functions are called by name, through try
@@ -18,9 +19,11 @@ if [[ ! -e /dev/fuse || $(id -u) != 0 ]]; then
 fi
 # tiered: a container over a burst buffer.
 layouts=(direct flat small_file container tiered)
+daemon=
 cleanup() {
     local layout
-    for layout in "${layouts[@]}"; do
+    [[ -z $daemon ]] || kill "$daemon" 2>/dev/null || true
+    for layout in "${layouts[@]}" unlocked; do
         mountpoint -q "$work/at/$layout" 2>/dev/null && "$thalweg" unmount --lazy "$work/at/$layout"
         umount -l "$work/at/$layout" 2>/dev/null || true
     done
@@ -188,6 +191,65 @@ for mpi in mpich openmpi; do
             try "shared pointers of MPI-IO lose no record ($of, $layout)" shared_pointer $mpi "$component" "$layout" 3
         done
     done
+done
+
+# Memory, in the daemon for preload and in the server of a FUSE mount, is no folder of this machine: ENOLCK, never a lock without effect.
+mkdir -m 700 "$work/daemon"
+mkdir "$work/at/unlocked"
+for layout in small_file container; do
+    printf '[[mount]]\npath = "/mnt/unlocked/%s"\nlayout = "%s"\nstore = "memory:%s"\n\n' $layout $layout $layout >>"$work/memory.toml"
+    # As programs have it: on another machine, so that the daemon is asked.
+    printf '[[mount]]\npath = "/mnt/unlocked/%s"\nlayout = "%s"\nstore = "hdfs://127.0.0.1:1/x"\n\n' $layout $layout >>"$work/far.toml"
+done
+cat >"$work/refused.py" <<'PYTHON'
+import errno, fcntl, os, struct, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o644)
+# struct flock: the whole file.
+whole = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+F_OFD_SETLK = 37
+locks = {
+    "flock, exclusive": lambda: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB),
+    "flock that waits": lambda: fcntl.flock(fd, fcntl.LOCK_SH),
+    "F_SETLK": lambda: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB),
+    "F_SETLKW": lambda: fcntl.lockf(fd, fcntl.LOCK_SH),
+    "F_OFD_SETLK": lambda: fcntl.fcntl(fd, F_OFD_SETLK, whole),
+    "lockf": lambda: os.lockf(fd, os.F_TLOCK, 0),
+}
+wrong = []
+for name, lock in locks.items():
+    try:
+        lock()
+        wrong.append(f"{name}: a lock without effect")
+    except OSError as e:
+        if e.errno != errno.ENOLCK:
+            wrong.append(f"{name}: {e}")
+# The file works all the same.
+assert os.write(fd, b"written") == 7
+os.close(fd)
+assert open(sys.argv[1], "rb").read() == b"written"
+sys.exit("\n".join(wrong) or None)
+PYTHON
+refused_through_preload() { # refused_through_preload LAYOUT
+    local status=0
+    THALWEG_MOUNTS=$work/far.toml limited 300 "$thalweg" run -- python3 "$work/refused.py" "/mnt/unlocked/$1/file" 2>"$work/told.$1" || status=$?
+    cat "$work/told.$1"
+    [[ $status == 0 ]]
+    grep -q '^thalweg: .*cannot lock: .*has no folder of this machine' "$work/told.$1"
+}
+refused_through_fuse() { # refused_through_fuse LAYOUT
+    local status=0
+    THALWEG_MOUNTS=$work/memory.toml "$thalweg" mount "$work/at/unlocked" --path "/mnt/unlocked/$1"
+    limited 300 python3 "$work/refused.py" "$work/at/unlocked/file" || status=$?
+    "$thalweg" unmount "$work/at/unlocked"
+    [[ $status == 0 ]]
+}
+export THALWEG_DAEMON=$work/daemon/socket
+THALWEG_MOUNTS=$work/memory.toml "$thalweg" mount --socket-only --foreground >>"$work/daemon.log" 2>&1 &
+daemon=$!
+for ((tries = 0; tries < 300; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
+for layout in small_file container; do
+    try "locks on a store without folders are refused, and why is said (preload, $layout)" refused_through_preload "$layout"
+    [[ $fuse == 0 ]] || try "locks on a store without folders are refused (fuse, $layout)" refused_through_fuse "$layout"
 done
 
 no_litter() { # nothing is left of locks that nobody has
