@@ -164,7 +164,7 @@ try "the file of lines is whole" "$thalweg" layout check /mnt/thalweg/container/
 # Two processes have a file open. Of `container` the short file is inline, of `container3` in data logs.
 for layout in "${layouts[@]}"; do
     promise=synced
-    [[ $layout != container* && $layout != tiered ]] || promise=kept
+    [[ $layout != container* ]] || promise=kept
     many "$layout" limited 600 python3 tests/system/open_handles.py "$promise" "$thalweg" "run:/mnt/thalweg/$layout/open" "run:/mnt/thalweg/$layout/open"
 done
 
