@@ -193,12 +193,13 @@ for mpi in mpich openmpi; do
     done
 done
 
-# Memory, in the daemon for preload and in the server of a FUSE mount, is no folder of this machine: ENOLCK, never a lock without effect.
+# Lock objects need a folder of this machine, which a store in memory lacks: every lock is refused with ENOLCK. The memory is the daemon's
+# for programs under preload, the FUSE server's for others.
 mkdir -m 700 "$work/daemon"
 mkdir "$work/at/unlocked"
 for layout in small_file container; do
     printf '[[mount]]\npath = "/mnt/unlocked/%s"\nlayout = "%s"\nstore = "memory:%s"\n\n' $layout $layout $layout >>"$work/memory.toml"
-    # As programs have it: on another machine, so that the daemon is asked.
+    # The table of the programs names a store of another machine, so that they use the daemon.
     printf '[[mount]]\npath = "/mnt/unlocked/%s"\nlayout = "%s"\nstore = "hdfs://127.0.0.1:1/x"\n\n' $layout $layout >>"$work/far.toml"
 done
 cat >"$work/refused.py" <<'PYTHON'
