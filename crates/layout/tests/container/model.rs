@@ -4,9 +4,10 @@ use super::{Module, open, process, write};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::sync::Arc;
+use thalweg_conformance::{layout::data_logs, scratch::Scratch};
 use thalweg_layout::{Container, Layout, OpenWrite, WriteObject};
 use thalweg_store::wrap::Sequential;
-use thalweg_store::{Memory, Store};
+use thalweg_store::{Memory, Posix, Store};
 
 const PROCESSES: usize = 3;
 /// Handles: one in the first process, two of one writer's number in the second, one in the third.
@@ -150,25 +151,32 @@ type Turn = (usize, Vec<What>, usize, usize, usize);
 
 fn turns(most: usize) -> impl Strategy<Value = (Vec<Turn>, usize, usize, usize)> {
     let turn = (0..HANDLES.len(), prop::collection::vec(what(), 1..6), 0..PROCESSES, 0..4000usize, 1..2000usize);
-    (prop::collection::vec(turn, 1..most), 0..3usize, 0..4usize, 0..3usize)
+    (prop::collection::vec(turn, 1..most), 0..3usize, 0..5usize, 0..3usize)
 }
 
 fn run(cases: u32, most: usize) -> usize {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let done = std::cell::Cell::new(0);
+    // Turns after which all bytes were inline, which only POSIX has.
+    let inline = std::cell::Cell::new(0);
     let outcome = runner.run(&turns(most), |(turns, module, store, buffer)| {
+        let scratch = Scratch::new();
         let module = [Module::Flat, Module::Pattern, Module::Distributed][module];
         let stores: Vec<Arc<dyn Store>> = match store {
             0 => vec![Arc::new(Memory::new())],
             1 => (0..3).map(|_| Arc::new(Memory::new()) as Arc<dyn Store>).collect(),
             2 => vec![Arc::new(Sequential::like_hdfs())],
-            _ => vec![Arc::new(Sequential::like_s3())],
+            3 => vec![Arc::new(Sequential::like_s3())],
+            _ => vec![Arc::new(Posix::at(scratch.path()).unwrap())],
         };
         let mut world = World::new(&stores, module, [4 << 20, 700, 0][buffer]);
         for (handle, steps, process, from, length) in &turns {
             world.turn(*handle, steps);
             world.compare(*process, *from..from + length);
             done.set(done.get() + steps.len());
+            if store == 4 && !world.model.is_empty() && data_logs(scratch.path()) == 0 {
+                inline.set(inline.get() + 1);
+            }
         }
         world.handles.iter_mut().filter_map(Option::take).for_each(|handle| handle.close().unwrap());
         let last = process(&stores, Module::Pattern, 0);
@@ -181,6 +189,7 @@ fn run(cases: u32, most: usize) -> usize {
     if let Err(e) = outcome {
         panic!("{e}");
     }
+    assert!(inline.get() > 0, "no turn left all bytes inline");
     done.get()
 }
 
