@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# bench NAME [--check]: measures, prints a table, writes build/bench/NAME.json; --check exits 1 where a target is missed
+# bench NAME [--check]: measures, prints a table, writes build/bench/NAME.json; --check exits 1 where a target is missed;
+# --before CHECKOUT [--turns N]: measures in another checkout too, in turns, and prints the ratios of each measurement
 source scripts/machine.sh
 
 name=${1:-}
@@ -11,10 +12,31 @@ if [[ -z $name || ! -x benches/$name/run ]]; then
     exit 2
 fi
 shift
+before='' turns=2
+if [[ ${1:-} == --before ]]; then
+    before=${2:?--before needs another checkout} && shift 2
+    [[ -x $before/dev ]] || { echo "dev bench: $before is no checkout: it has no ./dev" >&2 && exit 2; }
+    if [[ ${1:-} == --turns ]]; then turns=${2:?--turns needs a number} && shift 2; fi
+fi
 needs "${build_tools[@]}"
 wants "${foreign_packages[@]}" "${bench_packages[@]}"
 use_mpi openmpi
 needs_rust
 needs_python
 mkdir -p build/bench
+if [[ -n $before ]]; then
+    results=$PWD/build/bench/before-after/$name here=$PWD
+    rm -rf "$results"
+    mkdir -p "$results"
+    for ((turn = 1; turn <= turns; turn++)); do
+        # Each is the first in every second turn.
+        order=("before=$before" "after=$here")
+        ((turn % 2)) || order=("after=$here" "before=$before")
+        for one in "${order[@]}"; do
+            (cd "${one#*=}" && ./dev bench "$name" "$@" >"$results/${one%%=*}-$turn.log" 2>&1)
+            cp "${one#*=}/build/bench/$name.json" "$results/${one%%=*}-$turn.json"
+        done
+    done
+    exec "$venv/bin/python" benches/before_after.py "$results"/before-*.json -- "$results"/after-*.json
+fi
 PYTHON=$venv/bin/python ADIOS1_LIBS=$(link_adios1) BENCH_JSON=$PWD/build/bench/$name.json exec "benches/$name/run" "$@"

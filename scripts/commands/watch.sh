@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# watch: builds one crate and runs its tests at each change: watch [--once] CRATE [FILTER]; FILTER also runs unit tests of such names
+# watch: builds one crate and runs its tests at each change: watch [--once] CRATE [FILTER]; FILTER chooses tests by name, unit tests too
 # All of the workspace is named to cargo, as in every other command: a crate by itself would have other features, and all below it would
-# be built again. What is built and run is the crate's own tests/*.rs alone.
+# be built again. Tests of other crates that have the same name are built too, but not run. Unit tests of a crate with tests of its
+# own are built where a FILTER is given alone: with them those of every crate that stands on it are linked again.
 once=0
 [[ ${1:-} != --once ]] || { once=1 && shift; }
 crate=crates/${1:-}
@@ -11,18 +12,38 @@ if [[ -z ${1:-} || ! -f $crate/Cargo.toml ]]; then
 fi
 filter=${2:-}
 stamp=$(mktemp)
-trap 'rm -f "$stamp"' EXIT
+trap 'rm -f "$stamp" "$stamp.messages"' EXIT
 
-tests=()
+# programs: the test programs of the crate among those that cargo's messages name.
+programs() {
+    python3 -c '
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]:
+        if os.path.dirname(message["manifest_path"]) == sys.argv[1]:
+            print(message["executable"])
+' "$(realpath "$crate")"
+}
+
 round() {
-    local file status=0 began=$SECONDS
-    tests=()
-    for file in "$crate"/tests/*.rs; do [[ ! -f $file ]] || tests+=(--test "$(basename "$file" .rs)"); done
+    local test program status=0 began=$SECONDS ran=0 targets=()
+    for test in "$crate"/tests/*.rs "$crate"/tests/*/main.rs; do
+        [[ -f $test ]] || continue
+        test=${test%/main.rs}
+        targets+=(--test "$(basename "$test" .rs)")
+    done
+    if [[ -n $filter || ${#targets[@]} == 0 ]]; then targets+=(--lib --bins); fi
     touch "$stamp"
-    if [[ ${#tests[@]} -gt 0 ]]; then cargo test --quiet --workspace "${tests[@]}" -- ${filter:+"$filter"} || status=$?; fi
-    if [[ $status == 0 && -n $filter ]]; then cargo test --quiet --workspace --lib -- "$filter" || status=$?; fi
-    if [[ $status == 0 && ${#tests[@]} == 0 && -z $filter ]]; then cargo build --quiet --workspace --lib || status=$?; fi
-    echo "watch: $crate: $([[ $status == 0 ]] && echo well || echo "failed, $status"), $((SECONDS - began)) s"
+    if cargo test --quiet --workspace "${targets[@]}" --no-run --message-format=json-render-diagnostics >"$stamp.messages"; then
+        while IFS= read -r program; do
+            ran=$((ran + 1))
+            (cd "$crate" && "$program" --quiet ${filter:+"$filter"}) || status=$?
+        done < <(programs <"$stamp.messages")
+    else
+        status=$?
+    fi
+    echo "watch: $crate: $([[ $status == 0 ]] && echo well || echo "failed, $status"), $ran test programs, $((SECONDS - began)) s"
     return "$status"
 }
 

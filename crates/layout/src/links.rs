@@ -4,9 +4,9 @@
 //! |---|---|
 //! | how many | [`MOST_LINKS`] for one name, as on Linux; one more is `ELOOP` |
 //! | relative targets | count from the directory that holds the link, not from the name that was used: a `..` behind a link to a directory goes up from the directory that the link leads to |
-//! | absolute targets, and `..` above the root | lead out of the layout, which does not know where it is mounted: `None` here, `ENOENT` from [`follow`]. A door may follow them itself |
+//! | absolute targets, and `..` above the root | lead out of the layout, which does not know where it is mounted: `None` from [`walk`], `ENOENT` from [`follow`]. [`lead`] gives the path, for a door, which knows |
 //! | a lookup that fails | ends the search: only "not found" and "not a link" mean that a name is no link ([`target_of`]) |
-//! | cost | [`follow`]: one lookup per link; one more per part of the target where the target contains `..`. [`walk`]: one lookup per part of the name |
+//! | cost | [`follow`]: one lookup per link; one more per part of the target where the target contains `..`. [`walk`] and [`lead`]: one lookup per part of the name |
 
 use crate::{Attributes, Kind, errno};
 use rustix::io::Errno;
@@ -36,6 +36,16 @@ pub struct Walked {
     pub name: String,
     /// How many links were followed.
     pub links: usize,
+}
+
+/// Where a name leads. Result of [`lead`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Led {
+    /// To a name of the layout.
+    Within(Walked),
+    /// Out of the layout, to this path: absolute, or relative to the root directory of the layout, with `..` as its first part.
+    /// The parts of the name after the link belong to it; links and `..` in it are not resolved.
+    Out(String),
 }
 
 /// The name that a link at `path` leads to, read as text; `None` for a target outside of the layout.
@@ -82,13 +92,26 @@ pub fn target_of(about: Result<Attributes>, read: impl FnOnce() -> Result<String
 ///
 /// # Errors
 /// `ELOOP` after [`MOST_LINKS`] links; those of `link`.
-pub fn walk(path: &str, last: bool, mut link: impl FnMut(&str) -> Result<Option<String>>) -> Result<Option<Walked>> {
+pub fn walk(path: &str, last: bool, link: impl FnMut(&str) -> Result<Option<String>>) -> Result<Option<Walked>> {
+    Ok(match lead(path, last, link)? {
+        Led::Within(walked) => Some(walked),
+        Led::Out(_) => None,
+    })
+}
+
+/// Follows the links in every part of a name, until one leads out of the layout. Parameters and errors as for [`walk`].
+///
+/// # Errors
+/// Those of [`walk`].
+pub fn lead(path: &str, last: bool, mut link: impl FnMut(&str) -> Result<Option<String>>) -> Result<Led> {
+    let joined =
+        |first: &str, rest: &[String]| rest.iter().rev().fold(first.to_string(), |path, part| path + "/" + part);
     let mut rest: Vec<String> = path.split('/').rev().map(str::to_string).collect();
     let (mut walked, mut links) = (String::new(), 0);
     while let Some(part) = rest.pop() {
         match part.as_str() {
             "" | "." => continue,
-            ".." if walked.is_empty() => return Ok(None),
+            ".." if walked.is_empty() => return Ok(Led::Out(joined("..", &rest))),
             ".." => {
                 walked.truncate(name::folder_of(&walked).len());
                 continue;
@@ -108,13 +131,13 @@ pub fn walk(path: &str, last: bool, mut link: impl FnMut(&str) -> Result<Option<
             return Err(errno::failure(Errno::LOOP, "follow links", path));
         }
         if target.starts_with('/') {
-            return Ok(None);
+            return Ok(Led::Out(joined(&target, &rest)));
         }
         links += 1;
         walked.truncate(folder);
         rest.extend(target.split('/').rev().map(str::to_string));
     }
-    Ok(Some(Walked { name: walked, links }))
+    Ok(Led::Within(Walked { name: walked, links }))
 }
 
 /// Looks a name up, and as long as it is a link, the name that the link leads to.
@@ -249,6 +272,29 @@ mod tests {
         let links = Links::new(&[("d", "real/dir"), ("d/l", "m"), ("d/m", "n")]);
         assert_eq!(links.follow("d/l").unwrap(), "d/n");
         assert!(links.1.borrow().is_empty(), "targets without \"..\" cost no more lookups");
+    }
+
+    #[test]
+    fn a_link_that_leads_out_gives_the_path_with_the_rest_of_the_name() {
+        let links = Links::new(&[
+            ("d", "real/dir"),
+            ("real/dir/out", "../../../f"),
+            ("up", ".."),
+            ("whole", "/elsewhere/d"),
+            ("within", "d/../x"),
+        ]);
+        let out = |path: &str| Led::Out(path.to_string());
+        for (path, last, leads) in [
+            ("d/out", true, out("../f")),
+            ("d/out/a/../b", true, out("../f/a/../b")),
+            ("up/up/x", true, out("../up/x")),
+            ("whole/a", false, out("/elsewhere/d/a")),
+            ("whole", true, out("/elsewhere/d")),
+            ("whole", false, Led::Within(Walked { name: "whole".to_string(), links: 0 })),
+            ("within", true, Led::Within(Walked { name: "real/x".to_string(), links: 2 })),
+        ] {
+            assert_eq!(lead(path, last, |name| links.link(name)).unwrap(), leads, "{path}");
+        }
     }
 
     #[test]

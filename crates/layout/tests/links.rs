@@ -107,6 +107,55 @@ fn a_target_that_goes_up_counts_from_the_directory_that_holds_the_link() {
     }
 }
 
+/// The store follows a link to a file that is no container, and would create one where plain files are expected. `ENOENT` lets a door
+/// follow the link itself.
+#[test]
+fn a_link_that_leads_out_of_a_container_reaches_no_file_and_creates_none() {
+    let scratch = Scratch::new();
+    let outside = scratch.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("full"), "plain").unwrap();
+    std::fs::write(outside.join("empty"), "").unwrap();
+    let (outside, files) = (outside.to_str().unwrap().to_string(), ["full", "empty", "new"]);
+    for inline in [None, Some(0)] {
+        let root = scratch.join(format!("store-{}", inline.is_some()));
+        std::fs::create_dir(&root).unwrap();
+        let store = Arc::new(Posix::at(root).unwrap());
+        let options = container::Options { inline, ..container::Options::default() };
+        let layout = Container::new(vec![store], options).unwrap();
+        layout.make_folder("d").unwrap();
+        layout.make_link(&outside, "d/whole").unwrap();
+        layout.make_link("../../outside", "d/up").unwrap();
+        for file in files {
+            layout.make_link(&format!("{outside}/{file}"), &format!("to {file}")).unwrap();
+        }
+        let names = files.iter().map(|file| format!("to {file}"));
+        let below = ["d/whole", "d/up"].into_iter().flat_map(|d| files.iter().map(move |file| format!("{d}/{file}")));
+        for name in names.chain(below) {
+            let failed = |outcome: Result<()>, what: &str| {
+                let e = outcome.expect_err(&format!("{what} of {name}"));
+                let number = errno::of(&e);
+                // A name that a link occupies cannot be created.
+                let taken = what == "New" && number == Errno::EXIST.raw_os_error();
+                assert!(taken || number == Errno::NOENT.raw_os_error(), "{what} of {name}: {e}");
+            };
+            failed(layout.open_read(&name).map(drop), "reading");
+            for how in [OpenWrite::Existing, OpenWrite::Any, OpenWrite::Replace, OpenWrite::New] {
+                failed(layout.open_write(&name, how, WriterId(0)).map(drop), &format!("{how:?}"));
+            }
+        }
+        // A folder in the place of the link is one again.
+        layout.remove("d/up").unwrap();
+        layout.make_folder("d/up").unwrap();
+        write(&layout, "d/up/new", b"bytes");
+        assert_eq!(read(&layout, "d/up/new").unwrap(), b"bytes");
+        let mut there: Vec<_> = std::fs::read_dir(&outside).unwrap().map(|e| e.unwrap().file_name()).collect();
+        there.sort();
+        assert_eq!(there, ["empty", "full"]);
+        assert_eq!(std::fs::read_to_string(format!("{outside}/full")).unwrap(), "plain");
+    }
+}
+
 /// Taken for "no link", the failure would make the file on the store that the link's name picks, where no later open finds it.
 #[test]
 fn a_link_whose_lookup_fails_is_never_taken_for_no_link() {

@@ -149,6 +149,88 @@ fn a_file_that_another_process_removed_or_replaced_is_told_and_stays_so() {
     }
 }
 
+fn bytes_of(file: &dyn WriteObject) -> Vec<u8> {
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+/// A process that keeps a file open sees what another one published: at its next open, `stat` or sync of that file, through all its handles.
+#[test]
+fn what_another_process_published_is_seen_at_an_open_a_stat_or_a_sync_while_handles_stay_open() {
+    let grown = vec![7; (Settings::default().small + 1) as usize];
+    for theirs in [&b"new bytes"[..], b"", &grown] {
+        for looks in ["open", "stat", "sync"] {
+            let folder = Scratch::new();
+            let (a, b) = (over(Posix::at(folder.path()).unwrap()), over(Posix::at(folder.path()).unwrap()));
+            let file = open(&a, OpenWrite::New);
+            write(&*file, 0, b"old");
+            file.close().unwrap();
+            let (held, reading) = (open(&a, OpenWrite::Existing), a.open_read("f").unwrap());
+            assert_eq!((bytes_of(&*held), reading.length().unwrap()), (b"old".to_vec(), 3));
+
+            let file = open(&b, OpenWrite::Replace);
+            write(&*file, 0, theirs);
+            file.close().unwrap();
+            match looks {
+                "open" => assert_eq!(read(&a), theirs, "{looks}"),
+                "stat" => assert_eq!(a.stat("f").unwrap().length, theirs.len() as u64, "{looks}"),
+                _ => held.sync().unwrap(),
+            }
+            assert_eq!(bytes_of(&*held), theirs, "{looks}");
+            assert_eq!(reading.length().unwrap(), theirs.len() as u64, "{looks}");
+
+            // Changes over it are changes of the new version.
+            held.append(&[IoSlice::new(b"more")]).unwrap();
+            held.close().unwrap();
+            let wanted = [theirs, b"more"].concat();
+            for reader in [&a, &b, &over(Posix::at(folder.path()).unwrap())] {
+                assert_eq!(read(reader), wanted, "{looks}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unpublished_changes_stay_before_the_eyes_of_the_process_that_made_them() {
+    let store = Memory::new();
+    let (a, b) = (over(store.clone()), over(store.clone()));
+    let file = open(&a, OpenWrite::New);
+    write(&*file, 0, b"0123456789");
+    file.close().unwrap();
+    let held = open(&a, OpenWrite::Existing);
+    write(&*held, 0, b"aa");
+    let file = open(&b, OpenWrite::Existing);
+    write(&*file, 8, b"bb");
+    file.close().unwrap();
+    assert_eq!(read(&a), b"aa23456789");
+    assert_eq!(a.stat("f").unwrap().length, 10);
+    held.sync().unwrap();
+    assert_eq!(read(&a), b"aa234567bb");
+    held.close().unwrap();
+    assert_eq!(read(&over(store)), b"aa234567bb");
+}
+
+#[test]
+fn a_file_that_another_process_replaced_is_seen_by_a_new_open_and_the_old_one_through_old_handles() {
+    let store = Memory::new();
+    let (a, b) = (over(store.clone()), over(store.clone()));
+    for (name, bytes) in [("f", &b"old"[..]), ("g", b"another")] {
+        let file = b.open_write(name, OpenWrite::New, WRITER).unwrap();
+        write(&*file, 0, bytes);
+        file.close().unwrap();
+    }
+    let (held, reading) = (open(&a, OpenWrite::Existing), a.open_read("f").unwrap());
+    assert_eq!(bytes_of(&*held), b"old");
+    b.rename("g", "f").unwrap();
+    assert_eq!(read(&a), b"another");
+    assert_eq!((bytes_of(&*held), reading.length().unwrap()), (b"old".to_vec(), 3));
+    write(&*held, 0, b"lost");
+    let failed = held.close().unwrap_err();
+    assert!(failed.to_string().contains("replaced by another file"), "{failed}");
+    assert_eq!((read(&a), read(&over(store))), (b"another".to_vec(), b"another".to_vec()));
+}
+
 #[test]
 fn files_that_grow_out_of_the_logs_in_two_processes_are_one_file() {
     for modes in [false, true] {

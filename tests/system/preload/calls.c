@@ -242,6 +242,26 @@ static void names(void)
         check(!symlink(at("f/b"), at("f/whole")) && holds("f/whole", "c") && !stat(at("f/whole"), &about) && about.st_size == 1, "one with an absolute name");
         check(realpath(at("f/whole"), bytes) && !strcmp(bytes, at("f/b")), "realpath");
         unlink(at("f/whole"));
+        // `..` counts from where the link before it leads, here f/sub/deep.
+        check(!mkdir(at("f/sub/deep"), 0700) && !symlink("sub/deep", at("f/d")) && !symlink("d/../b", at("f/to")), "links with .. in their targets");
+        check(open(at("f/to"), O_RDONLY) < 0 && errno == ENOENT && stat(at("f/to"), &about) < 0 && errno == ENOENT, "none of them is read as text");
+        check(!realpath(at("f/to"), bytes) && errno == ENOENT && realpath(at("f/d"), bytes) && !strcmp(bytes, at("f/sub/deep")), "nor by realpath");
+        check(!symlink("/etc/../etc/passwd", at("f/out")) && !symlink("../../../../../../../../../../../../etc", at("f/up")), "links that lead out of the mount");
+        const char *out[] = {"f/out", "f/up/passwd", "f/./up/passwd"};
+        for (int n = 0; n < 3; n++) {
+            fd = open(at(out[n]), O_RDONLY);
+            check(fd >= 0 && read(fd, bytes, 4) == 4 && !close(fd) && !stat(at(out[n]), &about) && S_ISREG(about.st_mode) && realpath(at(out[n]), bytes) && !strcmp(bytes, "/etc/passwd"), out[n]);
+        }
+        // A folder outside of the mount gets plain files.
+        char outside[] = "/tmp/thalweg-outside-XXXXXX";
+        check(mkdtemp(outside) && !symlink(outside, at("f/folder")), "a folder outside");
+        fd = open(at("f/folder/new"), O_WRONLY | O_CREAT | O_EXCL, 0600);
+        check(fd >= 0 && write(fd, "plain", 5) == 5 && !close(fd), "a new file in it");
+        snprintf(bytes, sizeof bytes, "%s/new", outside);
+        check(!stat(bytes, &about) && about.st_size == 5, "is a plain file");
+        fd = open(at("f/folder/new"), O_WRONLY | O_TRUNC);
+        check(fd >= 0 && !fstat(fd, &about) && about.st_size == 0 && !close(fd) && !unlink(bytes) && !rmdir(outside) && !unlink(at("f/folder")), "and is cut there");
+        check(!unlink(at("f/out")) && !unlink(at("f/up")) && !unlink(at("f/to")) && !unlink(at("f/d")) && !rmdir(at("f/sub/deep")), "and goes on without them");
     } else {
         check(errno == EPERM || errno == EOPNOTSUPP, "no symbolic links, and it says so");
     }

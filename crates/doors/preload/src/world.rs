@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use thalweg_layout::links::{self, Led, MOST_LINKS};
 use thalweg_layout::{Layout, Mount, WriterId, mount};
 use thalweg_mounts::table::{self as mounts, Entry};
 use thalweg_types::mutex::RwLock;
@@ -51,9 +52,6 @@ enum Current {
     /// program.
     Ours { path: String, fd: RawFd },
 }
-
-/// Largest number of symbolic links followed in one path, as in Linux.
-const MOST_LINKS: usize = 40;
 
 const UNKNOWN: u8 = 0;
 /// No relative path without `..` leads to a mount.
@@ -113,6 +111,12 @@ pub struct Place {
 impl Place {
     pub fn layout<'w>(&self, world: &'w World) -> Outcome<&'w Arc<dyn Layout>> {
         world.layout(self.mount)
+    }
+
+    /// Another name of the same mount.
+    pub fn beside(&self, world: &World, name: String) -> Place {
+        let path = mount::normal(&name, world.mounts[self.mount].mount.prefix());
+        Place { mount: self.mount, name, path }
     }
 }
 
@@ -342,34 +346,37 @@ impl World {
         Ok(place.layout(self)?.plain_file(&place.name))
     }
 
-    /// The path with the first symbolic link in `place` resolved; it may be in another mount or outside all mounts. `None`:
-    /// no link.
-    pub fn through_links(&self, place: &Place) -> Outcome<Option<Located>> {
+    /// Where the symbolic links in a path lead: to a name of its mount, or out of the mount.
+    ///
+    /// # Errors
+    /// A failed lookup; `ELOOP` after [`MOST_LINKS`] links.
+    pub fn led(&self, place: &Place) -> Outcome<Led> {
         let layout = place.layout(self)?;
-        let prefix = self.mounts[place.mount].mount.prefix();
-        let mut ends: Vec<usize> = place.name.match_indices('/').map(|(at, _)| at).collect();
-        ends.push(place.name.len());
-        for end in ends {
-            let name = &place.name[..end];
-            if !layout.attributes(name).is_ok_and(|about| about.kind == thalweg_layout::Kind::Link) {
-                continue;
-            }
-            let target = layout.read_link(name)?;
-            let folder = match name.rsplit_once('/') {
-                Some((folder, _)) => format!("{prefix}/{folder}"),
-                None => prefix.to_string(),
-            };
-            let leads = mount::normal(&format!("{target}{}", &place.name[end..]), &folder);
-            return Ok(Some(match mount::resolve(self.prefixes(), &leads, "/") {
-                Some((mount, name)) => Located::Ours(Place { mount, name, path: leads }),
-                None => Located::Elsewhere(CString::new(leads).map_err(|_| Errno::INVAL)?),
-            }));
-        }
-        Ok(None)
+        let link = |name: &str| links::target_of(layout.attributes(name), || layout.read_link(name));
+        Ok(links::lead(&place.name, true, link)?)
     }
 
-    /// Calls `call` for a path. If it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and the path contains a symbolic link, the
-    /// call is repeated for the link's target: layouts follow links within one mount only.
+    /// A path that leads out of a mount, as [`Led::Out`] gives it: in another mount, or outside all mounts.
+    fn out_of(&self, mount: usize, path: &str) -> Outcome<Located> {
+        // The folder above a mount is known by its path alone; what comes after it may be links of the system.
+        let (mut above, mut rest) = (self.mounts[mount].mount.prefix().to_string(), path);
+        while let Some(further) = rest.strip_prefix("..").filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            above = mount::normal("..", &above);
+            rest = further.trim_start_matches('/');
+        }
+        let whole = if path.starts_with('/') { path.to_string() } else { format!("{above}/{rest}") };
+        let normal = mount::normal(&whole, "/");
+        Ok(match mount::resolve(self.prefixes(), &normal, "/") {
+            Some((mount, name)) => Located::Ours(Place { mount, name, path: normal }),
+            None => {
+                let path = if self.goes_through(&whole, "/") { normal } else { whole };
+                Located::Elsewhere(CString::new(path).map_err(|_| Errno::INVAL)?)
+            }
+        })
+    }
+
+    /// Calls `call` for a path. If it fails with `ENOENT`, `ELOOP` or `ENOTDIR` and a symbolic link in the path leads out of the
+    /// mount, the call is repeated for the path that it leads to: layouts follow the links within their mount.
     ///
     /// # Errors
     /// The failure of the last `call`; `ELOOP` after [`MOST_LINKS`] links.
@@ -380,10 +387,11 @@ impl World {
                 Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
                 outcome => return outcome.map(Followed::Here),
             };
-            match self.through_links(&place)? {
-                Some(Located::Ours(target)) if target.path != place.path => place = target,
-                Some(Located::Elsewhere(path)) => return Ok(Followed::Outside(path)),
-                _ => return Err(failed),
+            let Led::Out(path) = self.led(&place)? else { return Err(failed) };
+            match self.out_of(place.mount, &path)? {
+                Located::Ours(target) => place = target,
+                Located::Elsewhere(path) => return Ok(Followed::Outside(path)),
+                Located::Untouched | Located::Nowhere(_) => return Err(failed),
             }
         }
         Err(Errno::LOOP.into())

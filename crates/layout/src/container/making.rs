@@ -173,6 +173,9 @@ impl Container {
     /// Opens a file for writing, or creates it; also returns how it was created.
     pub(super) fn open_or_make(&self, path: &str, how: OpenWrite, writer: u32) -> Result<(Arc<File>, Option<Made>)> {
         let mut path = path.to_string();
+        if how != OpenWrite::Existing {
+            self.folder_stays_inside(&path)?;
+        }
         // Another process may remove the file between two steps.
         for _ in 0..100 {
             let path = &mut path;

@@ -55,7 +55,7 @@ use making::Made;
 use names::{Found, Seen};
 use place::{HIDDEN, now};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -155,6 +155,9 @@ pub struct Container {
     options: Arc<Options>,
     files: Mutex<HashMap<u128, Weak<File>>>,
     going: Arc<removal::Going>,
+    /// Folders that no link leads out of the layout, see [`Container::folder_stays_inside`]. Another process may put such a link in
+    /// the place of a folder later; this one forgets them at each change of a name that may be a folder's or link's.
+    inside: Mutex<HashSet<String>>,
 }
 
 impl Container {
@@ -184,6 +187,7 @@ impl Container {
             options: Arc::new(options),
             files: Mutex::default(),
             going: Arc::default(),
+            inside: Mutex::default(),
         })
     }
 
@@ -319,6 +323,7 @@ impl Layout for Container {
         }
         // A link of the store's own may lead nowhere.
         if named.about.is_some() && named.kind != Kind::File {
+            self.inside.lock().clear();
             let lost = self.last_name_at(&to);
             self.lease_if_open(lost.as_ref())?;
             self.first().rename(&from, &to)?;
@@ -452,6 +457,7 @@ impl Layout for Container {
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
         let path = self.inside(path, "make a link")?;
+        self.inside.lock().clear();
         match self.first().capability().attributes {
             true => self.first().make_link(target, &path),
             false => {

@@ -15,11 +15,16 @@ use super::place::Place;
 use super::stamp::Stamp;
 use super::{Container, LONGEST_PAUSE, PATIENCE};
 use crate::links::{self, Step};
-use crate::{Attributes, Kind, ReadObject, Stat};
+use crate::{Attributes, Kind, ReadObject, Stat, errno};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_store::name;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Folders whose parts are known to be no links out of the layout.
+const MOST_INSIDE: usize = 4096;
 
 /// The result of a lookup.
 pub(super) enum Found {
@@ -82,17 +87,55 @@ impl Container {
     pub(super) fn found(&self, path: &str) -> Result<Found> {
         // A link of the store's own is followed by an open of its name.
         let object = match self.first().capability().attributes {
-            true => self.known(path)?.1,
+            true => {
+                let (named, object) = self.known(path)?;
+                if named.kind == Kind::Link {
+                    self.stays_inside(path)?;
+                }
+                object
+            }
             false => None,
         };
         self.found_in(path, object)
+    }
+
+    /// Fails for a name that a link of the store's own leads out of the layout: the store follows it to a file that may exist,
+    /// but is none of this layout.
+    ///
+    /// # Errors
+    /// `ENOENT`, with which a door follows the link itself; a failed lookup.
+    /// # Cost
+    /// One lookup per part of the name, on stores that keep links.
+    fn stays_inside(&self, path: &str) -> Result<()> {
+        if !self.first().capability().attributes {
+            return Ok(());
+        }
+        match links::walk(path, true, |name| self.link_at(name))? {
+            Some(_) => Ok(()),
+            None => Err(errno::failure(Errno::NOENT, "follow a link that leads out of the layout", path)),
+        }
+    }
+
+    /// As [`Container::stays_inside`], for the folder of a name that is about to be created; asked once for each folder.
+    pub(super) fn folder_stays_inside(&self, path: &str) -> Result<()> {
+        let folder = name::folder_of(path);
+        if folder.is_empty() || self.inside.lock().contains(folder) {
+            return Ok(());
+        }
+        self.stays_inside(folder)?;
+        let mut inside = self.inside.lock();
+        if inside.len() >= MOST_INSIDE {
+            inside.clear();
+        }
+        inside.insert(folder.to_string());
+        Ok(())
     }
 
     /// As [`Container::found`].
     ///
     /// - `known`: the object of the name, if it was just opened.
     pub(super) fn found_in(&self, path: &str, mut known: Option<Object>) -> Result<Found> {
-        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
+        let (started, mut pause, mut empty) = (Instant::now(), Duration::from_millis(1), false);
         loop {
             let (object, length) = match known.take() {
                 Some(known) => known,
@@ -103,6 +146,10 @@ impl Container {
                 }
             };
             let bytes = inline_object::read(&*object, length).map_err(|e| e.in_object(path))?;
+            if bytes.is_empty() && !empty {
+                empty = true;
+                self.stays_inside(path)?;
+            }
             if bytes.is_empty() && started.elapsed() < PATIENCE {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -112,7 +159,11 @@ impl Container {
                 let what = "the creation of this file was interrupted, and nothing was written to it";
                 return Err(Error::new(ErrorKind::Torn, what).in_object(path));
             }
-            let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;
+            let opened = Opened::new(self.first(), path, Some(object), &bytes);
+            if opened.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt) {
+                self.stays_inside(path)?;
+            }
+            let opened = opened.map_err(|e| e.in_object(path))?;
             return Ok(match opened.stamp.link {
                 Some(target) => Found::Link(target),
                 None => Found::File(Box::new(opened)),

@@ -71,6 +71,11 @@ impl State {
         }
         (self.dirty, self.written) = (own, SystemTime::now());
     }
+
+    /// Whether it has changes that are not recorded yet.
+    pub(super) fn is_changed(&self) -> bool {
+        self.dirty.is_some()
+    }
 }
 
 impl Node {
@@ -201,7 +206,7 @@ impl Node {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
@@ -240,7 +245,11 @@ impl Node {
                 let bytes = match self.folder().bytes(log, offset, length, crc) {
                     // Another process compacted the logs meanwhile: look the bytes up again.
                     Err(e) if e.kind() == ErrorKind::NotFound && self.is_linked() => {
-                        let moved = self.folder().fresh()?.file(&self.name()).map(|entry| entry.content);
+                        let folder = self.folder();
+                        let inner = folder.fresh()?;
+                        let moved = inner.file(&self.name()).filter(|entry| !self.base().is_other(Some(entry)));
+                        let moved = moved.map(|entry| entry.content);
+                        drop(inner);
                         match moved {
                             Some(Content::There { log, offset, length, crc }) => {
                                 self.folder().bytes(log, offset, length, crc)?
@@ -479,9 +488,15 @@ impl Node {
         Err(errno::failure(Errno::BUSY, "write a file that others write", &self.name()))
     }
 
-    /// Like [`Node::flush`], and makes the bytes durable.
+    /// Like [`Node::flush`], and makes the bytes durable. Without changes to record, shows what other processes published.
     pub fn sync(&self) -> Result<()> {
-        self.flush()?;
+        let changed = self.state().is_changed();
+        if changed {
+            self.flush()?;
+        } else if self.is_linked() {
+            drop(self.folder().fresh()?);
+            self.catch_up();
+        }
         if let Bytes::Own(_, object) = &self.state().bytes {
             object.sync()?;
         }

@@ -7,10 +7,11 @@
 //! | bytes appended | go to the end of the other's version if that has another length |
 //! | truncation | becomes visible immediately and removes published bytes; an open with truncation replaces the version at its open, and everything that others publish until its close |
 //! | file removed, or another file under its name | `ESTALE`, nothing is recorded |
+//! | what open handles show | this process's changes over the version that it started with. Without unpublished changes: the newest version that a later open, `stat` or sync of the file in this process found |
 //! | two processes at the same time | if others write in the folder, each records its intent, refreshes its view, then records its version: one after the other |
 
 use super::file::{Bytes, Node, State, append_alone};
-use super::folder::{Folder, Inner};
+use super::folder::{Entry, Folder, Inner};
 use super::record::{Content, Stamp};
 use crate::errno;
 use rustix::io::Errno;
@@ -26,6 +27,14 @@ pub struct Base {
     pub stamp: Stamp,
     /// Identity of that file; `None` for a file that this process created, perhaps at the same time as others.
     pub identity: Option<u64>,
+}
+
+impl Base {
+    /// Whether the file that has the name now is known to be another one.
+    pub(super) fn is_other(&self, entry: Option<&Entry>) -> bool {
+        let there = entry.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        self.identity.zip(there).is_some_and(|(ours, theirs)| ours != theirs)
+    }
 }
 
 /// Changes of this process since then.
@@ -189,6 +198,42 @@ impl Node {
         }
         self.based(Base { stamp, identity: base.identity.and(there) });
         Ok(())
+    }
+
+    /// Shows the version that another process published since, through all handles of this process, unless this process has
+    /// unpublished changes or the file lost its name. Not under the folder's lock, whose view the caller has refreshed.
+    pub(super) fn catch_up(&self) {
+        let mut state = self.state();
+        if state.is_changed() || !self.is_linked() {
+            return;
+        }
+        let folder = self.folder();
+        let inner = folder.lock();
+        let (name, base) = (self.name(), self.base());
+        let Some(entry) = inner.names.get(&name).filter(|_| Node::is_behind(&inner, &name, base)) else { return };
+        if base.is_other(Some(entry)) {
+            return;
+        }
+        match (&state.bytes, entry.content) {
+            (
+                Bytes::Own(mine, _) | Bytes::OwnRead(mine, _) | Bytes::Recorded(Content::Own { number: mine }),
+                Content::Own { number },
+            ) if *mine == number => {}
+            (
+                Bytes::Memory(_) | Bytes::Recorded(_) | Bytes::OwnRead(..),
+                Content::Own { .. } | Content::There { .. },
+            ) => {
+                state.bytes = Bytes::Recorded(entry.content);
+                state.changes = Changes::default();
+                state.base_length = match entry.content {
+                    Content::There { length, .. } => u64::from(length),
+                    _ => 0,
+                };
+            }
+            // Published by this process, or an object that a handle writes to.
+            _ => return,
+        }
+        self.based(Base { stamp: entry.stamp, identity: base.identity });
     }
 }
 

@@ -201,7 +201,9 @@ impl SmallFile {
     }
 
     fn open_node(folder: &Arc<Folder>, inner: &mut Inner, name: &str, made: bool) -> Arc<Node> {
-        if let Some(node) = inner.open.get(name).and_then(|n| n.upgrade()) {
+        // A file that another process replaced goes on for the handles that have it open.
+        let replaced = |node: &Arc<Node>| node.base().is_other(inner.file(name));
+        if let Some(node) = inner.open.get(name).and_then(|n| n.upgrade()).filter(|node| !replaced(node)) {
             return node;
         }
         let content = inner.file(name).map_or(Content::Gone, |entry| entry.content);
@@ -259,9 +261,15 @@ impl SmallFile {
                     None => Err(errno::failure(Errno::NOENT, "stat", path)),
                 };
             };
-            let node = inner.open.get(last).and_then(|n| n.upgrade());
-            let node = node.unwrap_or_else(|| Arc::new(Node::new(folder.clone(), last, entry.content, false)));
+            let open = inner.open.get(last).and_then(|n| n.upgrade());
             drop(inner);
+            let node = match open {
+                Some(node) => {
+                    node.catch_up();
+                    node
+                }
+                None => Arc::new(Node::new(folder.clone(), last, entry.content, false)),
+            };
             let identity = entry.kept.map_or(0, |kept| kept.identity);
             Ok(Step::Here(Stat { length: node.length()?, is_folder: false, identity }))
         })
@@ -334,6 +342,7 @@ impl Layout for SmallFile {
                 let made = !exists && how != OpenWrite::New;
                 let node = Self::open_node(folder, &mut inner, last, made);
                 drop(inner);
+                node.catch_up();
                 if made && let Err(e) = node.promise(0) {
                     node.give_up();
                     return Err(e);
@@ -362,6 +371,7 @@ impl Layout for SmallFile {
                 if inner.file(last).is_some() {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
+                    node.catch_up();
                     let open = Self::has_object(&node, false)?;
                     return Ok(open.then(|| Step::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
                 }

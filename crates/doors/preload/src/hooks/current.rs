@@ -11,6 +11,7 @@ use crate::table::{get, is_ours};
 use crate::world::{Followed, Located, Place, World, world};
 use libc::{c_char, c_int, size_t};
 use rustix::io::Errno;
+use thalweg_layout::links::Led;
 use thalweg_open_file::{Access, about};
 
 const CWD: c_int = libc::AT_FDCWD;
@@ -116,12 +117,14 @@ fn nowhere() -> Outcome<()> {
 
 /// The path with links resolved; it must exist.
 fn resolved(world: &World, place: &Place) -> Outcome<String> {
-    let without_links = |place: &Place| {
-        if world.through_links(place)?.is_some() {
-            return Err(Errno::LOOP.into());
+    let without_links = |place: &Place| match world.led(place)? {
+        Led::Within(walked) => {
+            let found = place.beside(world, walked.name);
+            about::attributes(&**found.layout(world)?, &found.name)?;
+            Ok(found.path)
         }
-        about::attributes(&**place.layout(world)?, &place.name)?;
-        Ok(place.path.clone())
+        // Makes `follow` leave the mount.
+        Led::Out(_) => Err(Errno::LOOP.into()),
     };
     match world.follow(place, without_links)? {
         Followed::Here(path) => Ok(path),
