@@ -72,7 +72,8 @@ write("a", "off", 2)
     ],
 )
 def test_a_program_prints_what_its_logging_prints(path, log, form, lines):
-    environment = {k: v for k, v in os.environ.items() if k not in ("THALWEG_LOG", "THALWEG_LOG_FILE", "THALWEG_ERRORS")}
+    variables = ("THALWEG_LOG", "THALWEG_LOG_FILE", "THALWEG_ERRORS")
+    environment = {k: v for k, v in os.environ.items() if k not in variables}
     if log is not None:
         environment["THALWEG_LOG"] = log
     command = [sys.executable, "-c", PROGRAM, path, form]
