@@ -215,10 +215,28 @@ wrong() { # a table that is wrong stops everything
     [[ $status == 125 ]] && grep -q 'wrong.toml:3' "$work/told"
 }
 try "a wrong mount table stops the program before it runs" wrong
-far() { # a store on another machine, and nobody serves it
+asks_far() { # asks_far [VARIABLE=VALUE...]: a store on another machine, and nobody serves it
     printf '[[mount]]\npath = "/mnt/thalweg/far"\nlayout = "container"\nstore = "hdfs://127.0.0.1:1/x"\n' >"$work/far.toml"
-    if THALWEG_DAEMON=$work/none.sock THALWEG_MOUNTS=$work/far.toml LD_PRELOAD=$built/libthalweg_preload.so cat /mnt/thalweg/far/x >"$work/told" 2>&1; then return 1; fi
+    if env "$@" THALWEG_DAEMON="$work/none.sock" THALWEG_MOUNTS="$work/far.toml" LD_PRELOAD="$built/libthalweg_preload.so" cat /mnt/thalweg/far/x >"$work/told" 2>&1; then return 1; fi
+}
+far() {
+    asks_far
     grep -q 'thalweg mount --socket-only' "$work/told"
+    # The level counts, if there is one.
+    asks_far THALWEG_LOG=warn THALWEG_ERRORS=quiet
+    grep -q 'thalweg mount --socket-only' "$work/told"
+}
+suppressed() { # suppressed VARIABLE=VALUE: the program's own message remains
+    asks_far "$1"
+    grep -q '^cat: /mnt/thalweg/far/x: ' "$work/told"
+    [[ $(wc -l <"$work/told") == 1 ]]
+}
+refusal_remains() {
+    local status=0
+    printf '[[mount]]\npath = "/a"\nlayout = "nothing"\nstore = "posix:/tmp"\n' >"$work/wrong.toml"
+    env THALWEG_LOG=off THALWEG_MOUNTS="$work/wrong.toml" LD_PRELOAD="$built/libthalweg_preload.so" true >"$work/told" 2>&1 || status=$?
+    [[ $status == 125 ]]
+    grep -q 'wrong.toml:3' "$work/told"
 }
 # What is above a mount need not be there; `..` of its root is the folder above all the same.
 # shellcheck disable=SC2016  # the inner shell expands them
@@ -271,4 +289,12 @@ try "a process that cannot end its logs becomes no other program" unheard 126 ba
 # shellcheck disable=SC2016  # the shell that is tried expands it
 try "a process that cannot end its logs becomes no other program (dash)" unheard 126 dash 'PATH=/nowhere:$PATH exec true'
 try "a store on another machine without a daemon is an error that names the command" far
+try "THALWEG_LOG=off suppresses what explains an error number" suppressed THALWEG_LOG=off
+try "THALWEG_ERRORS=quiet does, without THALWEG_LOG" suppressed THALWEG_ERRORS=quiet
+try "THALWEG_LOG=off does not hide why a program is refused" refusal_remains
+loss_remains() {
+    local -x THALWEG_LOG=off
+    unheard 1 bash 'exit 0'
+}
+try "THALWEG_LOG=off does not hide the loss of bytes" loss_remains
 exit $failed

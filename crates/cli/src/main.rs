@@ -36,6 +36,7 @@ use terminal::Terminal;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    thalweg_warnings::listen();
     let mut out = Terminal::stdout();
     let ended = run(&arguments.command, &mut out).and_then(|outcome| {
         out.flush()?;

@@ -165,3 +165,21 @@ fn every_store_and_layout_has_a_name_of_its_own_and_says_what_it_is() {
         assert!(kind.form.starts_with(kind.scheme), "{}", kind.form);
     }
 }
+
+#[test]
+fn every_far_store_has_code_that_takes_the_listed_parameters_or_names_the_missing_feature() {
+    for kind in stores::STORES.iter().filter(|kind| kind.is_far()) {
+        // Refused before another machine is contacted.
+        let error = stores::open(&format!("{}://place/runs?no_such_key=1", kind.scheme)).err().unwrap();
+        let text = error.to_string();
+        if let Some(feature) = kind.lacks() {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+            assert!(text.contains(&format!("the feature \"{feature}\"")), "{text}");
+        } else {
+            let keys: Vec<&str> = kind.parameters().iter().map(|parameter| parameter.key).collect();
+            assert_eq!(error.kind(), ErrorKind::Config, "{text}");
+            assert!(text.contains("unknown parameter no_such_key"), "{text}");
+            assert!(text.contains(&format!("known are {}", keys.join(", "))), "{}: {text}", kind.scheme);
+        }
+    }
+}

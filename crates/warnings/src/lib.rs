@@ -6,7 +6,7 @@
 //! |----------|--------|
 //! | by default | one line on the standard error stream for each kind of warning, `thalweg: warning: ...`; a kind is a place in the code, or a text of [`tell_once`] |
 //! | rank | the rank that notices the condition. Conditions known to all ranks (events with the field `every_rank`) are printed by rank 0 |
-//! | level | `THALWEG_LOG`: `off`, `warn` (default), `info`, `debug`. From `info` on every event is printed, not each kind once |
+//! | level | `THALWEG_LOG`: `off`, `warn` (default), `info`, `debug`. From `info` on every event is printed, not each kind once. Another value counts as `warn`, with a warning from rank 0 |
 //! | a file per rank | `THALWEG_LOG_FILE=PATH`: all events of that level are appended to `PATH.RANK`, with the time; to `PATH` if the process is no rank |
 //! | a program that hears by itself | [`hear`]: the standard error stream gets nothing then. A Rust program may set a `tracing` subscriber of its own before the first session; then nothing here is used |
 //! | other libraries | not shown: only events whose target begins with `thalweg` |
@@ -101,6 +101,12 @@ impl Threshold {
         }
     }
 
+    /// As [`Threshold::of`], of this process's environment.
+    fn of_environment() -> (Threshold, Option<String>) {
+        let variable = |name: &str| std::env::var(name).ok();
+        Threshold::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref())
+    }
+
     fn takes(self, level: Level) -> bool {
         matches!(self, Threshold::UpTo(most) if level <= most)
     }
@@ -155,11 +161,9 @@ impl Heard {
         Heard { threshold, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
     }
 
-    fn of_environment() -> (Heard, Option<String>) {
-        let variable = |name: &str| std::env::var(name).ok();
-        let (threshold, wrong) = Threshold::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
+    fn of_environment() -> Heard {
         let file = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        (Heard::new(threshold, file), wrong)
+        Heard::new(Threshold::of_environment().0, file)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -289,22 +293,28 @@ static PROCESS: std::sync::OnceLock<Arc<Heard>> = std::sync::OnceLock::new();
 static LISTENS: Once = Once::new();
 
 fn process() -> &'static Arc<Heard> {
-    PROCESS.get_or_init(|| {
-        let (heard, wrong) = Heard::of_environment();
-        if let Some(wrong) = wrong {
-            heard.tell(Level::Warn, &wrong, &wrong);
-        }
-        Arc::new(heard)
-    })
+    PROCESS.get_or_init(|| Arc::new(Heard::of_environment()))
 }
 
-/// From now on delivers the library's events in this process, unless the program has set a `tracing` subscriber of its own.
-/// Sessions, doors and the command call it; more calls change nothing.
+/// From now on delivers the library's events in this process, unless the program has set a `tracing` subscriber of its own; warns of an
+/// invalid [`VARIABLE`]. More calls have no effect.
+///
+/// Called by sessions, after [`set_rank`], and by the `thalweg` command, which also serves FUSE mounts. The preload door does not link
+/// this crate: it prints its own messages and obeys [`VARIABLE`] and [`ERRORS_VARIABLE`].
 pub fn listen() {
+    let mut first = false;
     LISTENS.call_once(|| {
+        first = true;
         // A program that set its own hears them there.
         let _ = tracing::subscriber::set_global_default(Listener(process().clone()));
     });
+    // Here and not where the variable is first read: the program's hearer and the rank are known now.
+    if first
+        && process().rank().is_none_or(|rank| rank == 0)
+        && let (_, Some(wrong)) = Threshold::of_environment()
+    {
+        tell_once(&wrong);
+    }
 }
 
 /// Sets the rank of this process, for events of all ranks and for the name of its file. Later calls have no effect.

@@ -1,7 +1,7 @@
 //! The border: entry into and return from our own code inside an unmodified program.
 //!
 //! Inside our own code, calls of the C library bypass the hooks. A failure becomes `errno`; if the number is not specific enough,
-//! the message is printed on standard error, each message once. Panics are caught and become `EIO`.
+//! the message is printed on standard error, each message once; `THALWEG_LOG=off` suppresses it. Panics are caught and become `EIO`.
 #![allow(unsafe_code)] // errno
 
 use libc::{c_int, c_void};
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_layout::errno::{self, PosixCall};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
@@ -128,8 +129,30 @@ fn get_errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Prints a message on standard error, each message once per process.
+/// Whether the environment suppresses messages.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Reads the environment variables for messages. Called once, before the program has threads that may change its environment.
+pub fn read_environment() {
+    let variable = |name: &str| std::env::var(name).ok();
+    // The rule of `thalweg_warnings`, which is not linked here: its subscriber and its log file would be the program's, too.
+    let quiet = match variable("THALWEG_LOG").as_deref().map(str::trim) {
+        None | Some("") => variable("THALWEG_ERRORS").as_deref() == Some("quiet"),
+        Some(level) => level == "off",
+    };
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Prints a message on standard error, each message once per process, unless the environment suppresses messages. For warnings, and
+/// for explanations of an error number that the program gets.
 pub fn tell(what: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        tell_always(what);
+    }
+}
+
+/// As [`tell`], in any environment: for refusals that end the program, and for lost bytes, which no call may report.
+pub fn tell_always(what: &str) {
     static TOLD: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
     // No wait: while another thread prints, this message is dropped.
     let Some(mut told) = TOLD.try_lock() else { return };

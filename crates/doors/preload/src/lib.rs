@@ -9,7 +9,7 @@
 //! | stores on other machines | are reached through the daemon ([`far`]) |
 //! | the door's own descriptors | have high numbers, which the program's calls skip ([`private`]) |
 //! | code in the program | runs in the program's threads, within its calls; no thread, signal or runtime of ours |
-//! | errors | `errno`; if the number is not specific enough, a line on standard error, once |
+//! | errors | `errno`; if the number is not specific enough, a line on standard error, once, unless `THALWEG_LOG=off` suppresses it |
 //!
 //! | room | what it owns |
 //! |------|--------------|

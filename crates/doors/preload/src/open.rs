@@ -1,6 +1,6 @@
 //! Open files and folders behind placeholders: the layout's handle, and the lock on the offset.
 
-use crate::border::{Fail, Outcome, tell};
+use crate::border::{Fail, Outcome, tell, tell_always};
 use crate::lock::Companion;
 use crate::placeholder::{self, Kind, Told};
 use crate::world::{Followed, Located, Place, World, current_world};
@@ -488,7 +488,7 @@ pub fn drop_last(open: Option<Arc<Open>>) -> Outcome<()> {
 }
 
 fn tell_loss(path: &str, Fail(number): Fail) {
-    tell(&format!("{path}: written bytes are lost: {}", std::io::Error::from_raw_os_error(number)));
+    tell_always(&format!("{path}: written bytes are lost: {}", std::io::Error::from_raw_os_error(number)));
 }
 
 fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
@@ -620,7 +620,7 @@ pub fn end_logs(world: &World) -> Outcome<()> {
     let mut outcome = Ok(());
     for mounted in &*world.mounts {
         if let Err(e) = mounted.mount.finish() {
-            tell(&format!("ending logs: {e}"));
+            tell_always(&format!("ending logs: {e}"));
             outcome = outcome.and(Err(e.into()));
         }
     }

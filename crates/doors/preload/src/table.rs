@@ -123,7 +123,10 @@ pub fn find_inherited(world: &World) {
                 known.insert(number, open.clone());
                 drop(insert(world, fd, open));
             }
-            None => crate::border::tell(&format!("{} is open, but is under no mount of this program", told.path)),
+            None => {
+                let what = format!("warning: {} is open, but is under no mount of this program", told.path);
+                crate::border::tell(&what);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! first use, as after `exec`. So two processes never use one handle of a layout.
 #![allow(unsafe_code)] // the pointer to the world, which is never freed
 
-use crate::border::{Fail, Inside, Outcome, inside, tell};
+use crate::border::{Fail, Inside, Outcome, inside, read_environment, tell, tell_always};
 use crate::open::Open;
 use crate::paths::{first_part, goes_up, has_dots, under};
 use crate::table::Table;
@@ -125,12 +125,13 @@ impl Place {
 /// An invalid table ends the process: without its mounts a program would write to the wrong place.
 pub fn begin() {
     let _inside = Inside::new();
+    read_environment();
     // Once, here, because the program and its children may change their current folders.
     absolute(mounts::VARIABLE);
     absolute(thalweg_remote::VARIABLE);
     let entries = mounts::files().and_then(|files| mounts::entries(&files));
     let entries = entries.unwrap_or_else(|e| {
-        tell(&e.to_string());
+        tell_always(&e.to_string());
         std::process::exit(crate::REFUSED)
     });
     if entries.is_empty() {
