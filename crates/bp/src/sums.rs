@@ -50,14 +50,14 @@ fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
 pub struct Split<'a> {
     whole: &'a [u8],
     /// The sets without counts and sums.
-    pub sets: Told,
+    pub sets: LengthAndCrc,
     /// Counts and sums.
-    pub sums: Told,
+    pub sums: LengthAndCrc,
 }
 
 /// Length and checksum of bytes that are not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct LengthAndCrc {
     /// Number of bytes.
     pub length: u64,
     /// Their CRC-32C.
@@ -133,19 +133,19 @@ pub fn split(whole: &[u8]) -> Option<Split<'_>> {
     bounds(records, &mut first)?;
     let mut any = false;
     let tell = |part: Part, any: &mut bool| {
-        let (mut told, mut crc, mut bytes) = (Told { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
+        let (mut total, mut crc, mut bytes) = (LengthAndCrc { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
         for set in apart(whole) {
             let set = set?;
             *any |= set.sums.is_some_and(|sums| sums != NONE);
             set.put(part, &mut bytes);
             if bytes.len() >= TOGETHER {
                 crc.update(&bytes);
-                told.length += bytes.len() as u64;
+                total.length += bytes.len() as u64;
                 bytes.clear();
             }
         }
         crc.update(&bytes);
-        Some(Told { length: told.length + bytes.len() as u64, crc: crc.finish() })
+        Some(LengthAndCrc { length: total.length + bytes.len() as u64, crc: crc.finish() })
     };
     let split = Split { whole, sums: tell(Part::Sums, &mut any)?, sets: tell(Part::Sets, &mut any)? };
     any.then_some(split)
@@ -234,7 +234,7 @@ pub struct Places(pub Vec<Place>);
 
 impl Places {
     /// Adds the next variable.
-    pub fn add(&mut self, entry: u32, sums: Told) {
+    pub fn add(&mut self, entry: u32, sums: LengthAndCrc) {
         let extent = Extent::new(self.length(), sums.length);
         self.0.push(Place { entry, crc: sums.crc, extent });
     }
@@ -331,8 +331,8 @@ mod tests {
             out
         };
         let (sets, sums) = (bytes(Part::Sets), bytes(Part::Sums));
-        for (told, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
-            assert_eq!(told, Told { length: bytes.len() as u64, crc: crc32c(bytes) });
+        for (total, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
+            assert_eq!(total, LengthAndCrc { length: bytes.len() as u64, crc: crc32c(bytes) });
         }
         (sets, sums)
     }
@@ -424,7 +424,7 @@ mod tests {
         let all: Vec<u8> = (0..100).collect();
         for (entry, part) in [(2, 0..40), (7, 40..100)] {
             let sums = &all[part];
-            places.add(entry, Told { length: sums.len() as u64, crc: crc32c(sums) });
+            places.add(entry, LengthAndCrc { length: sums.len() as u64, crc: crc32c(sums) });
         }
         assert_eq!(places.crc(), crc32c(&all));
         let bytes = places.encode();
