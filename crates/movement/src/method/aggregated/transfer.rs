@@ -265,7 +265,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// An error was reported: the receiver accepts no further pieces, or this rank cannot forward them.
-    Told(ErrorKind),
+    Reported(ErrorKind),
     /// The receiver cannot be reached.
     Lost(ErrorKind),
 }
@@ -273,7 +273,7 @@ enum Stop {
 impl Stop {
     fn kind(self) -> ErrorKind {
         match self {
-            Stop::Told(kind) | Stop::Lost(kind) => kind,
+            Stop::Reported(kind) | Stop::Lost(kind) => kind,
         }
     }
 }
@@ -386,8 +386,8 @@ impl Out<'_> {
             .receive(Some(self.to), tags::TRANSFER_ANSWER)
             .inspect_err(|e| self.stop = Some(Stop::Lost(e.kind())))?;
         said(&answer.bytes).map_or(Ok(()), |kind| {
-            self.stop = Some(Stop::Told(kind));
-            Err(self.stopped(Stop::Told(kind)))
+            self.stop = Some(Stop::Reported(kind));
+            Err(self.stopped(Stop::Reported(kind)))
         })
     }
 
@@ -406,7 +406,7 @@ impl Out<'_> {
                 Ok((bytes, None)) => bytes,
                 Ok((bytes, Some(e))) => {
                     self.say_broken(e.kind());
-                    self.stop.get_or_insert(Stop::Told(e.kind()));
+                    self.stop.get_or_insert(Stop::Reported(e.kind()));
                     bytes
                 }
                 Err(e) => return self.say_broken(e.kind()),
@@ -440,7 +440,7 @@ impl Out<'_> {
             };
             if let (Err(e), None) = (passed, self.stop) {
                 self.say_broken(e.kind());
-                self.stop = Some(Stop::Told(e.kind()));
+                self.stop = Some(Stop::Reported(e.kind()));
             }
         }
     }
