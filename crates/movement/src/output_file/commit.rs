@@ -27,7 +27,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::exchange;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
-use thalweg_comm::tree_gather::{self, Gathering, Heard};
+use thalweg_comm::tree_gather::{self, ChildMessage, Gathering};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
@@ -276,7 +276,7 @@ impl Part {
         let mut said = Said::nothing(false);
         said.gathered.add(comm.rank(), whole_message(extent, &fragment));
         said.follows.push(comm.rank());
-        let nobody = |_: &mut Said, _, _: Heard<'_>| ();
+        let nobody = |_: &mut Said, _, _: ChildMessage<'_>| ();
         let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut said, nobody, |s| {
             s.encode()
         });
@@ -382,9 +382,9 @@ impl Part {
         said.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
         // If joining panics, the parent is told that the fragments are lost.
-        let join = |said: &mut Said, child: std::ops::Range<u32>, heard: Heard<'_>| {
+        let join = |said: &mut Said, child: std::ops::Range<u32>, message: ChildMessage<'_>| {
             let joined = caught("join index entries", || {
-                said.join(child, heard);
+                said.join(child, message);
                 Ok(())
             });
             if let Err(e) = joined {

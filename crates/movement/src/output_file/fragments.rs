@@ -13,7 +13,7 @@ use crate::output_file::live_index::{LiveIndex, fits};
 use std::ops::Range;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
-use thalweg_comm::tree_gather::Heard;
+use thalweg_comm::tree_gather::ChildMessage;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// The merged fragments of consecutive ranks.
@@ -157,8 +157,8 @@ impl Said {
     }
 
     /// Adds the message of a child.
-    pub fn join(&mut self, child: Range<u32>, heard: Heard<'_>) {
-        let Heard { bytes, short } = heard;
+    pub fn join(&mut self, child: Range<u32>, message: ChildMessage<'_>) {
+        let ChildMessage { bytes, short } = message;
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         let before = self.follows.len();
         let mut read = || {
@@ -192,8 +192,8 @@ pub(super) fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
 }
 
 /// Adds the outcomes that a child sends.
-pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, heard: Heard<'_>) {
-    let Heard { bytes, short } = heard;
+pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, message: ChildMessage<'_>) {
+    let ChildMessage { bytes, short } = message;
     if let Some(e) = short {
         failed.push((child.start, e.kind().code()));
         return;
