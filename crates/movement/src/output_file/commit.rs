@@ -16,7 +16,7 @@
 
 use crate::method::Indexing;
 use crate::output_file::fragments::{
-    Follow, Gathered, Said, encode_failed, failed_message, join_failed, merge_fitting, whole_message,
+    FirstMessage, Follow, Gathered, encode_failed, failed_message, join_failed, merge_fitting, whole_message,
 };
 use crate::output_file::live_index::{LiveIndex, Staged};
 use crate::plan;
@@ -273,13 +273,14 @@ impl Part {
         let _indexing = span(Phase::Index, 0);
         // An error here occurs again when the group is written, and is reported then.
         let fragment = caught("index the process group", fragment).ok()?;
-        let mut said = Said::nothing(false);
-        said.gathered.add(comm.rank(), whole_message(extent, &fragment));
-        said.follows.push(comm.rank());
-        let nobody = |_: &mut Said, _, _: ChildMessage<'_>| ();
-        let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut said, nobody, |s| {
-            s.encode()
-        });
+        let mut first = FirstMessage::empty(false);
+        first.gathered.add(comm.rank(), whole_message(extent, &fragment));
+        first.follows.push(comm.rank());
+        let nobody = |_: &mut FirstMessage, _, _: ChildMessage<'_>| ();
+        let sent =
+            tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut first, nobody, |s| {
+                s.encode()
+            });
         Some(Ahead { sent })
     }
 
@@ -322,9 +323,9 @@ impl Part {
             // wait is enough.
             let mut sent = (None, None);
             if !done {
-                let said;
-                (said, sent.0) = self.gather(comm, how, apart, ahead.take())?;
-                let (follow, gathered) = said.split();
+                let first;
+                (first, sent.0) = self.gather(comm, how, apart, ahead.take())?;
+                let (follow, gathered) = first.split();
                 let made = if comm.rank() == 0 {
                     self.index(files, gathered, left, how, (apart, follow.is_some()))
                 } else {
@@ -368,37 +369,37 @@ impl Part {
         how: Commit,
         apart: bool,
         ahead: Option<Ahead<'c>>,
-    ) -> Result<(Said, Sent<'c>)> {
-        let mut said = Said::nothing(apart);
+    ) -> Result<(FirstMessage, Sent<'c>)> {
+        let mut first = FirstMessage::empty(apart);
         if let Some(ahead) = ahead {
-            said.follows.push(comm.rank());
-            return ahead.sent.map(|sent| (said, sent));
+            first.follows.push(comm.rank());
+            return ahead.sent.map(|sent| (first, sent));
         }
         let message = caught("index the process group", || Ok(self.message())).unwrap_or_else(|e| {
             let message = failed_message(e.kind(), self.place);
             self.fail(e);
             message
         });
-        said.gathered.add(comm.rank(), message);
+        first.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
         // If joining panics, the parent is told that the fragments are lost.
-        let join = |said: &mut Said, child: std::ops::Range<u32>, message: ChildMessage<'_>| {
+        let join = |first: &mut FirstMessage, child: std::ops::Range<u32>, message: ChildMessage<'_>| {
             let joined = caught("join index entries", || {
-                said.join(child, message);
+                first.join(child, message);
                 Ok(())
             });
             if let Err(e) = joined {
-                said.gathered = Gathered::Lost(e.kind());
+                first.gathered = Gathered::Lost(e.kind());
             }
         };
-        let encode = |said: &mut Said| {
-            caught("encode index entries", || Ok(said.encode())).unwrap_or_else(|e| {
-                said.gathered = Gathered::Lost(e.kind());
-                said.encode()
+        let encode = |first: &mut FirstMessage| {
+            caught("encode index entries", || Ok(first.encode())).unwrap_or_else(|e| {
+                first.gathered = Gathered::Lost(e.kind());
+                first.encode()
             })
         };
-        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, join, encode)?;
-        Ok((said, sent))
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut first, join, encode)?;
+        Ok((first, sent))
     }
 
     /// Gathers the outcomes of process groups whose fragments were sent ahead. Returns the ranks whose groups were not written,

@@ -120,7 +120,7 @@ fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, Failed
 
 /// The first message of a rank to its parent: for the rank itself and the ranks below it.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct FirstMessage {
     /// The ranks' fragments.
     pub gathered: Gathered,
     /// The ranks that have not written yet: their outcomes follow in the second message.
@@ -135,16 +135,16 @@ pub(super) struct Follow {
     pub awaited: Vec<Range<u32>>,
 }
 
-impl Said {
+impl FirstMessage {
     /// An empty message. `apart`: fragments are to stay unmerged.
-    pub fn nothing(apart: bool) -> Said {
+    pub fn empty(apart: bool) -> FirstMessage {
         let gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
-        Said { gathered, follows: Vec::new(), awaited: Vec::new() }
+        FirstMessage { gathered, follows: Vec::new(), awaited: Vec::new() }
     }
 
     /// The ranks that have not written yet, if any, and the fragments.
     pub fn split(self) -> (Option<Follow>, Gathered) {
-        let Said { gathered, follows: ranks, awaited } = self;
+        let FirstMessage { gathered, follows: ranks, awaited } = self;
         ((!ranks.is_empty()).then_some(Follow { ranks, awaited }), gathered)
     }
 
