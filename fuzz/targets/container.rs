@@ -55,12 +55,12 @@ fn decoders(kind: u8, bytes: &[u8]) {
             let name = String::from_utf8_lossy(bytes);
             let name = format!("{name}-{:08x}", crc32c(format!("{name}-").as_bytes()));
             match marks::parse(&name) {
-                Ok(marks::Said::Published(home, p)) => {
+                Ok(marks::MarkName::Published(home, p)) => {
                     let again = marks::parse(&marks::published_name(home, &p)).unwrap();
-                    assert_eq!(again, marks::Said::Published(home, p));
+                    assert_eq!(again, marks::MarkName::Published(home, p));
                 }
-                Ok(marks::Said::Open(home)) => {
-                    assert_eq!(marks::parse(&marks::open_name(home)).unwrap(), marks::Said::Open(home));
+                Ok(marks::MarkName::Open(home)) => {
+                    assert_eq!(marks::parse(&marks::open_name(home)).unwrap(), marks::MarkName::Open(home));
                 }
                 _ => {}
             }
@@ -141,7 +141,7 @@ fn opened(kind: u8, bytes: &[u8]) {
     }
     let folder = first_marks(&*store);
     for mark in store.list(&folder).unwrap() {
-        if let Ok(marks::Said::Published(home, mut p)) = marks::parse(&mark) {
+        if let Ok(marks::MarkName::Published(home, mut p)) = marks::parse(&mark) {
             p.index = log.len() as u64;
             store.remove(&format!("{folder}/{mark}")).unwrap();
             store.write_all(&format!("{folder}/{}", marks::published_name(home, &p)), b"").unwrap();
