@@ -8,7 +8,7 @@ use thalweg_layout::container::attributes::StoredAttributes;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
-use thalweg_layout::container::tail::{Record as Behind, Tail};
+use thalweg_layout::container::tail::{Record as TailRecord, Tail};
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
@@ -188,11 +188,11 @@ fn behind(bytes: &[u8]) {
     while let Some(([kind, of, length], more)) = rest.split_first_chunk::<3>().filter(|([kind, ..], _)| *kind < 5) {
         let (payload, more) = more.split_at(usize::from(*length).min(more.len()));
         let record = match kind {
-            0 => Behind::Put(name(*of), payload.to_vec()),
-            1 => Behind::More(name(*of), payload.to_vec()),
-            2 => Behind::Gone(name(*of)),
-            3 => Behind::Became(name(*of), name(*length)),
-            _ => Behind::Home,
+            0 => TailRecord::Put(name(*of), payload.to_vec()),
+            1 => TailRecord::More(name(*of), payload.to_vec()),
+            2 => TailRecord::Gone(name(*of)),
+            3 => TailRecord::Became(name(*of), name(*length)),
+            _ => TailRecord::Home,
         };
         rest = if *kind < 2 { more } else { &rest[3..] };
         let at = object.len() as u64;
