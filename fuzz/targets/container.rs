@@ -47,8 +47,8 @@ fn decoders(kind: u8, bytes: &[u8]) {
             let _ = stamp::decode_identity(&sealed(bytes));
         }
         1 => {
-            if let Ok(kept) = StoredAttributes::decode(&sealed(bytes)) {
-                assert_eq!(StoredAttributes::decode(&kept.encode()).unwrap(), kept);
+            if let Ok(stored) = StoredAttributes::decode(&sealed(bytes)) {
+                assert_eq!(StoredAttributes::decode(&stored.encode()).unwrap(), stored);
             }
         }
         2 => {
