@@ -205,9 +205,9 @@ impl Reader {
             tasks,
             || (),
             |(), task| {
-                let kept = self.compare_some(&groups, task, &room)?;
-                if !kept.is_empty() {
-                    first_reads.lock().entry(task[0].1.file).or_default().extend(kept);
+                let windows = self.compare_some(&groups, task, &room)?;
+                if !windows.is_empty() {
+                    first_reads.lock().entry(task[0].1.file).or_default().extend(windows);
                 }
                 Ok(())
             },
@@ -238,7 +238,7 @@ impl Reader {
                 self.compare_one(groups, &ahead, w).map_err(|e| (e.in_object(&*object.path), *number))?;
             }
         }
-        Ok(ahead.into_kept())
+        Ok(ahead.into_windows())
     }
 
     /// The object that contains payloads, with the values that [`Reader::compare`] has read.
