@@ -108,7 +108,7 @@ pub struct Pointers {
     /// The identity of this shadow store.
     pub us: Identity,
     /// Pointers are used: the canonical store makes names exclusively.
-    kept: bool,
+    used: bool,
 }
 
 /// The shadow store's identity, in its own folder.
@@ -181,16 +181,16 @@ impl Pointers {
             Some(bytes) => Some(Identity::decode(&bytes).map_err(|e| e.in_object(identity_object()))?),
             None => None,
         };
-        let kept = canonical.capability().exclusive;
+        let used = canonical.capability().exclusive;
         if let Some(us) = known {
-            return Ok((Pointers { canonical, us, kept }, false));
+            return Ok((Pointers { canonical, us, used }, false));
         }
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let us = Identity { number: drawn(), shown: format!("{} on host {}", shadow.describe(), host.trim()) };
-        let pointers = Pointers { canonical, us, kept };
+        let pointers = Pointers { canonical, us, used };
         pointers.canonical.make_folder(&register())?;
         put(&*pointers.canonical, &entry_of(pointers.us.number), &pointers.us.encode(), OpenWrite::New)?;
-        if let (false, Some(other)) = (kept, pointers.others()?.first()) {
+        if let (false, Some(other)) = (used, pointers.others()?.first()) {
             let _ = pointers.canonical.remove(&entry_of(pointers.us.number));
             let what = format!(
                 "store {} cannot be the canonical store of several fast stores: it lacks exclusive creation, and {} is before it already",
@@ -245,7 +245,7 @@ impl Pointers {
     /// # Cost
     /// One read, as for all functions on one object.
     pub fn owner(&self, object: &str) -> Result<Option<Owner>> {
-        if !self.kept {
+        if !self.used {
             return Ok(None);
         }
         self.read(&pointer(object)).map(|read| read.map(|(owner, _)| owner))
@@ -284,7 +284,7 @@ impl Pointers {
     /// # Errors
     /// `AlreadyExists` with `new`, else `Io`, naming the shadow store that has the object; those of the canonical store.
     pub fn acquire(&self, what: &str, object: &str, new: bool) -> Result<()> {
-        if !self.kept {
+        if !self.used {
             return Ok(());
         }
         let (pointer, started) = (pointer(object), Instant::now());
@@ -342,7 +342,7 @@ impl Pointers {
     /// # Errors
     /// Those of the canonical store. The next drain removes the pointer.
     pub fn release(&self, object: &str) -> Result<()> {
-        if self.kept {
+        if self.used {
             found(self.canonical.remove(&pointer(object)))?;
         }
         Ok(())
@@ -350,7 +350,7 @@ impl Pointers {
 
     /// Removes the folder of pointers of a removed folder, if it is empty.
     pub fn forget_folder(&self, folder: &str) {
-        if self.kept {
+        if self.used {
             let _ = self.canonical.remove(&pointer_folder(folder));
         }
     }
@@ -360,7 +360,7 @@ impl Pointers {
     /// # Errors
     /// Those of the canonical store.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        if !self.kept {
+        if !self.used {
             return Ok(Vec::new());
         }
         let entries = found(self.canonical.list(&pointer_folder(folder)))?.unwrap_or_default();
@@ -374,7 +374,7 @@ impl Pointers {
     /// # Cost
     /// A list for each folder, a read for each pointer of any shadow store.
     pub fn each(&self, of: u128, tell: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-        match self.kept {
+        match self.used {
             true => self.walk("", of, tell),
             false => Ok(()),
         }
