@@ -19,7 +19,7 @@ use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
-use crate::sums::{self, LengthAndCrc, Part, Places, Split};
+use crate::sums::{self, LengthAndCrc, Part, Split, SumsLocations};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -569,14 +569,14 @@ impl Index {
         let mut at = 16 + self.process_groups.len() as u64;
         let mut rest = Vec::new();
         let mut sections = [0; 2];
-        let (mut places, mut beside) = (Places::default(), Vec::new());
+        let (mut locations, mut beside) = (SumsLocations::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
             let mut sets: Vec<Piece<'_>> = Vec::with_capacity(table.entries.len());
             for (number, entry) in table.entries.iter().enumerate() {
                 sets.push(match sums::split(&entry.sets).filter(|_| i == 0) {
                     Some(split) => {
-                        places.add(number as u32, split.sums);
+                        locations.add(number as u32, split.sums);
                         beside.push(Piece { checksum: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
                         Piece { checksum: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
                     }
@@ -624,9 +624,9 @@ impl Index {
             records.0.insert(Tag::FirstTime as u32, first);
         }
         if !beside.is_empty() {
-            records.0.insert(Tag::SumsOf as u32, places.encode());
+            records.0.insert(Tag::SumsOf as u32, locations.encode());
         }
-        let index_start = start + extension::length(&records, places.length());
+        let index_start = start + extension::length(&records, locations.length());
         let mut footer = Vec::new();
         Footer {
             process_groups: index_start,
@@ -640,7 +640,7 @@ impl Index {
         records.0.insert(Tag::Directory as u32, directory.encode());
         index.push(Piece::of(footer));
         let index_length = index.iter().map(|p| p.checksum.length).sum();
-        let (front, tail) = extension::encode(start, &records, &places, finished, index_length, crc_of(&index));
+        let (front, tail) = extension::encode(start, &records, &locations, finished, index_length, crc_of(&index));
         let extension = Extent::new(start, index_start - start);
         let section = std::iter::once(Piece::of(front)).chain(beside).chain([Piece::of(tail)]);
         let pieces = section.chain(index).filter(|p| p.checksum.length > 0).collect();

@@ -196,15 +196,15 @@ impl Base {
             .collect::<Vec<_>>();
         if let Some(sums) = &mut extension.sums {
             let all = sums.bytes.take();
-            for place in &sums.places.0 {
-                let entry = entries.get_mut(place.entry as usize).filter(|e| !e.is_attribute && e.sums.is_none());
+            for location in &sums.locations.0 {
+                let entry = entries.get_mut(location.entry as usize).filter(|e| !e.is_attribute && e.sums.is_none());
                 let entry = entry.ok_or_else(|| {
                     Error::new(ErrorKind::Corrupt, "sums of no variable").at_byte(extension.extent.offset)
                 })?;
-                let (from, length) = (place.extent.offset, place.extent.length);
+                let (from, length) = (location.extent.offset, location.extent.length);
                 let bytes = all.as_ref().map(|all| all[from as usize..(from + length) as usize].to_vec());
                 let extent = Extent::new(sums.extent.offset + from, length);
-                entry.sums = Some(SumsPlace { extent, crc: place.crc, bytes });
+                entry.sums = Some(SumsPlace { extent, crc: location.crc, bytes });
             }
         }
         Ok(Base {
