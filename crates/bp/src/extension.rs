@@ -329,7 +329,7 @@ pub fn state_offset(extent: Extent) -> u64 {
 /// The section that ends at byte `end`; `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` where there is a section, and its checksum, offset or state is wrong; those of reading.
+/// `Corrupt` where there is a section, and its checksum, offset or state is wrong; errors of reading.
 pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Extension>> {
     let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
     let tail: [u8; TAIL as usize] = source::array(source, at)?;

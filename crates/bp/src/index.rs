@@ -700,7 +700,7 @@ impl EncodedIndex<'_> {
     /// less than 1 MiB of sets and sums, is passed with one call.
     ///
     /// # Errors
-    /// Those of `each`, which is not called again then.
+    /// Errors of `each`, which is not called again then.
     /// # Memory
     /// 1 MiB, and the largest set.
     pub fn write<E>(

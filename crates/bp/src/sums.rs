@@ -155,7 +155,7 @@ impl Split<'_> {
     /// Appends a part to `out`, which `each` may empty after any set.
     ///
     /// # Errors
-    /// Those of `each`.
+    /// Errors of `each`.
     pub fn put<E>(
         &self,
         part: Part,

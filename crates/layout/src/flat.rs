@@ -70,7 +70,7 @@ impl Flat {
     /// A mount over these stores, in this order. Unused stores are stamped; a rename that a crash interrupted is completed.
     ///
     /// # Errors
-    /// `Config` names a store that lacks a capability, or does not belong at its position; those of the stores.
+    /// `Config` names a store that lacks a capability, or does not belong at its position; errors of the stores.
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Result<Flat> {
         if stores.is_empty() {
             return Err(Error::new(ErrorKind::Config, "layout \"flat\" needs a store"));

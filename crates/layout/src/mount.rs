@@ -96,7 +96,7 @@ impl Mount {
     /// [`Layout::finish`] of the layout, if it was used.
     ///
     /// # Errors
-    /// Those of [`Layout::finish`].
+    /// Errors of [`Layout::finish`].
     pub fn finish(&self) -> Result<()> {
         self.layout.get().map_or(Ok(()), |layout| layout.finish())
     }

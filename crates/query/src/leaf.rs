@@ -229,7 +229,7 @@ impl Leaf {
         (0..self.parts.len() as u32).collect()
     }
 
-    /// Those of some parts that meet a region.
+    /// The parts in `of` that intersect a region.
     pub fn meeting(&self, region: &BoundingBox, of: &[u32]) -> Vec<u32> {
         match self.selection {
             LeafSelection::Box(_) => {

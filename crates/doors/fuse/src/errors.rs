@@ -62,7 +62,7 @@ fn error_log() -> MutexGuard<'static, Option<ErrorLog>> {
 /// Writes further errors to this file, which only its user may read.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn log_to(path: &Path) -> io::Result<()> {
     let file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(no_follow()).open(path)?;

@@ -157,7 +157,7 @@ impl Container {
     /// failure it has them again.
     ///
     /// # Errors
-    /// Those of `change`; `Io` if the folder cannot be listed or its attributes be read.
+    /// Errors of `change`; `Io` if the folder cannot be listed or its attributes be read.
     pub(super) fn without_attributes(&self, folder: &str, change: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.first().list(folder) {
             Ok(names) if !folder.is_empty() && names == [OF_FOLDER] => {}

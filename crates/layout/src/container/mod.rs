@@ -204,7 +204,7 @@ impl Container {
     /// Call before a file loses its last name: if this process has the file open, a lease shows that to others.
     ///
     /// # Errors
-    /// Those of the store; the name is not removed then.
+    /// Errors of the store; the name is not removed then.
     fn lease_if_open(&self, opened: Option<&Opened>) -> Result<()> {
         let Some(opened) = opened else { return Ok(()) };
         let file = self.files.lock().get(&opened.stamp.container).and_then(Weak::upgrade);

@@ -224,7 +224,7 @@ impl Container {
     /// Runs the call; again if it fails because another file now has the name.
     ///
     /// # Errors
-    /// `NotFound` if the name was removed; else those of the call.
+    /// `NotFound` if the name was removed; else errors of the call.
     pub(super) fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
         let mut before = None;
         loop {

@@ -96,7 +96,7 @@ impl Place {
     /// if this user may not change the container.
     ///
     /// # Errors
-    /// Those of the store: without the lease a repair could remove the container.
+    /// Errors of the store: without the lease a repair could remove the container.
     pub fn lease_unlinked(&self) -> Result<()> {
         if !self.has_folder() || !self.first().has_leases() {
             return Ok(());
@@ -117,7 +117,7 @@ impl Place {
     /// ([`WriteObject::lease`](thalweg_store::WriteObject::lease)), or by a process that has the unlinked file open.
     ///
     /// # Errors
-    /// Those of the store, except `NotFound`.
+    /// Errors of the store, except `NotFound`.
     pub fn is_leased(&self) -> Result<bool> {
         for name in [self.lease_object(), self.unlinked()] {
             match self.first().open_read(&name) {

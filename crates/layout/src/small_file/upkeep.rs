@@ -70,7 +70,7 @@ impl SmallFile {
     /// - `read`: also compares every file's bytes with their checksums.
     ///
     /// # Errors
-    /// `NotFound`; those of the store. Damage is no error, but part of the report.
+    /// `NotFound`; errors of the store. Damage is no error, but part of the report.
     pub fn check(&self, folder: &str, read: bool) -> Result<Report> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();

@@ -54,7 +54,7 @@ pub trait IndexKeeper {
     /// The index; read from the file again if the rank that kept it was lost or failed. Called on one rank.
     ///
     /// # Errors
-    /// Those of the store; `Corrupt` or `Torn` if the index cannot be read again.
+    /// Errors of the store; `Corrupt` or `Torn` if the index cannot be read again.
     fn index(&mut self) -> Result<IndexFile<'_>>;
 
     /// Discards the index in memory, because it no longer matches the file.
@@ -64,7 +64,7 @@ pub trait IndexKeeper {
     /// [`IndexKeeper::index`] opens the file again.
     ///
     /// # Errors
-    /// Those of the store, including those of the close: after a failure the step is not safe.
+    /// Errors of the store, including those of the close: after a failure the step is not safe.
     fn end_index(&mut self) -> Result<()>;
 }
 
@@ -74,14 +74,14 @@ pub trait Files {
     /// the group is counted as written.
     ///
     /// # Errors
-    /// Those of the store, with the rank and the object.
+    /// Errors of the store, with the rank and the object.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
     /// Closes the shared file where it is open; it is opened again when it is needed. What is then written comes after the bytes of
     /// lost ranks, also on a layout that orders bytes by logical clocks.
     ///
     /// # Errors
-    /// Those of closing: written bytes may be lost.
+    /// Errors of closing: written bytes may be lost.
     fn renew(&mut self) -> Result<()>;
 
     /// The holder of the open index.

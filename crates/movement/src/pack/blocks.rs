@@ -104,7 +104,7 @@ impl<'p> WrittenBlock<'p> {
     /// The values in this machine's byte order, in the order of the block.
     ///
     /// # Errors
-    /// `NoMemory`; `Torn` if the spill file no longer contains the bytes; those of the store; `Corrupt` if a transform cannot
+    /// `NoMemory`; `Torn` if the spill file no longer contains the bytes; errors of the store; `Corrupt` if a transform cannot
     /// be reversed.
     /// # Cost
     /// No copy for a contiguous block in memory without a transform; else memory for the block, twice for a spilled block with a

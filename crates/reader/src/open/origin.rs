@@ -146,7 +146,7 @@ impl Reader {
     /// The process groups that a plan for one step reads and that were not compared yet.
     ///
     /// # Errors
-    /// Those of reading the process group index.
+    /// Errors of reading the process group index.
     pub(super) fn unverified_groups(
         &self,
         v: &Known,

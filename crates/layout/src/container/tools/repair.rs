@@ -24,7 +24,7 @@ impl Container {
     ///
     /// # Errors
     /// `NotReady` if this process writes the file; `Torn` if published bytes are missing and `accept` does not allow that;
-    /// those of the stores. Earlier repairs stay; safe to repeat.
+    /// errors of the stores. Earlier repairs stay; safe to repeat.
     pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
