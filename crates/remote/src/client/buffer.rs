@@ -187,7 +187,10 @@ mod tests {
                 file.resize(file.len().max(at + bytes.len()), 0);
                 file[at..at + bytes.len()].copy_from_slice(bytes);
             };
-            let offset = |destination: Destination| match destination { Destination::At(at) => at as usize, Destination::End => unreachable!() };
+            let offset = |to: Destination| match to {
+                Destination::At(at) => at as usize,
+                Destination::End => unreachable!(),
+            };
             for (kind, length, byte) in writes {
                 let at = if kind == 0 { next / 2 } else { next };
                 let length = if kind == 1 { length } else { length % 300 };
