@@ -91,7 +91,7 @@ pub fn on_ranks(ranks: u32, program: &str) -> Result<Command, Failure> {
 /// Where compiled programs of a bench lie, and a scratch folder of its own beside.
 ///
 /// # Errors
-/// Those of the system when a folder or file is made.
+/// Errors of the system when a folder or file is made.
 pub fn folder(bench: &str) -> Result<String, Failure> {
     let root = std::env::current_dir()?;
     let folder = format!("{}/build/bench/{bench}", root.display());

@@ -175,7 +175,7 @@ impl Report {
     /// Returns 1 where a target is missed and `--check` was given.
     ///
     /// # Errors
-    /// Those of the system when a folder or file is made.
+    /// Errors of the system when a folder or file is made.
     pub fn finish(self, measured: &Measurements, options: Options) -> Result<ExitCode, Failure> {
         let text = self.text(options);
         println!("{text}");

@@ -197,9 +197,9 @@ fn container(seeds: &mut Seeds) {
     add(6, "records", &records);
     records.extend_from_slice(b"TWTL\x01\0");
     add(6, "records-torn", &records);
-    let mut kept = StoredAttributes::new(mode, uid, gid, made);
-    kept.xattrs.insert("user.k".into(), b"v".to_vec());
-    add(1, "attributes", &without_crc(kept.encode()));
+    let mut stored = StoredAttributes::new(mode, uid, gid, made);
+    stored.xattrs.insert("user.k".into(), b"v".to_vec());
+    add(1, "attributes", &without_crc(stored.encode()));
     add(2, "mark-open", b"o-0000000000000007-3-1-f");
     add(2, "mark-closed", b"c-0000000000000007-3-1-f-2-1-200-90-1-1-400-0-0-400-5");
     let record = Record { kind: Kind::Write, clock: 1, offset: 2, length: 3, at: 64, crc: 5 };

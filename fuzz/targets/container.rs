@@ -8,7 +8,7 @@ use thalweg_layout::container::attributes::StoredAttributes;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
-use thalweg_layout::container::tail::{Record as Behind, Tail};
+use thalweg_layout::container::tail::{Record as TailRecord, Tail};
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
@@ -47,20 +47,20 @@ fn decoders(kind: u8, bytes: &[u8]) {
             let _ = stamp::decode_identity(&sealed(bytes));
         }
         1 => {
-            if let Ok(kept) = StoredAttributes::decode(&sealed(bytes)) {
-                assert_eq!(StoredAttributes::decode(&kept.encode()).unwrap(), kept);
+            if let Ok(stored) = StoredAttributes::decode(&sealed(bytes)) {
+                assert_eq!(StoredAttributes::decode(&stored.encode()).unwrap(), stored);
             }
         }
         2 => {
             let name = String::from_utf8_lossy(bytes);
             let name = format!("{name}-{:08x}", crc32c(format!("{name}-").as_bytes()));
             match marks::parse(&name) {
-                Ok(marks::Said::Published(home, p)) => {
+                Ok(marks::MarkName::Published(home, p)) => {
                     let again = marks::parse(&marks::published_name(home, &p)).unwrap();
-                    assert_eq!(again, marks::Said::Published(home, p));
+                    assert_eq!(again, marks::MarkName::Published(home, p));
                 }
-                Ok(marks::Said::Open(home)) => {
-                    assert_eq!(marks::parse(&marks::open_name(home)).unwrap(), marks::Said::Open(home));
+                Ok(marks::MarkName::Open(home)) => {
+                    assert_eq!(marks::parse(&marks::open_name(home)).unwrap(), marks::MarkName::Open(home));
                 }
                 _ => {}
             }
@@ -141,7 +141,7 @@ fn opened(kind: u8, bytes: &[u8]) {
     }
     let folder = first_marks(&*store);
     for mark in store.list(&folder).unwrap() {
-        if let Ok(marks::Said::Published(home, mut p)) = marks::parse(&mark) {
+        if let Ok(marks::MarkName::Published(home, mut p)) = marks::parse(&mark) {
             p.index = log.len() as u64;
             store.remove(&format!("{folder}/{mark}")).unwrap();
             store.write_all(&format!("{folder}/{}", marks::published_name(home, &p)), b"").unwrap();
@@ -188,11 +188,11 @@ fn behind(bytes: &[u8]) {
     while let Some(([kind, of, length], more)) = rest.split_first_chunk::<3>().filter(|([kind, ..], _)| *kind < 5) {
         let (payload, more) = more.split_at(usize::from(*length).min(more.len()));
         let record = match kind {
-            0 => Behind::Put(name(*of), payload.to_vec()),
-            1 => Behind::More(name(*of), payload.to_vec()),
-            2 => Behind::Gone(name(*of)),
-            3 => Behind::Became(name(*of), name(*length)),
-            _ => Behind::Home,
+            0 => TailRecord::Put(name(*of), payload.to_vec()),
+            1 => TailRecord::More(name(*of), payload.to_vec()),
+            2 => TailRecord::Gone(name(*of)),
+            3 => TailRecord::Became(name(*of), name(*length)),
+            _ => TailRecord::Home,
         };
         rest = if *kind < 2 { more } else { &rest[3..] };
         let at = object.len() as u64;

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use std::convert::Infallible;
 use thalweg_bp::extension::{Directory, Records, Tag, before, state_offset};
 use thalweg_bp::scan::partial_steps;
-use thalweg_bp::sums::{LENGTH, Part, Places, join, split};
+use thalweg_bp::sums::{LENGTH, Part, SumsLocations, join, split};
 use thalweg_fuzz::{cursor, input};
 use thalweg_types::ByteOrder;
 
@@ -24,10 +24,10 @@ fuzz_target!(|data: &[u8]| {
     }
     // Taken for places of sums, for sums, and for sets.
     let length = bytes.get(8..16).and_then(|_| cursor(&bytes[8..], order).u64("").ok()).unwrap_or(0);
-    if let Ok(places) = Places::decode(&mut cursor(&bytes, order), length) {
-        assert_eq!(places.length(), length);
+    if let Ok(locations) = SumsLocations::decode(&mut cursor(&bytes, order), length) {
+        assert_eq!(locations.length(), length);
         if order == ByteOrder::NATIVE {
-            assert_eq!(places.encode(), bytes);
+            assert_eq!(locations.encode(), bytes);
         }
     }
     for cut in [0, LENGTH, bytes.len() / 2] {
@@ -50,6 +50,6 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(section.extent.end(), Some(end));
         assert!(state_offset(section.extent) < end);
         let _ = Directory::decode(&mut cursor(section.records.get(Tag::Directory), order));
-        assert!(section.sums.is_none_or(|sums| sums.places.length() == sums.extent.length));
+        assert!(section.sums.is_none_or(|sums| sums.locations.length() == sums.extent.length));
     }
 });

@@ -17,26 +17,27 @@ use thalweg_warnings::Level;
 /// Longest time that interpreter exit waits for undelivered messages.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-enum Said {
+/// An entry of the thread's queue.
+enum QueueItem {
     Message(Level, String),
     /// Request for a reply when all earlier messages are delivered.
     Flush(Sender<()>),
 }
 
 /// The process that started the thread, and the thread's queue.
-static SENDER: Mutex<Option<(u32, Sender<Said>)>> = Mutex::new(None);
+static SENDER: Mutex<Option<(u32, Sender<QueueItem>)>> = Mutex::new(None);
 
-fn send(handler: &Arc<Py<PyAny>>, said: Said) {
+fn send(handler: &Arc<Py<PyAny>>, item: QueueItem) {
     let mut current = SENDER.lock();
     let own = std::process::id();
     if current.as_ref().is_none_or(|(process, _)| *process != own) {
-        let (sender, receiver) = channel::<Said>();
+        let (sender, receiver) = channel::<QueueItem>();
         let handler = handler.clone();
         let begun = std::thread::Builder::new().name("thalweg-messages".into()).spawn(move || {
-            for said in receiver {
-                match said {
-                    Said::Message(level, text) => tell(&handler, level, &text),
-                    Said::Flush(done) => drop(done.send(())),
+            for item in receiver {
+                match item {
+                    QueueItem::Message(level, text) => tell(&handler, level, &text),
+                    QueueItem::Flush(done) => drop(done.send(())),
                 }
             }
         });
@@ -46,7 +47,7 @@ fn send(handler: &Arc<Py<PyAny>>, said: Said) {
         *current = Some((own, sender));
     }
     if let Some((_, sender)) = &*current {
-        let _ = sender.send(said);
+        let _ = sender.send(item);
     }
 }
 
@@ -70,7 +71,7 @@ fn tell(handler: &Py<PyAny>, level: Level, text: &str) {
 pub fn hear_messages(handler: Py<PyAny>) {
     let handler = Arc::new(handler);
     thalweg_warnings::hear(Some(Arc::new(move |level, text: &str| {
-        send(&handler, Said::Message(level, text.to_string()));
+        send(&handler, QueueItem::Message(level, text.to_string()));
     })));
 }
 
@@ -82,7 +83,7 @@ pub fn flush_messages(py: Python<'_>) {
         let current = SENDER.lock();
         let Some((process, sender)) = &*current else { return };
         let (done, told) = channel();
-        if *process == std::process::id() && sender.send(Said::Flush(done)).is_ok() {
+        if *process == std::process::id() && sender.send(QueueItem::Flush(done)).is_ok() {
             let _ = told.recv_timeout(PATIENCE);
         }
     });

@@ -72,7 +72,7 @@ impl Ranks {
     /// Collective: a duplicate of the communicator, owned by the caller.
     ///
     /// # Errors
-    /// Those of the MPI.
+    /// Errors of the MPI library.
     pub fn duplicate(&self) -> Outcome<Box<dyn Communicator>> {
         Ok(self.0.lock().duplicate()?)
     }

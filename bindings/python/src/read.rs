@@ -31,7 +31,7 @@ pub fn watch_exit() {
 /// The layout that resolves paths through the mounts of this process.
 ///
 /// # Errors
-/// `Config` for an invalid mount table; those of opening a store.
+/// `Config` for an invalid mount table; errors of opening a store.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
 }

@@ -18,13 +18,13 @@
 //! | -8 | 8 | magic `TWEXTEND` |
 //!
 //! The size of the last record, with counts and sums, grows with the number of blocks. In a large section this record is not
-//! read with the others: its checksum is combined from those in [`crate::sums::Places`].
+//! read with the others: its checksum is combined from those in [`crate::sums::SumsLocations`].
 //!
 //! The state is outside the checksum, so that closing a file for good changes only 8 bytes in place. A mixture of bytes of both
 //! states is a partly written mark: more steps may come.
 
 use crate::source::{self, Source};
-use crate::sums::{self, Places};
+use crate::sums::{self, SumsLocations};
 use crate::wire::{Cursor, Put};
 use std::collections::BTreeMap;
 use thalweg_types::checksum::{Crc32c, combined, crc32c};
@@ -74,7 +74,7 @@ pub enum Tag {
     /// The first time index, if it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they were
     /// opened. Each index writes it again; it is not joined.
     FirstTime = 12,
-    /// Locations of the counts and sums in record [`Tag::Sums`]: [`crate::sums::Places`]. Each index writes both records again;
+    /// Locations of the counts and sums in record [`Tag::Sums`]: [`crate::sums::SumsLocations`]. Each index writes both records again;
     /// they are not joined.
     SumsOf = 13,
     /// Counts and sums that are not in the BP index; always the last record.
@@ -256,7 +256,7 @@ pub struct Sums {
     /// Their extent in the file.
     pub extent: Extent,
     /// Their assignment to variables.
-    pub places: Places,
+    pub locations: SumsLocations,
     /// Their bytes, if they were read with the section.
     pub bytes: Option<Vec<u8>>,
 }
@@ -279,7 +279,7 @@ pub fn length(records: &Records, sums: u64) -> u64 {
 pub fn encode(
     start: u64,
     records: &Records,
-    sums: &Places,
+    sums: &SumsLocations,
     finished: bool,
     index_length: u64,
     index_crc: u32,
@@ -329,7 +329,7 @@ pub fn state_offset(extent: Extent) -> u64 {
 /// The section that ends at byte `end`; `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` where there is a section, and its checksum, offset or state is wrong; those of reading.
+/// `Corrupt` where there is a section, and its checksum, offset or state is wrong; errors of reading.
 pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Extension>> {
     let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
     let tail: [u8; TAIL as usize] = source::array(source, at)?;
@@ -377,21 +377,21 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     let mut inside = Cursor::new(&bytes[HEAD as usize..records_end], order, extent.offset + HEAD);
     let mut records = Records::decode(&mut inside)?;
     // Without sums, an older release has copied these records from another index.
-    let places = records.0.remove(&(Tag::SumsOf as u32));
+    let locations = records.0.remove(&(Tag::SumsOf as u32));
     records.0.remove(&(Tag::Sums as u32));
-    let sums = match places.filter(|_| of_sums > 0) {
+    let sums = match locations.filter(|_| of_sums > 0) {
         None if of_sums > 0 => return Err(wrong()),
         None => None,
-        Some(places) => {
-            let places = Places::decode(&mut Cursor::new(&places, order, extent.offset), of_sums)?;
+        Some(locations) => {
+            let locations = SumsLocations::decode(&mut Cursor::new(&locations, order, extent.offset), of_sums)?;
             let extent = Extent::new(extent.offset + front as u64, of_sums);
-            Some(Sums { extent, places, bytes: read })
+            Some(Sums { extent, locations, bytes: read })
         }
     };
     let mut crc = crc32c(&bytes);
     if let Some(sums) = &sums {
         let of_bytes = sums.bytes.as_ref().map(|bytes| crc32c(bytes));
-        crc = combined(crc, of_bytes.unwrap_or_else(|| sums.places.crc()), of_sums);
+        crc = combined(crc, of_bytes.unwrap_or_else(|| sums.locations.crc()), of_sums);
     }
     let lasting = &tail[8..TAIL as usize - 12];
     if combined(crc, crc32c(lasting), lasting.len() as u64) != stored || &bytes[..8] != MAGIC {

@@ -33,7 +33,7 @@ pub struct Growth {
 /// The steps behind byte `known`, the end of an index or step record (or 0); `None` if no further step is complete.
 ///
 /// # Errors
-/// `NotFound` if the file's steps do not follow the known ones: the file was created again; those of reading.
+/// `NotFound` if the file's steps do not follow the known ones: the file was created again; errors of reading.
 /// # Cost
 /// One read per step record; one per process group too while an output is being written.
 pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growth>> {
@@ -54,7 +54,7 @@ pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growt
 /// The steps between `known` and an index or step record that ends at byte `end`; `None` if no valid one ends there.
 ///
 /// # Errors
-/// `NotFound` if the chain of records passes `known`: the file was created again. Those of reading; damaged bytes are no error.
+/// `NotFound` if the chain of records passes `known`: the file was created again. Errors of reading; damaged bytes are no error.
 pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Result<Option<Growth>> {
     let mut records = Vec::new();
     let mut at = end;

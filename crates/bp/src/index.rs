@@ -19,7 +19,7 @@ use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
-use crate::sums::{self, Part, Places, Split, Told};
+use crate::sums::{self, LengthAndCrc, Part, Split, SumsLocations};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -569,29 +569,29 @@ impl Index {
         let mut at = 16 + self.process_groups.len() as u64;
         let mut rest = Vec::new();
         let mut sections = [0; 2];
-        let (mut places, mut beside) = (Places::default(), Vec::new());
+        let (mut locations, mut beside) = (SumsLocations::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
             let mut sets: Vec<Piece<'_>> = Vec::with_capacity(table.entries.len());
             for (number, entry) in table.entries.iter().enumerate() {
                 sets.push(match sums::split(&entry.sets).filter(|_| i == 0) {
                     Some(split) => {
-                        places.add(number as u32, split.sums);
-                        beside.push(Piece { told: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
-                        Piece { told: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
+                        locations.add(number as u32, split.sums);
+                        beside.push(Piece { checksum: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
+                        Piece { checksum: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
                     }
                     None => Piece::of(entry.sets.as_slice()),
                 });
             }
             let mut head = Vec::new();
             head.put_u32(sets.len() as u32);
-            head.put_u64(table.entries.iter().zip(&sets).map(|(e, sets)| e.head_length() + sets.told.length).sum());
+            head.put_u64(table.entries.iter().zip(&sets).map(|(e, sets)| e.head_length() + sets.checksum.length).sum());
             at += head.len() as u64;
             rest.push(head.clone());
             index.push(Piece::of(head));
             for (entry, sets) in table.entries.iter().zip(sets) {
-                let head = Piece::of(entry.encode_head(sets.told.length as usize));
-                let length = head.told.length + sets.told.length;
+                let head = Piece::of(entry.encode_head(sets.checksum.length as usize));
+                let length = head.checksum.length + sets.checksum.length;
                 if u32::try_from(length - 4).is_err() {
                     return Err(Error::new(
                         ErrorKind::OutOfBounds,
@@ -624,9 +624,9 @@ impl Index {
             records.0.insert(Tag::FirstTime as u32, first);
         }
         if !beside.is_empty() {
-            records.0.insert(Tag::SumsOf as u32, places.encode());
+            records.0.insert(Tag::SumsOf as u32, locations.encode());
         }
-        let index_start = start + extension::length(&records, places.length());
+        let index_start = start + extension::length(&records, locations.length());
         let mut footer = Vec::new();
         Footer {
             process_groups: index_start,
@@ -639,11 +639,11 @@ impl Index {
         directory.rest_crc = extension::crc_of(rest.iter().map(Vec::as_slice).chain([footer.as_slice()]));
         records.0.insert(Tag::Directory as u32, directory.encode());
         index.push(Piece::of(footer));
-        let index_length = index.iter().map(|p| p.told.length).sum();
-        let (front, tail) = extension::encode(start, &records, &places, finished, index_length, crc_of(&index));
+        let index_length = index.iter().map(|p| p.checksum.length).sum();
+        let (front, tail) = extension::encode(start, &records, &locations, finished, index_length, crc_of(&index));
         let extension = Extent::new(start, index_start - start);
         let section = std::iter::once(Piece::of(front)).chain(beside).chain([Piece::of(tail)]);
-        let pieces = section.chain(index).filter(|p| p.told.length > 0).collect();
+        let pieces = section.chain(index).filter(|p| p.checksum.length > 0).collect();
         Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })
     }
 }
@@ -651,7 +651,7 @@ impl Index {
 /// Bytes of an index, with their length and checksum.
 #[derive(Debug)]
 struct Piece<'a> {
-    told: Told,
+    checksum: LengthAndCrc,
     bytes: Bytes<'a>,
 }
 
@@ -666,12 +666,12 @@ enum Bytes<'a> {
 impl<'a> Piece<'a> {
     fn of(bytes: impl Into<Cow<'a, [u8]>>) -> Piece<'a> {
         let bytes = bytes.into();
-        Piece { told: Told { length: bytes.len() as u64, crc: crc32c(&bytes) }, bytes: Bytes::Whole(bytes) }
+        Piece { checksum: LengthAndCrc { length: bytes.len() as u64, crc: crc32c(&bytes) }, bytes: Bytes::Whole(bytes) }
     }
 }
 
 fn crc_of<'a>(pieces: impl IntoIterator<Item = &'a Piece<'a>>) -> u32 {
-    pieces.into_iter().fold(crc32c(&[]), |crc, p| combined(crc, p.told.crc, p.told.length))
+    pieces.into_iter().fold(crc32c(&[]), |crc, p| combined(crc, p.checksum.crc, p.checksum.length))
 }
 
 /// A full index ready to be written.
@@ -700,7 +700,7 @@ impl EncodedIndex<'_> {
     /// less than 1 MiB of sets and sums, is passed with one call.
     ///
     /// # Errors
-    /// Those of `each`, which is not called again then.
+    /// Errors of `each`, which is not called again then.
     /// # Memory
     /// 1 MiB, and the largest set.
     pub fn write<E>(

@@ -49,7 +49,7 @@ impl EntryPlace {
     /// sets joined with their sums.
     ///
     /// # Errors
-    /// `Corrupt`, with the byte, where the checksum of the entry or its sums is wrong; those of reading.
+    /// `Corrupt`, with the byte, where the checksum of the entry or its sums is wrong; errors of reading.
     /// # Cost
     /// One read; a second one for sums of a large extension section, which an open does not read.
     pub fn read(&self, source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Vec<u8>> {
@@ -106,7 +106,7 @@ impl SumsPlace {
 /// Decodes `count` sets, and passes each to `each`.
 ///
 /// # Errors
-/// As [`characteristic::decode_set`]; `Corrupt` for bytes after the last set; those of `each`, which is not called again then.
+/// As [`characteristic::decode_set`]; `Corrupt` for bytes after the last set; errors of `each`, which is not called again then.
 pub fn for_each_set(
     c: &mut Cursor<'_>,
     code: u8,
@@ -146,7 +146,7 @@ impl Base {
     /// The full index whose minifooter ends at byte `end`; `None` if no minifooter ends there.
     ///
     /// # Errors
-    /// `Corrupt` where footer, extension section or the structure of the index is damaged; those of reading.
+    /// `Corrupt` where footer, extension section or the structure of the index is damaged; errors of reading.
     pub fn ending_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Base>> {
         if end < FOOTER {
             return Ok(None);
@@ -196,15 +196,15 @@ impl Base {
             .collect::<Vec<_>>();
         if let Some(sums) = &mut extension.sums {
             let all = sums.bytes.take();
-            for place in &sums.places.0 {
-                let entry = entries.get_mut(place.entry as usize).filter(|e| !e.is_attribute && e.sums.is_none());
+            for location in &sums.locations.0 {
+                let entry = entries.get_mut(location.entry as usize).filter(|e| !e.is_attribute && e.sums.is_none());
                 let entry = entry.ok_or_else(|| {
                     Error::new(ErrorKind::Corrupt, "sums of no variable").at_byte(extension.extent.offset)
                 })?;
-                let (from, length) = (place.extent.offset, place.extent.length);
+                let (from, length) = (location.extent.offset, location.extent.length);
                 let bytes = all.as_ref().map(|all| all[from as usize..(from + length) as usize].to_vec());
                 let extent = Extent::new(sums.extent.offset + from, length);
-                entry.sums = Some(SumsPlace { extent, crc: place.crc, bytes });
+                entry.sums = Some(SumsPlace { extent, crc: location.crc, bytes });
             }
         }
         Ok(Base {
@@ -273,7 +273,7 @@ impl Base {
     /// Compares the checksum of the whole index, and those of separate sums.
     ///
     /// # Errors
-    /// `Corrupt` where a checksum is wrong; those of reading.
+    /// `Corrupt` where a checksum is wrong; errors of reading.
     pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
         let Some(extension) = &self.extension else { return Ok(()) };
         let mut crc = thalweg_types::checksum::Crc32c::new();
@@ -295,7 +295,7 @@ impl Base {
     ///
     /// # Errors
     /// As [`Index::append_sections`]; `Corrupt` where the checksum of a variable's sums is wrong or they do not match its sets;
-    /// those of reading. Checksums of entries are not compared.
+    /// errors of reading. Checksums of entries are not compared.
     pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
         let f = &self.footer;
         let bytes = source::bytes(source, f.process_groups, self.end - FOOTER - f.process_groups, "index")?;

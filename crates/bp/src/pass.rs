@@ -22,7 +22,7 @@ pub struct Digest {
 /// written) while it is in the cache. The result does not depend on whether the block is contiguous.
 ///
 /// # Errors
-/// Those of `then`, which is not called again then.
+/// Errors of `then`, which is not called again then.
 pub fn over<'d, E>(
     bytes: impl Into<Rows<'d>>,
     element: ElementType,

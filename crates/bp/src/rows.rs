@@ -91,7 +91,7 @@ impl<'d> Rows<'d> {
     /// gathered otherwise. The pieces do not depend on the block's memory layout.
     ///
     /// # Errors
-    /// Those of `each`, which is not called again then.
+    /// Errors of `each`, which is not called again then.
     pub fn pieces<E>(
         &self,
         length: usize,

@@ -60,7 +60,7 @@ pub struct Scan {
 /// - `order`: byte order of its numbers.
 ///
 /// # Errors
-/// Those of reading. Damaged and missing bytes are no error: [`Scan::torn`] says where they begin.
+/// Errors of reading. Damaged and missing bytes are no error: [`Scan::torn`] says where they begin.
 ///
 /// # Cost
 /// A few short reads per group, variable and attribute, and all bytes except payloads.
@@ -384,7 +384,7 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
 /// The trailer of the group that starts at byte `start`; `None` if no group with a trailer starts there.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Result<Option<Trailer>> {
     let trailer = || {
         let first: [u8; 8] = source::array(source, start)?;
@@ -401,7 +401,7 @@ pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder)
 /// The trailer of the group that ends at byte `end`; `None` if no group with a trailer ends there.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn trailer_before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Trailer>> {
     let trailer = || Ok(trailer_ending(source, end, end, order)?.filter(|t| t.group.end() == Some(end)));
     Ok(source::unless_damaged(trailer())?.flatten())
@@ -463,7 +463,7 @@ fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trail
 /// Compares the checksums of all payloads of a group; returns the damaged ones as (variable, extent in the file).
 ///
 /// # Errors
-/// Those of reading. Damaged payloads are no error: they are returned.
+/// Errors of reading. Damaged payloads are no error: they are returned.
 pub fn damaged_payloads(source: &(impl Source + ?Sized), found: &Found) -> Result<Vec<(String, Extent)>> {
     let mut damaged = Vec::new();
     let Some(trailer) = &found.trailer else { return Ok(damaged) };
@@ -509,7 +509,7 @@ impl Found {
     /// for transformed blocks: see [`Found::fragment_undoing`].
     ///
     /// # Errors
-    /// As [`Index::add_block`], where two records of the group use one name for different types; those of reading.
+    /// As [`Index::add_block`], where two records of the group use one name for different types; errors of reading.
     pub fn fragment(
         &self,
         source: &(impl Source + ?Sized),
@@ -523,7 +523,7 @@ impl Found {
     /// As [`Found::fragment`]; `undo` returns the values of a transformed block.
     ///
     /// # Errors
-    /// As [`Found::fragment`]; those of `undo`.
+    /// As [`Found::fragment`]; errors of `undo`.
     pub fn fragment_undoing(
         &self,
         source: &(impl Source + ?Sized),

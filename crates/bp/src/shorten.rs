@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use thalweg_types::{ByteOrder, ElementType, Result};
 
 /// Key of a block: subfile and offset of its payload.
-type Place = (u32, u64);
+type BlockKey = (u32, u64);
 
 /// The index of the steps up to time index `last`.
 ///
@@ -60,7 +60,7 @@ impl Groups {
 }
 
 /// The entry with the sets of the kept steps; the keys of other sets are added to `dropped`.
-fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Entry> {
+fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<BlockKey>) -> Result<Entry> {
     let mut kept = Entry { count: 0, sets: Vec::new(), ..entry.clone() };
     let element = ElementType::from_code(entry.code);
     let mut c = Cursor::new(&entry.sets, ByteOrder::NATIVE, 0);
@@ -78,7 +78,7 @@ fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<P
 }
 
 /// A section of the index with the sets of the kept steps, without empty entries.
-fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Vec<u8>> {
+fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<BlockKey>) -> Result<Vec<u8>> {
     let (mut count, mut body) = (0, Vec::new());
     for entry in entries {
         let e = sets_up_to(entry, groups, last, dropped)?;
@@ -103,7 +103,7 @@ fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<
 }
 
 /// The records without entries of dropped blocks and steps. Records of unknown tags stay.
-fn records_without(records: &Records, last: u32, dropped: &HashSet<Place>) -> Records {
+fn records_without(records: &Records, last: u32, dropped: &HashSet<BlockKey>) -> Records {
     /// Length of an entry, and its subject.
     enum About {
         Block(usize),

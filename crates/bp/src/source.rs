@@ -35,7 +35,7 @@ pub fn is_damage(error: &Error) -> bool {
 /// `None` for an error that means damage.
 ///
 /// # Errors
-/// Those of failed reads.
+/// Errors of failed reads.
 pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -65,7 +65,7 @@ pub fn fill(source: &(impl Source + ?Sized), offset: u64, out: &mut [u8]) -> Res
 /// As [`Source::stored_before`], never more than `offset`.
 ///
 /// # Errors
-/// Those of the source; they are never damage, as in [`fill`].
+/// Errors of the source; they are never damage, as in [`fill`].
 pub fn stored_before(source: &(impl Source + ?Sized), offset: u64) -> Result<u64> {
     let end =
         source.stored_before(offset).map_err(|e| no_damage(e, "the holes of the file cannot be looked up", offset))?;

@@ -84,7 +84,7 @@ impl StepRecord {
 /// The record that ends at byte `end`; `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` where there is a record, and its tail is damaged; those of reading. The body is checked by [`append`].
+/// `Corrupt` where there is a record, and its tail is damaged; errors of reading. The body is checked by [`append`].
 pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<StepRecord>> {
     let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
     let tail: [u8; TAIL as usize] = source::array(source, at)?;
@@ -113,7 +113,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
 /// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them.
 ///
 /// # Errors
-/// `Corrupt` where checksum or magic are wrong; those of reading.
+/// `Corrupt` where checksum or magic are wrong; errors of reading.
 pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
     let mut bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
     let mut c = Cursor::new(&bytes, order, record.extent.offset);

@@ -11,7 +11,7 @@
 //! | f64 | sum of their squares |
 //!
 //! 20 bytes 0xFF mark a set with bounds only. Record [`crate::extension::Tag::SumsOf`] contains the location of each variable's
-//! counts and sums ([`Places`]). Reading an entry joins the sets again, as in process groups and step records
+//! counts and sums ([`SumsLocations`]). Reading an entry joins the sets again, as in process groups and step records
 //! ([`crate::characteristic`]).
 
 use crate::characteristic::{self, MIN_MAX, Record, SUMS};
@@ -50,14 +50,14 @@ fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
 pub struct Split<'a> {
     whole: &'a [u8],
     /// The sets without counts and sums.
-    pub sets: Told,
+    pub sets: LengthAndCrc,
     /// Counts and sums.
-    pub sums: Told,
+    pub sums: LengthAndCrc,
 }
 
 /// Length and checksum of bytes that are not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct LengthAndCrc {
     /// Number of bytes.
     pub length: u64,
     /// Their CRC-32C.
@@ -133,19 +133,19 @@ pub fn split(whole: &[u8]) -> Option<Split<'_>> {
     bounds(records, &mut first)?;
     let mut any = false;
     let tell = |part: Part, any: &mut bool| {
-        let (mut told, mut crc, mut bytes) = (Told { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
+        let (mut total, mut crc, mut bytes) = (LengthAndCrc { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
         for set in apart(whole) {
             let set = set?;
             *any |= set.sums.is_some_and(|sums| sums != NONE);
             set.put(part, &mut bytes);
             if bytes.len() >= TOGETHER {
                 crc.update(&bytes);
-                told.length += bytes.len() as u64;
+                total.length += bytes.len() as u64;
                 bytes.clear();
             }
         }
         crc.update(&bytes);
-        Some(Told { length: told.length + bytes.len() as u64, crc: crc.finish() })
+        Some(LengthAndCrc { length: total.length + bytes.len() as u64, crc: crc.finish() })
     };
     let split = Split { whole, sums: tell(Part::Sums, &mut any)?, sets: tell(Part::Sets, &mut any)? };
     any.then_some(split)
@@ -155,7 +155,7 @@ impl Split<'_> {
     /// Appends a part to `out`, which `each` may empty after any set.
     ///
     /// # Errors
-    /// Those of `each`.
+    /// Errors of `each`.
     pub fn put<E>(
         &self,
         part: Part,
@@ -218,7 +218,7 @@ pub fn join(sets: &mut Cursor<'_>, sums: &[u8]) -> Result<Vec<u8>> {
 
 /// The location of one variable's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SumsLocation {
     /// Number of the variable's entry in the directory.
     pub entry: u32,
     /// CRC-32C of its sums.
@@ -230,13 +230,13 @@ pub struct Place {
 /// The locations of a section's sums, which are contiguous: per variable u32 number of its directory entry, u32 CRC-32C of its
 /// sums, u64 their length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Places(pub Vec<Place>);
+pub struct SumsLocations(pub Vec<SumsLocation>);
 
-impl Places {
+impl SumsLocations {
     /// Adds the next variable.
-    pub fn add(&mut self, entry: u32, sums: Told) {
+    pub fn add(&mut self, entry: u32, sums: LengthAndCrc) {
         let extent = Extent::new(self.length(), sums.length);
-        self.0.push(Place { entry, crc: sums.crc, extent });
+        self.0.push(SumsLocation { entry, crc: sums.crc, extent });
     }
 
     /// Bytes of all sums.
@@ -246,16 +246,16 @@ impl Places {
 
     /// CRC-32C of all of them.
     pub fn crc(&self) -> u32 {
-        self.0.iter().fold(crc32c(&[]), |crc, place| combined(crc, place.crc, place.extent.length))
+        self.0.iter().fold(crc32c(&[]), |crc, location| combined(crc, location.crc, location.extent.length))
     }
 
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * self.0.len());
-        for place in &self.0 {
-            out.put_u32(place.entry);
-            out.put_u32(place.crc);
-            out.put_u64(place.extent.length);
+        for location in &self.0 {
+            out.put_u32(location.entry);
+            out.put_u32(location.crc);
+            out.put_u64(location.extent.length);
         }
         out
     }
@@ -264,20 +264,20 @@ impl Places {
     ///
     /// # Errors
     /// `Corrupt` where the lengths do not add up to `length`; `Torn` where the record ends early.
-    pub fn decode(c: &mut Cursor<'_>, length: u64) -> Result<Places> {
-        let mut places = Places(Vec::with_capacity(c.left() / 16));
+    pub fn decode(c: &mut Cursor<'_>, length: u64) -> Result<SumsLocations> {
+        let mut locations = SumsLocations(Vec::with_capacity(c.left() / 16));
         while c.left() > 0 {
             let (entry, crc) = (c.u32("places of sums")?, c.u32("places of sums")?);
-            let extent = Extent::new(places.length(), c.u64("places of sums")?);
+            let extent = Extent::new(locations.length(), c.u64("places of sums")?);
             if extent.end().is_none_or(|end| end > length) {
                 return Err(c.fail(ErrorKind::Corrupt, "more checksums than blocks"));
             }
-            places.0.push(Place { entry, crc, extent });
+            locations.0.push(SumsLocation { entry, crc, extent });
         }
-        if places.length() != length {
+        if locations.length() != length {
             return Err(c.fail(ErrorKind::Corrupt, "fewer checksums than blocks"));
         }
-        Ok(places)
+        Ok(locations)
     }
 }
 
@@ -331,8 +331,8 @@ mod tests {
             out
         };
         let (sets, sums) = (bytes(Part::Sets), bytes(Part::Sums));
-        for (told, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
-            assert_eq!(told, Told { length: bytes.len() as u64, crc: crc32c(bytes) });
+        for (total, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
+            assert_eq!(total, LengthAndCrc { length: bytes.len() as u64, crc: crc32c(bytes) });
         }
         (sets, sums)
     }
@@ -420,16 +420,17 @@ mod tests {
 
     #[test]
     fn places_cover_all_sums_one_behind_the_other() {
-        let mut places = Places::default();
+        let mut locations = SumsLocations::default();
         let all: Vec<u8> = (0..100).collect();
         for (entry, part) in [(2, 0..40), (7, 40..100)] {
             let sums = &all[part];
-            places.add(entry, Told { length: sums.len() as u64, crc: crc32c(sums) });
+            locations.add(entry, LengthAndCrc { length: sums.len() as u64, crc: crc32c(sums) });
         }
-        assert_eq!(places.crc(), crc32c(&all));
-        let bytes = places.encode();
-        let decode = |bytes: &[u8], length| Places::decode(&mut Cursor::new(bytes, ByteOrder::NATIVE, 0), length);
-        assert_eq!(decode(&bytes, 100).unwrap(), places);
+        assert_eq!(locations.crc(), crc32c(&all));
+        let bytes = locations.encode();
+        let decode =
+            |bytes: &[u8], length| SumsLocations::decode(&mut Cursor::new(bytes, ByteOrder::NATIVE, 0), length);
+        assert_eq!(decode(&bytes, 100).unwrap(), locations);
         for length in [0, 40, 99, 101, u64::MAX] {
             assert_eq!(decode(&bytes, length).unwrap_err().kind(), ErrorKind::Corrupt);
         }

@@ -30,7 +30,7 @@ use deal::dealt;
 use outcome::{agreed, apart};
 use std::sync::MutexGuard;
 use thalweg_comm::guarded::caught;
-use thalweg_comm::tree_gather::{self, Gathering, Heard};
+use thalweg_comm::tree_gather::{self, ChildMessage, Gathering};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::container::index::Module;
 use thalweg_layout::container::parallel::{Fragment, Opening};
@@ -254,10 +254,10 @@ fn joined(
 ) -> Result<Result<Index>> {
     let mut own = caught(doing, || container.read_share(name, opening, &share_of(comm, opening)?));
     let call = Gathering { tag: tags::COLLECTIVE_OPEN, run: 0, time_index: 0, attempt: 0 };
-    let join = |own: &mut Result<Fragment>, _, heard: Heard<'_>| {
+    let join = |own: &mut Result<Fragment>, _, message: ChildMessage<'_>| {
         let Ok(whole) = own else { return };
         let joined = caught(doing, || {
-            whole.join(heard.short.map_or_else(|| Fragment::decode(heard.bytes), Err)?);
+            whole.join(message.short.map_or_else(|| Fragment::decode(message.bytes), Err)?);
             Ok(())
         });
         if let Err(e) = joined {

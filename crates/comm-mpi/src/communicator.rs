@@ -68,7 +68,7 @@ impl MpiCommunicator {
     /// Wraps a communicator that no other code uses.
     ///
     /// # Errors
-    /// `Unsupported` where MPI's largest tag is too small; those of MPI.
+    /// `Unsupported` where MPI's largest tag is too small; errors of MPI.
     pub(crate) fn on(raw: RawComm) -> Result<MpiCommunicator> {
         let largest = raw.largest_tag()?;
         if (1..INNER_TAG).contains(&largest) {
@@ -90,7 +90,7 @@ impl MpiCommunicator {
     /// Collective while the program's own communicator is in use: switches to a duplicate.
     ///
     /// # Errors
-    /// `PeerLost`, `Timeout`; those of MPI. Further collective calls then fail.
+    /// `PeerLost`, `Timeout`; errors of MPI. Further collective calls then fail.
     pub(crate) fn settle(&self) -> Result<()> {
         match self.core.raw.is_unsettled() {
             true => self.reduce_and_settle(&[]).map(drop),

@@ -26,7 +26,7 @@ pub struct Windows {
 /// Collective: see `Communicator::shared_window`. Three reductions of a few numbers, and MPI's own calls.
 ///
 /// # Errors
-/// On all ranks: `InvalidArgument` for ranks of different nodes; `NoMemory` where one rank cannot map the parts of all; those of
+/// On all ranks: `InvalidArgument` for ranks of different nodes; `NoMemory` where one rank cannot map the parts of all; errors of
 /// MPI.
 pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Result<Window> {
     let mut made = windows.made.lock();

@@ -54,7 +54,7 @@ impl Verdict {
 /// - `rank`: by which the others know this one; not that of `comm` where ranks were lost before.
 ///
 /// # Errors
-/// Those of the reduction.
+/// Errors of the reduction.
 /// # Cost
 /// As [`agree`].
 pub fn exchange(

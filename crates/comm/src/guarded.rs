@@ -13,7 +13,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// After a panic, state that `work` was changing may be inconsistent: discard it, as after any other failure.
 ///
 /// # Errors
-/// Those of `work`; `Io` with the panic's message.
+/// Errors of `work`; `Io` with the panic's message.
 pub fn caught<T>(doing: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {

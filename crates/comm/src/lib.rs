@@ -181,12 +181,12 @@ pub trait Communicator: Send {
     /// Starts a send; the request owns the bytes.
     ///
     /// # Errors
-    /// As [`Communicator::send`]; those of the transfer are returned by the request.
+    /// As [`Communicator::send`]; errors of the transfer are returned by the request.
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>>;
     /// Starts a receive.
     ///
     /// # Errors
-    /// As [`Communicator::receive`]; those of the transfer are returned by the request.
+    /// As [`Communicator::receive`]; errors of the transfer are returned by the request.
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>>;
     /// Sender and length of the next message with `tag`, if one has arrived; returns immediately.
     ///

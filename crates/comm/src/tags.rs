@@ -13,7 +13,7 @@ pub const WRITING_TURN: u32 = FIRST + 0x05;
 /// Aggregation: the length of a process group.
 pub const TRANSFER_SIZE: u32 = FIRST + 0x20;
 /// Aggregation: the offset of a process group in the file.
-pub const TRANSFER_PLACE: u32 = FIRST + 0x21;
+pub const TRANSFER_ASSIGNMENT: u32 = FIRST + 0x21;
 /// Aggregation: a piece of a process group.
 pub const TRANSFER_PIECE: u32 = FIRST + 0x22;
 /// Aggregation: the answer to a piece.
@@ -42,7 +42,7 @@ pub const ALL: &[u32] = &[
     SERIAL_OPEN,
     WRITING_TURN,
     TRANSFER_SIZE,
-    TRANSFER_PLACE,
+    TRANSFER_ASSIGNMENT,
     TRANSFER_PIECE,
     TRANSFER_ANSWER,
     TRANSFER_OUTCOME,

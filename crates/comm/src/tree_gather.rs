@@ -7,7 +7,7 @@
 //! | calls | point-to-point only, no collective call |
 //! | large messages | sent in pieces of [`PIECE`] bytes, so that a rank without memory for the whole message can receive it piece by piece |
 //! | in two parts | what is known before the rank's work ends may be sent first; the result of the work later, only by ranks that announced it: [`gather_at`] |
-//! | a rank without memory | receives all pieces, keeps the first, and passes it to `join` with the error ([`Heard::short`]); it then sends its own message as usual, so that no rank waits. The caller decides how its message reports the failure |
+//! | a rank without memory | receives all pieces, keeps the first, and passes it to `join` with the error ([`ChildMessage::short`]); it then sends its own message as usual, so that no rank waits. The caller decides how its message reports the failure |
 //! | on failure | a rank that receives nothing from a child returns `PeerLost` or `Timeout`, and sends nothing to its parent, which fails likewise. Every rank keeps its own data; the caller decides how to continue |
 
 use crate::tree;
@@ -30,7 +30,7 @@ pub struct Gathering {
 
 /// A message received from a child.
 #[derive(Debug)]
-pub struct Heard<'m> {
+pub struct ChildMessage<'m> {
     /// The message; if `short` is set, its first bytes, at most [`PIECE`].
     pub bytes: &'m [u8],
     /// `NoMemory` if this rank has no memory for the whole message.
@@ -71,7 +71,7 @@ pub fn gather<'c, S>(
     fan_in: u32,
     call: Gathering,
     state: &mut S,
-    join: impl FnMut(&mut S, Range<u32>, Heard<'_>),
+    join: impl FnMut(&mut S, Range<u32>, ChildMessage<'_>),
     say: impl FnOnce(&mut S) -> Vec<u8>,
 ) -> Result<Option<Box<dyn Request + 'c>>> {
     let place = tree::node(comm.rank(), comm.size(), fan_in);
@@ -89,7 +89,7 @@ pub fn gather_at<'c, S>(
     parent: Option<u32>,
     call: Gathering,
     state: &mut S,
-    mut join: impl FnMut(&mut S, Range<u32>, Heard<'_>),
+    mut join: impl FnMut(&mut S, Range<u32>, ChildMessage<'_>),
     say: impl FnOnce(&mut S) -> Vec<u8>,
 ) -> Result<Option<Box<dyn Request + 'c>>> {
     let mut spare = Spare::of(children);
@@ -97,7 +97,7 @@ pub fn gather_at<'c, S>(
         let first = spare.receive(comm, child.start, call)?;
         let (begin, mut left) = opened(&first)?;
         if left == 0 {
-            join(state, child.clone(), Heard { bytes: begin, short: None });
+            join(state, child.clone(), ChildMessage { bytes: begin, short: None });
             continue;
         }
         let mut whole = Vec::new();
@@ -119,7 +119,7 @@ pub fn gather_at<'c, S>(
             keep(bytes);
         }
         let bytes = if short.is_none() { &whole } else { begin };
-        join(state, child.clone(), Heard { bytes, short });
+        join(state, child.clone(), ChildMessage { bytes, short });
     }
     let Some(parent) = parent else { return Ok(None) };
     send(comm, parent, call, &say(state)).map(Some)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::tags;
 use thalweg_comm::threads::Machine;
-use thalweg_comm::tree_gather::{self, Gathering, Heard, PIECE};
+use thalweg_comm::tree_gather::{self, ChildMessage, Gathering, PIECE};
 use thalweg_comm::watched::{MessageCall, Watch, Watched};
 use thalweg_comm::{Communicator, Request};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -51,9 +51,9 @@ type Known = Result<Vec<u8>>;
 /// Every rank gives `count(rank)` bytes of its own number; outcome and rank 0's bytes.
 fn gathered(comm: &dyn Communicator, fan_in: u32, count: impl Fn(u32) -> usize) -> Result<Vec<u8>> {
     let mut own: Known = Ok(vec![comm.rank() as u8; count(comm.rank())]);
-    let join = |own: &mut Known, _, heard: Heard<'_>| match (own.as_mut(), heard.short) {
+    let join = |own: &mut Known, _, message: ChildMessage<'_>| match (own.as_mut(), message.short) {
         (Ok(_), Some(e)) => *own = Err(e),
-        (Ok(all), None) => all.extend_from_slice(heard.bytes),
+        (Ok(all), None) => all.extend_from_slice(message.bytes),
         (Err(_), _) => {}
     };
     let say = |own: &mut Known| own.as_ref().map_or(Vec::new(), Vec::clone);

@@ -45,11 +45,11 @@ pub fn check_but(store: &dyn Store, folder: &str, but: &[&str]) {
     assert!(!store.exists(folder).unwrap(), "{folder} is not there before the suite runs");
     let asked = PROMISES.iter().filter(|promise| (promise.asked_of)(&store.capability()));
     for promise in asked.filter(|promise| !but.iter().any(|but| promise.words.contains(but))) {
-        let told = Told { store: store.describe(), promise: promise.words };
+        let report = PanicReport { store: store.describe(), promise: promise.words };
         store.make_folder(folder).unwrap();
         (promise.check)(&Room { store, folder });
         clear(store, folder);
-        drop(told);
+        drop(report);
     }
 }
 
@@ -169,12 +169,12 @@ impl Room<'_> {
 }
 
 /// Prints the promise being checked when the suite panics.
-struct Told {
+struct PanicReport {
     store: String,
     promise: &'static str,
 }
 
-impl Drop for Told {
+impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("store {} does not keep: {}", self.store, self.promise);

@@ -12,7 +12,7 @@ use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// A variable's name in the file, and the block's shape; `None` for scalars and texts.
 #[derive(PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct BoxKey {
     path: Arc<str>,
     name: Arc<str>,
     shape: Option<[Vec<u64>; 3]>,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 /// The places that an output has filled, and the numbers of their blocks in its pack.
 #[derive(Default)]
 pub(crate) struct Boxes {
-    numbers: HashMap<Place, usize>,
+    numbers: HashMap<BoxKey, usize>,
     /// Type and number of dimensions of the first block under a path and name.
     kinds: HashMap<(Arc<str>, Arc<str>), Kind>,
     /// Scalars and texts that are defined several times, by path and name.
@@ -67,8 +67,8 @@ impl Boxes {
         }
     }
 
-    /// The place of a block, where it has one.
-    pub(crate) fn place(&self, spec: &BlockSpec) -> Option<Place> {
+    /// The key of a block that a later one can replace; `None`: no block replaces it.
+    pub(crate) fn key(&self, spec: &BlockSpec) -> Option<BoxKey> {
         let in_an_array =
             |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED) && !shape.local.contains(&0);
         let (shape, nth) = match &spec.shape {
@@ -82,23 +82,23 @@ impl Boxes {
                 (None, several.map_or(0, |s| s.filled.min(s.definitions - 1)))
             }
         };
-        Some(Place { path: spec.path.clone(), name: spec.name.clone(), shape, nth })
+        Some(BoxKey { path: spec.path.clone(), name: spec.name.clone(), shape, nth })
     }
 
-    /// The block that fills a place.
-    pub(crate) fn find(&self, place: &Place) -> Option<usize> {
-        self.numbers.get(place).copied()
+    /// The number of the block with this key.
+    pub(crate) fn find(&self, key: &BoxKey) -> Option<usize> {
+        self.numbers.get(key).copied()
     }
 
     /// Notes the last block of the pack.
-    pub(crate) fn note_last(&mut self, place: Option<Place>, pack: &Pack<'_>) {
-        if let (Some(place), Some(last)) = (place, pack.block_count().checked_sub(1)) {
-            if place.shape.is_none()
-                && let Some(several) = self.several.get_mut(&(place.path.clone(), place.name.clone()))
+    pub(crate) fn note_last(&mut self, key: Option<BoxKey>, pack: &Pack<'_>) {
+        if let (Some(key), Some(last)) = (key, pack.block_count().checked_sub(1)) {
+            if key.shape.is_none()
+                && let Some(several) = self.several.get_mut(&(key.path.clone(), key.name.clone()))
             {
-                several.filled = several.filled.max(place.nth + 1);
+                several.filled = several.filled.max(key.nth + 1);
             }
-            self.numbers.insert(place, last);
+            self.numbers.insert(key, last);
         }
     }
 

@@ -35,7 +35,8 @@ enum State {
     Ended(Done),
 }
 
-struct Flying {
+/// One output in flight.
+struct InFlight {
     number: u64,
     /// Outputs of one line end one after the other.
     line: String,
@@ -44,7 +45,7 @@ struct Flying {
     state: State,
 }
 
-impl Flying {
+impl InFlight {
     fn writes(&self, files: &[String]) -> bool {
         files.iter().any(|file| self.files.contains(file))
     }
@@ -57,7 +58,7 @@ impl Flying {
 #[derive(Default)]
 struct Outputs {
     /// In the order in which they were closed.
-    all: Vec<Flying>,
+    all: Vec<InFlight>,
     /// Lines that have a thread.
     busy: HashSet<String>,
     next: u64,
@@ -76,7 +77,7 @@ impl OutputsInFlight {
         let mut outputs = self.outputs.lock();
         let number = outputs.next;
         outputs.next += 1;
-        outputs.all.push(Flying { number, line: line.to_string(), files, state: State::Waits(work) });
+        outputs.all.push(InFlight { number, line: line.to_string(), files, state: State::Waits(work) });
         if !outputs.busy.insert(line.to_string()) {
             return;
         }
@@ -113,7 +114,7 @@ impl OutputsInFlight {
     }
 
     /// Waits until none of these outputs waits or runs.
-    fn wait(&self, which: impl Fn(&Flying) -> bool, timeout: Duration) -> Result<()> {
+    fn wait(&self, which: impl Fn(&InFlight) -> bool, timeout: Duration) -> Result<()> {
         let mut outputs = self.outputs.lock();
         let mut left = usize::MAX;
         let mut since = Instant::now();
@@ -134,7 +135,7 @@ impl OutputsInFlight {
     }
 
     /// Removes the first `most` of these outputs if they have ended. Returns the first failure; further ones become warnings.
-    fn hear(&self, which: impl Fn(&Flying) -> bool, most: usize) -> Result<()> {
+    fn hear(&self, which: impl Fn(&InFlight) -> bool, most: usize) -> Result<()> {
         let mut heard = Vec::new();
         let mut outputs = self.outputs.lock();
         while heard.len() < most
@@ -167,7 +168,7 @@ impl OutputsInFlight {
     /// # Errors
     /// The first failure of one of them; `Timeout`.
     pub(crate) fn settle(&self, files: &[String], line: Option<&str>, timeout: Duration) -> Result<()> {
-        let which = |o: &Flying| o.writes(files) && line != Some(o.line.as_str());
+        let which = |o: &InFlight| o.writes(files) && line != Some(o.line.as_str());
         self.wait(which, timeout)?;
         self.hear(which, usize::MAX)
     }
@@ -177,7 +178,7 @@ impl OutputsInFlight {
     /// # Errors
     /// On all ranks: the first failure of one of them.
     pub(crate) fn meet(&self, comm: &dyn Communicator, line: &str) -> Result<()> {
-        let which = |o: &Flying| o.line == line;
+        let which = |o: &InFlight| o.line == line;
         let ended = {
             let outputs = self.outputs.lock();
             let mut of_line = outputs.all.iter().filter(|o| which(o)).peekable();

@@ -89,7 +89,7 @@ pub mod stores {
     /// As [`thalweg_mounts::stores::open`].
     ///
     /// # Errors
-    /// `Config` for an unknown kind of store; `Unsupported` if this build lacks it; those of the store.
+    /// `Config` for an unknown kind of store; `Unsupported` if this build lacks it; errors of the store.
     pub fn open(url: &str) -> Result<Arc<dyn Store>> {
         with_far_stores();
         thalweg_mounts::stores::open(url)
@@ -98,7 +98,7 @@ pub mod stores {
     /// As [`thalweg_mounts::stores::tiered`].
     ///
     /// # Errors
-    /// `Config` for another kind of URL, or stores that cannot form a burst buffer; those of the stores.
+    /// `Config` for another kind of URL, or stores that cannot form a burst buffer; errors of the stores.
     pub fn tiered(url: &str) -> Result<Tiered> {
         with_far_stores();
         thalweg_mounts::stores::tiered(url)

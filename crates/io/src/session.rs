@@ -289,7 +289,7 @@ impl Session {
     /// - `comm`: the ranks that open together. The handle must stay valid until close.
     ///
     /// # Errors
-    /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and those of the
+    /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and errors of the
     /// store.
     pub fn open<'a>(&self, group: &str, path: &str, mode: Mode, comm: Box<dyn Communicator>) -> Result<Output<'a>> {
         self.settle_buffer()?;

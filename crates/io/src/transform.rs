@@ -86,19 +86,19 @@ pub fn of(variable: &Variable) -> Result<Option<Spec>> {
 pub(crate) fn look(schema: &Schema, report: &mut Report, lint: bool) {
     let variables = schema.groups.iter().flat_map(|g| g.variables.iter().map(move |v| (g, v)));
     for (group, variable) in variables {
-        let Some(place) = variable.transform_place.0 else { continue };
+        let Some(position) = variable.transform_position.0 else { continue };
         if !lint {
             match chosen(variable) {
-                Ok(Chosen { instead, .. }) => instead.into_iter().for_each(|p| report.warning(place, p)),
-                Err(e) => report.error(place, problem(variable, &e)),
+                Ok(Chosen { instead, .. }) => instead.into_iter().for_each(|p| report.warning(position, p)),
+                Err(e) => report.error(position, problem(variable, &e)),
             }
             continue;
         }
         match of(variable) {
-            Err(e) => report.error(place, problem(variable, &e)),
+            Err(e) => report.error(position, problem(variable, &e)),
             Ok(None) if variable.transform.is_some() => {
                 let what = "single values and texts are not transformed, but written as they are";
-                report.warning(place, Problem::new(what));
+                report.warning(position, Problem::new(what));
             }
             Ok(None) => {}
             Ok(Some(spec)) => {
@@ -111,9 +111,9 @@ pub(crate) fn look(schema: &Schema, report: &mut Report, lint: bool) {
                     Statistics::Off => "; adios2 reads other variables of the file",
                     _ => "; adios2 opens a file that holds it only where it is written with stats=\"off\"",
                 };
-                report.warning(place, Problem::new(readers + file));
+                report.warning(position, Problem::new(readers + file));
                 if let Some(remark) = spec.remark() {
-                    report.warning(place, Problem::new(remark));
+                    report.warning(position, Problem::new(remark));
                 }
             }
         }

@@ -204,7 +204,7 @@ fn an_older_release_that_extends_a_file_leaves_sums_out_and_the_file_is_sound() 
         index.append_sections(&mut groups, &mut variables, &mut at(footer.attributes, end)).unwrap();
         index.records.append(&extension.records);
         let sums = extension.sums.unwrap();
-        index.records.list(Tag::SumsOf).extend(sums.places.encode());
+        index.records.list(Tag::SumsOf).extend(sums.locations.encode());
         let (from, to) = (sums.extent.offset, sums.extent.end().unwrap());
         index.records.list(Tag::Sums).extend(&file[from as usize..to as usize]);
         let mut extended = file[..extension.extent.offset as usize].to_vec();

@@ -12,7 +12,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_warnings::{Level, hear};
 
 /// Warnings, each with the rank that gave it.
-type Heard = Arc<Mutex<Vec<(Option<u32>, String)>>>;
+type Warnings = Arc<Mutex<Vec<(Option<u32>, String)>>>;
 
 thread_local! {
     /// The rank that runs on this thread.
@@ -78,7 +78,7 @@ impl Layout for FailedTarget {
 }
 
 /// The warning of a storage target is emitted on the rank that creates the file; the output of all ranks succeeds.
-fn failed_target(method: &str, told: &Heard) {
+fn failed_target(method: &str, warnings: &Warnings) {
     let mut place = Place::memory();
     let layout = Arc::new(FailedTarget { inner: place.layout.clone(), failed: Mutex::default() });
     place.layout = layout.clone();
@@ -90,7 +90,7 @@ fn failed_target(method: &str, told: &Heard) {
     });
     let by = layout.failed.lock().unwrap().expect("a file is created on target 1");
     assert!(by.is_some_and(|rank| rank > 0), "{method}: {by:?} creates the file of target 1");
-    let told = std::mem::take(&mut *told.lock().unwrap());
+    let told = std::mem::take(&mut *warnings.lock().unwrap());
     let [(rank, text)] = &told[..] else { panic!("{method}: one warning is expected: {told:?}") };
     assert_eq!(*rank, by, "{method}: {text}");
     for part in ["cannot place the file on the chosen storage target", "storage target 1 is out of order"] {
@@ -102,14 +102,14 @@ fn failed_target(method: &str, told: &Heard) {
 /// One test: a process has one hearer.
 #[test]
 fn what_is_done_otherwise_than_asked_is_told() {
-    let told = Heard::default();
-    let into = told.clone();
+    let warnings = Warnings::default();
+    let into = warnings.clone();
     hear(Some(Arc::new(move |level, text: &str| {
         assert_eq!(level, Level::Warn);
         into.lock().unwrap().push((RANK.get(), text.to_string()));
     })));
     let heard = |what: &str| {
-        let told = std::mem::take(&mut *told.lock().unwrap());
+        let told = std::mem::take(&mut *warnings.lock().unwrap());
         assert!(told.iter().any(|(_, text)| text.contains(what)), "{what}: {told:?}");
     };
     let write = |place: &Place, document: &str, mode: Mode, step: u64| {
@@ -124,7 +124,7 @@ fn what_is_done_otherwise_than_asked_is_told() {
     let place = Place::memory();
     let without = heat("MPI", "").replace("name=\"heat\">", "name=\"heat\" stats=\"off\">");
     write(&place, &heat("MPI", ""), Mode::Write, 0);
-    assert!(told.lock().unwrap().is_empty());
+    assert!(warnings.lock().unwrap().is_empty());
     write(&place, &without, Mode::Append, 1);
     heard("keeps the statistics it began with");
 
@@ -146,5 +146,5 @@ fn what_is_done_otherwise_than_asked_is_told() {
     heard("stripe_cuont");
 
     // Each kind of warning is heard once in a process: one method stands for both that choose storage targets.
-    failed_target("MPI_SCHEDULED", &told);
+    failed_target("MPI_SCHEDULED", &warnings);
 }

@@ -70,7 +70,7 @@ impl Flat {
     /// A mount over these stores, in this order. Unused stores are stamped; a rename that a crash interrupted is completed.
     ///
     /// # Errors
-    /// `Config` names a store that lacks a capability, or does not belong at its position; those of the stores.
+    /// `Config` names a store that lacks a capability, or does not belong at its position; errors of the stores.
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Result<Flat> {
         if stores.is_empty() {
             return Err(Error::new(ErrorKind::Config, "layout \"flat\" needs a store"));
@@ -128,16 +128,16 @@ impl Flat {
             if store.exists(part)? || !keeper.stat(part).is_ok_and(|about| about.is_folder) {
                 continue;
             }
-            let kept = if keeper.capability().attributes { Some(keeper.attributes(part)?) } else { None };
-            match store.make_one_folder(part, kept.as_ref().map_or(0o777, |kept| kept.mode)) {
+            let stored = if keeper.capability().attributes { Some(keeper.attributes(part)?) } else { None };
+            match store.make_one_folder(part, stored.as_ref().map_or(0o777, |stored| stored.mode)) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
                 _ => any = true,
             }
-            if let Some(kept) = kept {
+            if let Some(stored) = stored {
                 let own = store.attributes(part)?;
                 let changed = |old: u32, new: u32| (old != new).then_some(old);
-                let (uid, gid) = (changed(kept.uid, own.uid), changed(kept.gid, own.gid));
-                store.set_attributes(part, &Change { mode: Some(kept.mode), uid, gid, ..Change::default() })?;
+                let (uid, gid) = (changed(stored.uid, own.uid), changed(stored.gid, own.gid));
+                store.set_attributes(part, &Change { mode: Some(stored.mode), uid, gid, ..Change::default() })?;
             }
         }
         Ok(any)
@@ -441,17 +441,17 @@ impl Layout for Flat {
     /// Of a folder: those on the store that its name hashes to, with the latest times of all stores.
     fn attributes(&self, path: &str) -> Result<Attributes> {
         self.through_links(path, false, |path| {
-            let mut kept = self.on(path, |s| s.attributes(path))?;
-            if kept.kind == Kind::Folder {
+            let mut stored = self.on(path, |s| s.attributes(path))?;
+            if stored.kind == Kind::Folder {
                 for store in &self.stores {
                     let Some(other) = self.part(&**store, path, store.attributes(path))? else { continue };
-                    kept.mtime = kept.mtime.max(other.mtime);
-                    kept.ctime = kept.ctime.max(other.ctime);
-                    kept.atime = kept.atime.max(other.atime);
-                    kept.links = kept.links.max(other.links);
+                    stored.mtime = stored.mtime.max(other.mtime);
+                    stored.ctime = stored.ctime.max(other.ctime);
+                    stored.atime = stored.atime.max(other.atime);
+                    stored.links = stored.links.max(other.links);
                 }
             }
-            Ok(kept)
+            Ok(stored)
         })
     }
 

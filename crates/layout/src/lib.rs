@@ -114,7 +114,7 @@ pub trait Layout: Send + Sync {
     /// whole ([`Layout::keeps_whole`]), only bytes that this process closed are.
     ///
     /// # Errors
-    /// `NotFound`; those of the store.
+    /// `NotFound`; errors of the store.
     /// # Cost
     /// `container`: one store call for a directory; for a file also its stamp and what changed in its index logs.
     fn stat(&self, path: &str) -> Result<Stat>;
@@ -138,7 +138,7 @@ pub trait Layout: Send + Sync {
     /// from changing; [`Layout::rename`] repeats outdated parts. No name changes.
     ///
     /// # Errors
-    /// Those of the copy. The rename may be tried all the same.
+    /// Errors of the copy. The rename may be tried all the same.
     fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
         let _ = (from, to);
         Ok(())
@@ -157,7 +157,7 @@ pub trait Layout: Send + Sync {
     /// if that is not known.
     ///
     /// # Errors
-    /// Those of [`Layout::make_folder`].
+    /// Errors of [`Layout::make_folder`].
     fn make_new_folder(&self, path: &str) -> Result<bool> {
         self.make_folder(path).map(|()| false)
     }
@@ -299,7 +299,7 @@ pub trait Layout: Send + Sync {
     /// them. Call before the process ends; the layout may be used again.
     ///
     /// # Errors
-    /// Those of the store. Everything that was closed before is safe.
+    /// Errors of the store. Everything that was closed before is safe.
     fn finish(&self) -> Result<()> {
         Ok(())
     }
@@ -310,7 +310,7 @@ pub trait Layout: Send + Sync {
     /// How many storage targets the bytes of files in a directory are spread over; `None` if that is not known.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;
         Ok(None)
@@ -321,7 +321,7 @@ pub trait Layout: Send + Sync {
     /// - `stripe`: stripe size in bytes for the filesystem, which rounds it up.
     ///
     /// # Errors
-    /// Those of the store. The file may exist, empty.
+    /// Errors of the store. The file may exist, empty.
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
         let _ = (name, target, stripe);
         Ok(false)
@@ -331,7 +331,7 @@ pub trait Layout: Send + Sync {
 /// Writes one slice: [`WriteObject::write_at`] for most callers.
 ///
 /// # Errors
-/// Those of [`WriteObject::write_at`].
+/// Errors of [`WriteObject::write_at`].
 pub fn write_all_at(object: &dyn WriteObject, offset: u64, bytes: &[u8]) -> Result<()> {
     object.write_at(offset, &[IoSlice::new(bytes)])
 }

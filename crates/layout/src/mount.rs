@@ -96,14 +96,14 @@ impl Mount {
     /// [`Layout::finish`] of the layout, if it was used.
     ///
     /// # Errors
-    /// Those of [`Layout::finish`].
+    /// Errors of [`Layout::finish`].
     pub fn finish(&self) -> Result<()> {
         self.layout.get().map_or(Ok(()), |layout| layout.finish())
     }
 }
 
 /// The mount and layout of a path.
-pub struct Place<'m> {
+pub struct ResolvedPath<'m> {
     /// The mount; `None` for a plain path.
     pub mount: Option<&'m Mount>,
     /// The mount's layout, or that of plain paths.
@@ -134,7 +134,7 @@ impl Mounts {
     ///
     /// # Errors
     /// `Config` for a path under a mount whose layout cannot be created.
-    pub fn place(&self, path: &str) -> Result<Place<'_>> {
+    pub fn place(&self, path: &str) -> Result<ResolvedPath<'_>> {
         let found = if self.mounts.is_empty() {
             None
         } else {
@@ -150,13 +150,13 @@ impl Mounts {
             }
         };
         let Some((number, name)) = found else {
-            return Ok(Place { mount: None, layout: &self.plain, name: path.to_string() });
+            return Ok(ResolvedPath { mount: None, layout: &self.plain, name: path.to_string() });
         };
         let mount = &self.mounts[number];
         let layout = mount.layout().map_err(|why| {
             Error::new(ErrorKind::Config, format!("the mount {} cannot be used: {why}", mount.prefix)).in_object(path)
         })?;
-        Ok(Place { mount: Some(mount), layout, name })
+        Ok(ResolvedPath { mount: Some(mount), layout, name })
     }
 
     fn prefixes(&self) -> impl Iterator<Item = &str> {
@@ -180,14 +180,14 @@ impl Mounts {
         Ok((a.layout, a.name, b.name))
     }
 
-    fn inside(&self, path: &str, what: &str) -> Result<Place<'_>> {
+    fn inside(&self, path: &str, what: &str) -> Result<ResolvedPath<'_>> {
         let place = self.place(path)?;
         not_the_root(&place, what, path)?;
         Ok(place)
     }
 }
 
-fn not_the_root(place: &Place<'_>, what: &str, path: &str) -> Result<()> {
+fn not_the_root(place: &ResolvedPath<'_>, what: &str, path: &str) -> Result<()> {
     match place.mount.is_some() && place.name.is_empty() {
         true => Err(errno::failure(Errno::BUSY, &format!("{what}: it is the root of a mount"), path)),
         false => Ok(()),

@@ -96,10 +96,10 @@ fn all(operations: usize, seed: u64) {
     println!("MODEL_SEED={seed}");
     let only = std::env::var("MODEL_ONLY").unwrap_or_default();
     let mut differences = Vec::new();
-    let mut run = |name: &str, kept: PosixRules, make: &dyn Fn() -> Processes| {
+    let mut run = |name: &str, rules: PosixRules, make: &dyn Fn() -> Processes| {
         if name.contains(&only) {
             let started = std::time::Instant::now();
-            if let Err(why) = check(kept, seed, operations, make) {
+            if let Err(why) = check(rules, seed, operations, make) {
                 differences.push(format!("{name}: {why}"));
             }
             println!("{name}: {operations} operations, {:?}", started.elapsed());

@@ -39,7 +39,7 @@ pub fn log_of(tiered: &Tiered) -> Option<PathBuf> {
 /// Opens the log for appending; rotates a long one.
 ///
 /// # Errors
-/// Those of the system's `open`.
+/// Errors of the system's `open`.
 pub fn open_log(path: &Path) -> Result<File> {
     let failed = |e| Error::io("cannot open the drain's log", e).in_object(path.display().to_string());
     if std::fs::metadata(path).is_ok_and(|about| about.len() > LONGEST_LOG) {

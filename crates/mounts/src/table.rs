@@ -355,7 +355,7 @@ pub fn files() -> Result<Vec<PathBuf>> {
 /// The mounts that these files describe; a later file takes precedence over an earlier one.
 ///
 /// # Errors
-/// `Config` with all mistakes of a file; those of the system if a file cannot be read.
+/// `Config` with all mistakes of a file; errors of the system if a file cannot be read.
 /// # Cost
 /// Reads each file, and as [`check`] for each.
 pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
@@ -379,7 +379,7 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
 /// The entries of these files, without creating mounts: for doors that create each mount at the first use of a path below it.
 ///
 /// # Errors
-/// Those of [`of_files`], except errors of the creation.
+/// Errors of [`of_files`], except errors of the creation.
 pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
     let mut all: HashMap<String, Entry> = HashMap::new();
     for path in files {
@@ -423,7 +423,7 @@ static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
 /// The mounts of this process, read at the first call, and again after a failed one.
 ///
 /// # Errors
-/// Those of [`files`] and [`of_files`].
+/// Errors of [`files`] and [`of_files`].
 /// # Cost
 /// The first call and one after a failure: as [`of_files`]. Others: a lock.
 pub fn of_process() -> Result<Arc<Mounts>> {
@@ -439,7 +439,7 @@ pub fn of_process() -> Result<Arc<Mounts>> {
 /// Call before the process ends: [`Layout::finish`] of the mounts of [`of_process`].
 ///
 /// # Errors
-/// Those of [`Layout::finish`].
+/// Errors of [`Layout::finish`].
 pub fn finish() -> Result<()> {
     let read = READ.lock().clone();
     read.map_or(Ok(()), |mounts| mounts.finish())
@@ -448,7 +448,7 @@ pub fn finish() -> Result<()> {
 /// The layout through which this process opens every path: its mounts, or only plain paths if it has none.
 ///
 /// # Errors
-/// Those of [`of_process`].
+/// Errors of [`of_process`].
 /// # Cost
 /// As [`of_process`].
 pub fn layout() -> Result<Arc<dyn Layout>> {

@@ -164,9 +164,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// The part of `wanted` bytes that may be taken: as the limit allows, but not less than `least`.
-    pub fn share(self, wanted: u64, least: u64) -> u64 {
-        wanted.min(self.most.max(least))
+    /// The part of `requested` bytes that may be taken: as the limit allows, but not less than `least`.
+    pub fn share(self, requested: u64, least: u64) -> u64 {
+        requested.min(self.most.max(least))
     }
 }
 
@@ -214,15 +214,15 @@ pub fn zeros(count: usize, what: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks that the system has memory for `count` pieces of `wanted` bytes, or of fewer; returns the length that it has memory
+/// Checks that the system has memory for `count` pieces of `requested` bytes, or of fewer; returns the length that it has memory
 /// for. The receiver of a message cannot check this itself, because it could not report the failure.
 ///
 /// - `least`: smallest useful length.
 ///
 /// # Errors
 /// `NoMemory`.
-pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
-    let mut piece = wanted;
+pub fn obtainable(count: u64, requested: u64, least: u64) -> Result<u64> {
+    let mut piece = requested;
     if count == 0 {
         return Ok(piece);
     }
@@ -242,12 +242,12 @@ pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
     }
 }
 
-/// The length with available memory, or `wanted` and the error if there is none. A rank without memory continues to the point
+/// The length with available memory, or `requested` and the error if there is none. A rank without memory continues to the point
 /// where ranks exchange their results, and reports the failure there.
-pub fn or_wanted<T>(obtained: Result<T>, wanted: T) -> (T, Option<Error>) {
+pub fn or_requested<T>(obtained: Result<T>, requested: T) -> (T, Option<Error>) {
     match obtained {
         Ok(obtained) => (obtained, None),
-        Err(e) => (wanted, Some(e)),
+        Err(e) => (requested, Some(e)),
     }
 }
 

@@ -79,9 +79,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<Event>>);
+    struct RecordedEvents(Mutex<Vec<Event>>);
 
-    impl Listener for Heard {
+    impl Listener for RecordedEvents {
         fn hear(&self, event: Event) {
             self.0.lock().push(event);
         }
@@ -91,14 +91,14 @@ mod tests {
     fn a_listener_hears_of_all_events_until_it_is_gone() {
         let events = Events::default();
         events.tell(Event::IterationEnds);
-        let heard = Arc::new(Heard::default());
-        let listener: Arc<dyn Listener> = heard.clone();
+        let recorded = Arc::new(RecordedEvents::default());
+        let listener: Arc<dyn Listener> = recorded.clone();
         events.listen(&listener);
         events.tell(Event::CalculationBegins);
         events.tell(Event::CalculationEnds);
-        assert_eq!(*heard.0.lock(), [Event::CalculationBegins, Event::CalculationEnds]);
+        assert_eq!(*recorded.0.lock(), [Event::CalculationBegins, Event::CalculationEnds]);
         drop(listener);
-        drop(heard);
+        drop(recorded);
         events.tell(Event::IterationEnds);
         assert!(events.listeners.lock().is_empty());
     }

@@ -36,7 +36,7 @@ impl<'p> Laid<'p> {
     /// The bytes of `part`, counted from the group's start; only those in storage are copied.
     ///
     /// # Errors
-    /// `OutOfBounds` where it leaves the group; `NoMemory`; those of reading.
+    /// `OutOfBounds` where it leaves the group; `NoMemory`; errors of reading.
     pub fn get(&self, part: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
         let (stored, slices) = self.parts(part)?;
         let mut found = Vec::new();

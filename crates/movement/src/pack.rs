@@ -437,7 +437,7 @@ impl<'a> Pack<'a> {
     /// Overwrites an earlier block in storage; if the earlier block is still in memory, flushes the pack first.
     ///
     /// # Errors
-    /// `Unsupported` if the lengths differ, and the earlier block then stays; those of the store.
+    /// `Unsupported` if the lengths differ, and the earlier block then stays; errors of the store.
     pub fn overwrite_stored<'d>(
         &mut self,
         block: usize,
@@ -567,7 +567,7 @@ impl<'a> Pack<'a> {
     /// Flushes all blocks, then writes this block through to storage; its memory may be reused on return.
     ///
     /// # Errors
-    /// As [`Pack::copy`]; those of the store, after which the pack must be discarded.
+    /// As [`Pack::copy`]; errors of the store, after which the pack must be discarded.
     pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
         let data = data.into();
         let digest = look(&data, &spec);

@@ -10,7 +10,7 @@ use thalweg_types::{ErrorKind, Result};
 /// If the layout keeps none: its kind and length; mode `0644` or `0755`, the user of this process, times of 1970.
 ///
 /// # Errors
-/// Those of the layout, `NotFound` first of all.
+/// Errors of the layout, `NotFound` first of all.
 /// # Cost
 /// One request.
 pub fn attributes(layout: &dyn Layout, name: &str) -> Result<Attributes> {
@@ -26,7 +26,7 @@ pub fn attributes(layout: &dyn Layout, name: &str) -> Result<Attributes> {
 /// Attributes of the file or directory to which a name leads, and the name that has them.
 ///
 /// # Errors
-/// `ELOOP` for a circle of links; `ENOENT` for a link that leads out of the layout, which a door may follow itself; those of
+/// `ELOOP` for a circle of links; `ENOENT` for a link that leads out of the layout, which a door may follow itself; errors of
 /// the layout.
 /// # Cost
 /// One request without links. Two for each link, and up to two for each part of a target that contains `..`.

@@ -106,7 +106,7 @@ impl OpenFile {
     /// Reads at `offset` up to `out.len()` bytes; returns how many there were.
     ///
     /// # Errors
-    /// `EBADF` if it was not opened for reading; those of the layout.
+    /// `EBADF` if it was not opened for reading; errors of the layout.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         if !self.access.read {
             return Err(not_open("the file is open for writing only"));
@@ -127,7 +127,7 @@ impl OpenFile {
     /// Writes all pieces, one after the other, from `offset`.
     ///
     /// # Errors
-    /// `EBADF` if it was not opened for writing; those of the layout, see [`WriteObject::write_at`].
+    /// `EBADF` if it was not opened for writing; errors of the layout, see [`WriteObject::write_at`].
     pub fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.writable()?.write_at(offset, pieces)
     }
@@ -150,7 +150,7 @@ impl OpenFile {
     /// Length in bytes.
     ///
     /// # Errors
-    /// Those of the layout.
+    /// Errors of the layout.
     pub fn length(&self) -> Result<u64> {
         match &self.object {
             Object::Read(object) => object.length(),
@@ -161,7 +161,7 @@ impl OpenFile {
     /// Truncates or extends (with zeros) to `length` bytes.
     ///
     /// # Errors
-    /// `EBADF` if it was not opened for writing; those of the layout.
+    /// `EBADF` if it was not opened for writing; errors of the layout.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.writable()?.truncate(length)
     }
@@ -177,7 +177,7 @@ impl OpenFile {
     /// Makes written bytes durable and publishes them to other processes. Nothing to do for a file open for reading.
     ///
     /// # Errors
-    /// Those of the layout: bytes written since the last successful sync may be lost in a power cut.
+    /// Errors of the layout: bytes written since the last successful sync may be lost in a power cut.
     /// # Cost
     /// As [`WriteObject::sync`].
     pub fn sync(&self) -> Result<()> {
@@ -190,7 +190,7 @@ impl OpenFile {
     /// Publishes written bytes to other processes: call before this process starts another that continues with the file.
     ///
     /// # Errors
-    /// Those of the layout: other processes may not see bytes written since the last publication.
+    /// Errors of the layout: other processes may not see bytes written since the last publication.
     /// # Cost
     /// As [`WriteObject::publish`].
     pub fn publish(&self) -> Result<()> {
@@ -204,7 +204,7 @@ impl OpenFile {
     /// for an open file.
     ///
     /// # Errors
-    /// Those of [`Layout::open_read`]; the view stays as it was.
+    /// Errors of [`Layout::open_read`]; the view stays as it was.
     /// # Cost
     /// One open for reading.
     pub fn refresh(&self) -> Result<()> {
@@ -218,7 +218,7 @@ impl OpenFile {
     /// Mode, owner, times, length of the open file, also after it was unlinked.
     ///
     /// # Errors
-    /// Those of the layout. A name that another process removed is no error: the number of links is then 0.
+    /// Errors of the layout. A name that another process removed is no error: the number of links is then 0.
     /// # Cost
     /// One request for the attributes of the name and one for the length of the open object; the name of a file opened through a
     /// link is followed at the first call.
@@ -255,7 +255,7 @@ impl OpenFile {
     /// Like [`OpenFile::set_attributes`] for a file opened for writing, applied to the open object itself.
     ///
     /// # Errors
-    /// `Unsupported`, and nothing done, if the layout changes attributes only by name; those of the layout.
+    /// `Unsupported`, and nothing done, if the layout changes attributes only by name; errors of the layout.
     pub fn set_object_attributes(&self, change: &Change) -> Result<()> {
         self.writable()?.set_attributes(change)
     }
@@ -273,7 +273,7 @@ impl OpenFile {
     /// One request, by name; none for an unlinked file.
     ///
     /// # Errors
-    /// Those of [`Layout::set_attributes`].
+    /// Errors of [`Layout::set_attributes`].
     pub fn set_attributes(&self, change: &Change) -> Result<()> {
         match self.name() {
             Some(name) => self.layout.set_attributes(&name, change),

@@ -119,7 +119,7 @@ impl LockFile {
     /// Of an open file of the program's own, through a description of its own.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn of_plain(file: &File) -> io::Result<LockFile> {
         Ok(LockFile { file: Some(for_locks(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?), object: None })
     }
@@ -185,7 +185,7 @@ impl LockFile {
     /// Locks or unlocks the whole file, as `flock(2)`: for the description.
     ///
     /// # Errors
-    /// `EWOULDBLOCK` if a conflicting lock exists and `wait` is false; those of the system.
+    /// `EWOULDBLOCK` if a conflicting lock exists and `wait` is false; errors of the system.
     pub fn whole(&self, kind: Kind, wait: bool) -> io::Result<()> {
         let how = match (kind, wait) {
             (Kind::Shared, true) => FlockOperation::LockShared,
@@ -216,7 +216,7 @@ impl LockFile {
     /// A lock that conflicts with the requested one, if there is one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn test(&self, owner: Owner, kind: Kind, range: Range) -> io::Result<Option<Met>> {
         let mut lock = system(kind, range)?;
         match owner {

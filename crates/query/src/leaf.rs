@@ -24,8 +24,8 @@ fn byte(answer: Answer) -> u8 {
     }
 }
 
-/// The position of the selection.
-enum Place {
+/// The selection, and data about its parts.
+enum LeafSelection {
     /// A box of a global array that starts here.
     Box(Vec<u64>),
     /// A block by its number, and its values once they were read.
@@ -47,7 +47,7 @@ pub(crate) struct Leaf {
     name: String,
     step: u64,
     condition: Condition,
-    place: Place,
+    selection: LeafSelection,
     /// In the order they were written; of overlapping blocks, the later one counts.
     parts: Vec<Part>,
     /// The parts by where they start along the slowest dimension, and the most rows that one has.
@@ -109,7 +109,7 @@ impl Leaf {
             name: name.clone(),
             step,
             condition,
-            place: Place::Box(Vec::new()),
+            selection: LeafSelection::Box(Vec::new()),
             parts: Vec::new(),
             rows: Default::default(),
             overlapping: false,
@@ -120,7 +120,7 @@ impl Leaf {
             _ if number.is_some() => {
                 let n = number.unwrap_or(0);
                 let block = blocks.first().ok_or_else(|| out_of_bounds(format!("there is no block {n}")))?;
-                leaf.place = Place::Block(n, None);
+                leaf.selection = LeafSelection::Block(n, None);
                 leaf.frame = block.count.clone();
                 leaf.parts = vec![leaf.part(block, BoundingBox::whole(&block.count))];
             }
@@ -142,7 +142,7 @@ impl Leaf {
                 let owners = leaf.owners_of(points);
                 // A point in no block has no value, and so does not match.
                 let known = owners.iter().map(|o| o.map_or(NO, |n| byte(leaf.parts[n as usize].answer))).collect();
-                leaf.place = Place::Points { points: points.clone(), owners, known };
+                leaf.selection = LeafSelection::Points { points: points.clone(), owners, known };
             }
             _ => {
                 let wanted = match selection {
@@ -164,7 +164,7 @@ impl Leaf {
                 leaf.rows.0 = leaf.everything();
                 leaf.rows.0.sort_by_key(|i| boxes[*i as usize].offset.first().copied());
                 leaf.rows.1 = boxes.iter().filter_map(|b| b.count.first().copied()).max().unwrap_or(0);
-                (leaf.place, leaf.frame) = (Place::Box(wanted.offset), wanted.count);
+                (leaf.selection, leaf.frame) = (LeafSelection::Box(wanted.offset), wanted.count);
             }
         }
         elements(&leaf.frame).ok_or_else(|| out_of_bounds("a selection of more elements than 64 bits count".into()))?;
@@ -229,10 +229,10 @@ impl Leaf {
         (0..self.parts.len() as u32).collect()
     }
 
-    /// Those of some parts that meet a region.
+    /// The parts in `of` that intersect a region.
     pub fn meeting(&self, region: &BoundingBox, of: &[u32]) -> Vec<u32> {
-        match self.place {
-            Place::Box(_) => {
+        match self.selection {
+            LeafSelection::Box(_) => {
                 let meets = |i: &&u32| self.parts[**i as usize].bounds.intersect(region).is_some();
                 of.iter().filter(meets).copied().collect()
             }
@@ -242,7 +242,7 @@ impl Leaf {
 
     /// The parts that intersect a region, which is likely to be that of part `n` of another comparison.
     pub fn parts_meeting(&self, region: &BoundingBox, n: usize) -> Vec<u32> {
-        if !matches!(self.place, Place::Box(_)) {
+        if !matches!(self.selection, LeafSelection::Box(_)) {
             return self.everything();
         }
         if !self.overlapping && self.parts.get(n).is_some_and(|p| p.bounds == *region) {
@@ -262,9 +262,9 @@ impl Leaf {
 
     /// Whether all of a region matches, none of it, or neither is certain; `near` are the parts that intersect it.
     pub fn answer(&self, region: &BoundingBox, near: &[u32]) -> Answer {
-        match &self.place {
-            Place::Block(..) => self.parts[0].answer,
-            Place::Points { known, .. } => {
+        match &self.selection {
+            LeafSelection::Block(..) => self.parts[0].answer,
+            LeafSelection::Points { known, .. } => {
                 let all = &known[region.offset[0] as usize..][..region.count[0] as usize];
                 alike(all.iter().map(|a| match *a {
                     NO => Answer::No,
@@ -272,7 +272,7 @@ impl Leaf {
                     _ => Answer::Yes,
                 }))
             }
-            Place::Box(_) => {
+            LeafSelection::Box(_) => {
                 let near = || near.iter().map(|i| &self.parts[*i as usize]);
                 let answer = alike(near().map(|p| p.answer));
                 // Elements that no block covers have no value, and do not match.
@@ -292,10 +292,12 @@ impl Leaf {
 
     /// The answer for each element of a region as far as known, in row-major order.
     pub fn paint(&self, region: &BoundingBox, near: &[u32]) -> Vec<u8> {
-        match &self.place {
-            Place::Points { known, .. } => known[region.offset[0] as usize..][..region.count[0] as usize].to_vec(),
-            Place::Block(..) => vec![byte(self.parts[0].answer); volume(region)],
-            Place::Box(_) => {
+        match &self.selection {
+            LeafSelection::Points { known, .. } => {
+                known[region.offset[0] as usize..][..region.count[0] as usize].to_vec()
+            }
+            LeafSelection::Block(..) => vec![byte(self.parts[0].answer); volume(region)],
+            LeafSelection::Box(_) => {
                 let mut mask = vec![NO; volume(region)];
                 for part in near.iter().map(|i| &self.parts[*i as usize]) {
                     if let Some(inside) = part.bounds.intersect(region) {
@@ -310,19 +312,19 @@ impl Leaf {
 
     /// Whether both compare the same values.
     pub fn shares_values_with(&self, other: &Leaf) -> bool {
-        let same_place = match (&self.place, &other.place) {
-            (Place::Box(a), Place::Box(b)) => a == b,
-            (Place::Block(a, _), Place::Block(b, _)) => a == b,
-            (Place::Points { points: a, .. }, Place::Points { points: b, .. }) => a == b,
+        let same_selection = match (&self.selection, &other.selection) {
+            (LeafSelection::Box(a), LeafSelection::Box(b)) => a == b,
+            (LeafSelection::Block(a, _), LeafSelection::Block(b, _)) => a == b,
+            (LeafSelection::Points { points: a, .. }, LeafSelection::Points { points: b, .. }) => a == b,
             _ => false,
         };
-        same_place && self.name == other.name && self.step == other.step && self.frame == other.frame
+        same_selection && self.name == other.name && self.step == other.step && self.frame == other.frame
     }
 
     /// Number of elements of the selection that certainly match, that may match, and the expected number.
     pub fn count(&self) -> (u64, u64, f64) {
         let all = elements(&self.frame).unwrap_or(u64::MAX);
-        if let Place::Points { known, .. } = &self.place {
+        if let LeafSelection::Points { known, .. } = &self.selection {
             let count = |least: u8| known.iter().filter(|k| **k >= least).count() as u64;
             let (least, most) = (count(YES), count(MAYBE));
             return (least, most, least as f64 + (most - least) as f64 / 2.0);
@@ -344,8 +346,8 @@ impl Leaf {
     /// The blocks inside the selection: number, and position in the selection.
     pub fn blocks(&self) -> Vec<(u64, Where)> {
         let numbered = |p: &Part| (p.number, Where::Region(p.bounds.clone()));
-        match &self.place {
-            Place::Points { owners, .. } => {
+        match &self.selection {
+            LeafSelection::Points { owners, .. } => {
                 let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
                 for (place, owner) in owners.iter().enumerate() {
                     if let Some(n) = owner {
@@ -360,7 +362,7 @@ impl Leaf {
 
     /// The element at a place, as an index of the array or, of a block, inside the block.
     pub fn index_of(&self, place: u64) -> Vec<u64> {
-        if let Place::Points { points, .. } = &self.place {
+        if let LeafSelection::Points { points, .. } = &self.selection {
             return points.get(place as usize).cloned().unwrap_or_default();
         }
         let mut index = vec![0; self.frame.len()];
@@ -368,7 +370,7 @@ impl Leaf {
         for d in (0..self.frame.len()).rev() {
             (index[d], rest) = (rest % self.frame[d].max(1), rest / self.frame[d].max(1));
         }
-        if let Place::Box(origin) = &self.place {
+        if let LeafSelection::Box(origin) = &self.selection {
             index.iter_mut().zip(origin).for_each(|(i, o)| *i += o);
         }
         index
@@ -400,13 +402,13 @@ pub(crate) fn resolve(
         return Ok(());
     }
     let mut matches = Vec::new();
-    if let Place::Block(number, values @ None) = &mut leaves[first].place {
+    if let LeafSelection::Block(number, values @ None) = &mut leaves[first].selection {
         let selection = Selection::Block(*number);
         *values = Some(reader.read_to_vec(&leaves[first].name, leaves[first].step, &selection)?);
     }
     let leaf = &leaves[first];
-    match &leaf.place {
-        Place::Points { points, .. } => {
+    match &leaf.selection {
+        LeafSelection::Points { points, .. } => {
             let start = region.offset[0] as usize;
             let asked: Vec<usize> = (0..wanted.len()).filter(|i| open(masks, *i)).collect();
             let selection = Selection::Points(asked.iter().map(|i| points[start + i].clone()).collect());
@@ -419,7 +421,7 @@ pub(crate) fn resolve(
                 }
             }
         }
-        Place::Block(_, values) => {
+        LeafSelection::Block(_, values) => {
             let size = leaf.condition.size();
             let bytes = values.as_deref().unwrap_or_default();
             let whole = BoundingBox::whole(&leaf.frame);
@@ -433,7 +435,7 @@ pub(crate) fn resolve(
                 });
             }
         }
-        Place::Box(origin) => {
+        LeafSelection::Box(origin) => {
             let in_doubt = |i: &&u32| group.iter().any(|g| leaves[*g].parts[**i as usize].answer == Answer::Maybe);
             let pieces = near.iter().filter(in_doubt).filter_map(|i| leaf.parts[*i as usize].bounds.intersect(region));
             let asked = pieces.filter(|piece| {

@@ -150,7 +150,7 @@ impl Follower {
     /// Waits for the file and its first step, which becomes the current one.
     ///
     /// # Errors
-    /// `NotFound` where neither came in time; `PeerLost` where the writer died before its first step was closed; those of
+    /// `NotFound` where neither came in time; `PeerLost` where the writer died before its first step was closed; errors of
     /// [`Reader::open`] for a damaged file.
     pub fn open(layout: Arc<dyn Layout>, path: &str, wait: &Wait) -> Result<Follower> {
         let clock = Clock::start(wait);

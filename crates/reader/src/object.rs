@@ -79,7 +79,7 @@ impl Object {
     /// The same object, with its present length.
     ///
     /// # Errors
-    /// Those of the layout, if it cannot return the length.
+    /// Errors of the layout, if it cannot return the length.
     pub fn now(&self) -> Result<Object> {
         let length = self.read.length().map_err(|e| e.in_object(&*self.path))?;
         let tail = if length == self.length { self.tail.clone() } else { Windows::default() };
@@ -187,7 +187,7 @@ pub fn subfile(path: &str, number: u32) -> String {
 /// The numbers of the subfiles that are there, rising. None where there is no such folder.
 ///
 /// # Errors
-/// Those of listing the folder, but `NotFound` and `InvalidArgument`, which mean that there is none.
+/// Errors of listing the folder, but `NotFound` and `InvalidArgument`, which mean that there is none.
 pub fn subfiles(layout: &dyn Layout, path: &str) -> Result<Vec<u32>> {
     let names = match layout.list(&subfile_folder(path)) {
         Ok(names) => names,

@@ -278,7 +278,7 @@ impl Reader {
     /// scalars. Where blocks disagree, the last one's.
     ///
     /// # Errors
-    /// `NotFound` where the variable was not written in that step; those of [`Reader::blocks`].
+    /// `NotFound` where the variable was not written in that step; errors of [`Reader::blocks`].
     pub fn shape(&self, name: &str, step: u64) -> Result<Vec<u64>> {
         let v = self.look_up(name)?;
         let sets = v.sets.of_steps(step..step.saturating_add(1));

@@ -26,10 +26,12 @@ struct Segment {
     base: u64,
 }
 
+/// The location of one set.
 #[derive(Clone, Copy)]
-struct Place {
+struct SetLocation {
     time: u32,
     segment: u32,
+    /// Offset in the segment.
     at: u64,
 }
 
@@ -47,7 +49,7 @@ pub struct Sets {
     /// The time index of step 0.
     first_time: u32,
     segments: Vec<Segment>,
-    places: Vec<Place>,
+    locations: Vec<SetLocation>,
     /// Facts from the first set; computed on demand.
     facts: OnceLock<Facts>,
     /// Made when first read from.
@@ -86,7 +88,7 @@ impl Sets {
             local_changes: false,
             first_time,
             segments: Vec::new(),
-            places: Vec::new(),
+            locations: Vec::new(),
             facts: OnceLock::new(),
             boxes: OnceLock::new(),
         };
@@ -102,8 +104,8 @@ impl Sets {
             sets.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
         }
         // Files keep their sets in this order; one that does not still reads.
-        if !sets.places.is_sorted_by_key(|p| p.time) {
-            sets.places.sort_by_key(|p| p.time);
+        if !sets.locations.is_sorted_by_key(|p| p.time) {
+            sets.locations.sort_by_key(|p| p.time);
         }
         Ok(sets)
     }
@@ -112,7 +114,7 @@ impl Sets {
         let mut c = Cursor::new(&segment.bytes, segment.order, segment.base);
         c.take(segment.start, "index entry")?;
         // A set has 5 bytes at least.
-        self.places.reserve(count.min(segment.bytes.len() as u64 / 5) as usize);
+        self.locations.reserve(count.min(segment.bytes.len() as u64 / 5) as usize);
         for _ in 0..count {
             let at = c.position() as u64;
             let mut whole = c.clone();
@@ -139,7 +141,7 @@ impl Sets {
                     set.time_index
                 }
             };
-            self.places.push(Place { time, segment: self.segments.len() as u32, at });
+            self.locations.push(SetLocation { time, segment: self.segments.len() as u32, at });
         }
         if c.left() > 0 {
             return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes after the last set", c.left())));
@@ -151,11 +153,11 @@ impl Sets {
     /// Joins the sets of another step record. Returns the bytes of memory that they take.
     pub fn extend(&mut self, entry: &Entry) -> Result<usize> {
         let before = self.weight();
-        let known = self.places.len();
+        let known = self.locations.len();
         self.facts = OnceLock::new();
         self.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
-        if known > 0 && !self.places[known - 1..].is_sorted_by_key(|p| p.time) {
-            self.places.sort_by_key(|p| p.time);
+        if known > 0 && !self.locations[known - 1..].is_sorted_by_key(|p| p.time) {
+            self.locations.sort_by_key(|p| p.time);
             self.boxes = OnceLock::new();
         }
         if let Some(Some(mut boxes)) = self.boxes.take()
@@ -168,14 +170,14 @@ impl Sets {
 
     /// Number of sets.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.locations.len()
     }
 
     /// Bytes of memory.
     pub fn weight(&self) -> usize {
         let bytes: usize = self.segments.iter().map(|s| s.bytes.len()).sum();
         let rank = self.shape.as_ref().map_or(0, Shape::rank);
-        size_of::<Sets>() + bytes + self.places.len() * (size_of::<Place>() + Boxes::weight(rank))
+        size_of::<Sets>() + bytes + self.locations.len() * (size_of::<SetLocation>() + Boxes::weight(rank))
     }
 
     /// Facts common to all sets; `None` if there are no sets, or their type is unknown.
@@ -218,31 +220,34 @@ impl Sets {
 
     /// Skims one set; `None` if it must be decoded.
     pub fn skim(&self, number: usize) -> Result<Option<Skimmed<'_>>> {
-        let place = self.places[number];
-        let segment = &self.segments[place.segment as usize];
-        let bytes = &segment.bytes[place.at as usize..];
+        let location = self.locations[number];
+        let segment = &self.segments[location.segment as usize];
+        let bytes = &segment.bytes[location.at as usize..];
         characteristic::skim_set(&mut Cursor::new(bytes, segment.order, 0), self.element)
     }
 
     /// The step of a set.
     pub fn step(&self, number: usize) -> u64 {
-        u64::from(self.places[number].time.saturating_sub(self.first_time))
+        u64::from(self.locations[number].time.saturating_sub(self.first_time))
     }
 
     /// Decodes one set.
     pub fn get(&self, number: usize) -> Result<Characteristics> {
-        let place = self.places[number];
-        let segment = &self.segments[place.segment as usize];
-        let mut c =
-            Cursor::new(&segment.bytes[place.at as usize..], segment.order, segment.base.saturating_add(place.at));
+        let location = self.locations[number];
+        let segment = &self.segments[location.segment as usize];
+        let mut c = Cursor::new(
+            &segment.bytes[location.at as usize..],
+            segment.order,
+            segment.base.saturating_add(location.at),
+        );
         characteristic::decode_set(&mut c, self.element, false)
     }
 
     /// The numbers of the sets of these steps.
     pub fn of_steps(&self, steps: Range<u64>) -> Range<usize> {
-        let step = |p: &Place| u64::from(p.time.saturating_sub(self.first_time));
-        let from = self.places.partition_point(|p| step(p) < steps.start);
-        let to = self.places.partition_point(|p| step(p) < steps.end);
+        let step = |p: &SetLocation| u64::from(p.time.saturating_sub(self.first_time));
+        let from = self.locations.partition_point(|p| step(p) < steps.start);
+        let to = self.locations.partition_point(|p| step(p) < steps.end);
         from..to.max(from)
     }
 

@@ -110,14 +110,14 @@ pub fn stretches(all: &[Near], limits: &Limits, room: &mut dyn FnMut(u64) -> boo
 }
 
 /// Capacity of the windows of one call, in bytes.
-const KEPT: u64 = 16 << 20;
+const CAPACITY: u64 = 16 << 20;
 
 /// Remaining capacity of the windows of one call.
 pub struct Room(AtomicU64);
 
 impl Default for Room {
     fn default() -> Room {
-        Room(AtomicU64::new(KEPT))
+        Room(AtomicU64::new(CAPACITY))
     }
 }
 
@@ -133,7 +133,7 @@ pub struct Ahead<'a> {
     object: &'a Object,
     /// Rising.
     stretches: Vec<Stretch>,
-    kept: RefCell<Vec<Window>>,
+    windows: RefCell<Vec<Window>>,
     /// The last range that is not cached.
     last: RefCell<Option<Window>>,
 }
@@ -141,12 +141,12 @@ pub struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     /// Nothing is read yet.
     pub fn new(object: &'a Object, stretches: Vec<Stretch>) -> Ahead<'a> {
-        Ahead { object, stretches, kept: RefCell::default(), last: RefCell::default() }
+        Ahead { object, stretches, windows: RefCell::default(), last: RefCell::default() }
     }
 
     /// The ranges to cache.
-    pub fn into_kept(self) -> Vec<Window> {
-        self.kept.into_inner()
+    pub fn into_windows(self) -> Vec<Window> {
+        self.windows.into_inner()
     }
 }
 
@@ -156,8 +156,8 @@ impl Source for Ahead<'_> {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let (mut kept, mut last) = (self.kept.borrow_mut(), self.last.borrow_mut());
-        if let Some(bytes) = find(&kept, offset, out.len()).or_else(|| find(last.as_slice(), offset, out.len())) {
+        let (mut windows, mut last) = (self.windows.borrow_mut(), self.last.borrow_mut());
+        if let Some(bytes) = find(&windows, offset, out.len()).or_else(|| find(last.as_slice(), offset, out.len())) {
             out.copy_from_slice(bytes);
             return Ok(());
         }
@@ -173,8 +173,8 @@ impl Source for Ahead<'_> {
         let window = Window { start: stretch.start, bytes };
         match stretch.keep {
             true => {
-                let place = kept.partition_point(|w| w.start < window.start);
-                kept.insert(place, window);
+                let place = windows.partition_point(|w| w.start < window.start);
+                windows.insert(place, window);
             }
             false => *last = Some(window),
         }

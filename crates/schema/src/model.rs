@@ -78,10 +78,10 @@ pub struct ProgramText {
 
 /// Position in a document, for reports; none for declarations in code. Positions are not part of a declaration, so all are equal.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place(pub Option<SourceSpan>);
+pub struct SourcePosition(pub Option<SourceSpan>);
 
-impl PartialEq for Place {
-    fn eq(&self, _: &Place) -> bool {
+impl PartialEq for SourcePosition {
+    fn eq(&self, _: &SourcePosition) -> bool {
         true
     }
 }
@@ -117,8 +117,8 @@ pub struct Variable {
     pub statistics: Option<Statistics>,
     /// Transform with parameters, as `zlib:5`; none by default.
     pub transform: Option<String>,
-    /// Its place in the document.
-    pub transform_place: Place,
+    /// Its position in the document.
+    pub transform_position: SourcePosition,
     /// Name of its mesh.
     pub mesh: Option<String>,
     /// `cell` or `point` on that mesh.
@@ -362,7 +362,7 @@ impl Variable {
             copy_on_write: true,
             statistics: None,
             transform: None,
-            transform_place: Place::default(),
+            transform_position: SourcePosition::default(),
             mesh: None,
             centering: None,
             time: TimeMarks::default(),

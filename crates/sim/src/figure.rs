@@ -55,7 +55,8 @@ pub struct Drawn {
     pub remark: &'static str,
 }
 
-const KEPT: &str = "kept for checking";
+// Points that no constant was fitted to.
+const HELD_OUT: &str = "kept for checking";
 const FITTED: &str = "constants of the noise were fitted to it";
 const CUG: &str = "Lofstead et al., CUG 2009";
 const OURS: &str = "Which points the paper's figure has was not at hand: the series are ours.";
@@ -110,7 +111,7 @@ fn headline(series: &[Series], at: usize) -> Published {
         value: Some(83.7),
         x: Some(at),
         ours: ours.map_or("-".into(), |y| format!("MPI_SCHEDULED {y:.1} GB/s, {:+.1} %", (y / 83.7 - 1.0) * 100.0)),
-        used: KEPT,
+        used: HELD_OUT,
     }
 }
 
@@ -215,7 +216,7 @@ fn by_aggregators(seed: u64) -> Result<Drawn> {
             value: None,
             x: None,
             ours,
-            used: KEPT,
+            used: HELD_OUT,
         }],
         series,
         limit,

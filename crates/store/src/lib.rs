@@ -94,7 +94,7 @@ pub trait Store: Send + Sync {
     /// Opens an object for writing. The folders above must exist.
     ///
     /// # Errors
-    /// Those of the trait; `NotFound` without the folder above, or with `Existing` without the object; `AlreadyExists` with `New`. The
+    /// Errors of the trait; `NotFound` without the folder above, or with `Existing` without the object; `AlreadyExists` with `New`. The
     /// object is unchanged then, unless `Replace` has truncated it.
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
     /// Like [`Store::open_write`]. An object that this call makes has at most these permission bits from its first moment on, where
@@ -123,7 +123,7 @@ pub trait Store: Send + Sync {
     /// Makes a closed object durable. Objects of stores without [`Capability::append`] are durable since their close.
     ///
     /// # Errors
-    /// Those of the trait. The object is readable; it may be lost in a power cut.
+    /// Errors of the trait. The object is readable; it may be lost in a power cut.
     /// # Cost
     /// An open and a sync, or no request.
     fn sync_closed(&self, name: &str) -> Result<()> {
@@ -148,7 +148,7 @@ pub trait Store: Send + Sync {
     /// Opens an object for reading.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
     /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`]; for an object also the object, opened for
     /// reading. Where the store can, both belong to the same object even if names change meanwhile.
@@ -168,12 +168,12 @@ pub trait Store: Send + Sync {
     /// Length, kind and identity of an object or folder.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn stat(&self, name: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.
     ///
     /// # Errors
-    /// Those of the trait; `NotFound` also for an object.
+    /// Errors of the trait; `NotFound` also for an object.
     /// # Cost
     /// One request, or one for each page of names of a service.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
@@ -181,7 +181,7 @@ pub trait Store: Send + Sync {
     /// with its contents if [`Capability::rename_folder`] is set; `to` may then be an empty folder.
     ///
     /// # Errors
-    /// Those of the trait, `NotFound` also without the folder above `to`; `InvalidArgument` for a folder at `to` that is not empty,
+    /// Errors of the trait, `NotFound` also without the folder above `to`; `InvalidArgument` for a folder at `to` that is not empty,
     /// and for a folder moved into itself. At least one of the two names has the object.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     /// Like [`Store::rename`] of an object, but only to a free name, in one operation.
@@ -195,12 +195,12 @@ pub trait Store: Send + Sync {
     /// Removes an object or an empty folder.
     ///
     /// # Errors
-    /// Those of the trait; `InvalidArgument` for a folder that is not empty.
+    /// Errors of the trait; `InvalidArgument` for a folder that is not empty.
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes a folder and those above it. An existing folder is no error.
     ///
     /// # Errors
-    /// Those of the trait; `AlreadyExists` if an object has the name. Folders above may be made.
+    /// Errors of the trait; `AlreadyExists` if an object has the name. Folders above may be made.
     fn make_folder(&self, name: &str) -> Result<()>;
     /// Like [`Store::make_folder`]. Returns whether this call created the folder, so that it is empty; `false` also if the store
     /// cannot determine that.
@@ -213,12 +213,12 @@ pub trait Store: Send + Sync {
     /// Makes the names inside a folder durable (creations, renames, removals).
     ///
     /// # Errors
-    /// Those of the trait. Names are visible; changes of them may be lost in a power cut.
+    /// Errors of the trait. Names are visible; changes of them may be lost in a power cut.
     fn sync_folder(&self, folder: &str) -> Result<()>;
     /// The number of storage targets that objects in a folder are spread over; `None` where the store does not know.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;
         Ok(None)
@@ -229,7 +229,7 @@ pub trait Store: Send + Sync {
     /// - `stripe`: bytes of a stripe, as the filesystem requires them; rounded up to a size that the filesystem accepts.
     ///
     /// # Errors
-    /// Those of the trait; the name may be free then.
+    /// Errors of the trait; the name may be free then.
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
         let _ = (name, target, stripe);
         Ok(false)
@@ -239,7 +239,7 @@ pub trait Store: Send + Sync {
     /// - `mode`: permission bits, where the store keeps modes; the process' umask is subtracted.
     ///
     /// # Errors
-    /// Those of the trait; `AlreadyExists` if the name is taken, `NotFound` without the folder above.
+    /// Errors of the trait; `AlreadyExists` if the name is taken, `NotFound` without the folder above.
     /// # Cost
     /// One request where the store keeps attributes, else up to three; of two processes both may succeed then.
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
@@ -270,7 +270,7 @@ pub trait Store: Send + Sync {
     /// An object without a writer is left as it is.
     ///
     /// # Errors
-    /// Those of the trait; `Timeout` where the store needs longer than it may take. A repeated call goes on.
+    /// Errors of the trait; `Timeout` where the store needs longer than it may take. A repeated call goes on.
     fn settle(&self, name: &str) -> Result<()> {
         self.stat(name).map(|_| ())
     }
@@ -278,7 +278,7 @@ pub trait Store: Send + Sync {
     /// threads and processes and nothing else; the name must not be removed. `None` if the object is locked and `wait` is not set.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store or its filesystem has no locks.
+    /// Errors of the trait; `Unsupported` where the store or its filesystem has no locks.
     fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(unsupported(&self.describe(), "lock an object", name))
@@ -286,7 +286,7 @@ pub trait Store: Send + Sync {
     /// Attributes of an object, folder or symbolic link itself.
     ///
     /// # Errors
-    /// Those of the trait. `Unsupported` unless [`Capability::attributes`] or [`Capability::modes`] is set. `NotReady` for an object
+    /// Errors of the trait. `Unsupported` unless [`Capability::attributes`] or [`Capability::modes`] is set. `NotReady` for an object
     /// that another node's fast store holds.
     fn attributes(&self, name: &str) -> Result<Attributes> {
         Err(unsupported(&self.describe(), "get attributes", name))
@@ -304,7 +304,7 @@ pub trait Store: Send + Sync {
     /// Makes a symbolic link; `target` is stored unchanged.
     ///
     /// # Errors
-    /// Those of the trait; `AlreadyExists` if the name is taken. `Unsupported` unless [`Capability::attributes`], as for all functions
+    /// Errors of the trait; `AlreadyExists` if the name is taken. `Unsupported` unless [`Capability::attributes`], as for all functions
     /// below.
     fn make_link(&self, target: &str, name: &str) -> Result<()> {
         let _ = target;
@@ -313,14 +313,14 @@ pub trait Store: Send + Sync {
     /// The target of a symbolic link.
     ///
     /// # Errors
-    /// Those of the trait; `InvalidArgument` for anything but a symbolic link, `Unsupported` for a target that is not UTF-8.
+    /// Errors of the trait; `InvalidArgument` for anything but a symbolic link, `Unsupported` for a target that is not UTF-8.
     fn read_link(&self, name: &str) -> Result<String> {
         Err(unsupported(&self.describe(), "read a symbolic link", name))
     }
     /// Makes a hard link to an object.
     ///
     /// # Errors
-    /// Those of the trait; `AlreadyExists` if `to` is taken.
+    /// Errors of the trait; `AlreadyExists` if `to` is taken.
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
         Err(unsupported(&self.describe(), "make a hard link", from))
@@ -328,7 +328,7 @@ pub trait Store: Send + Sync {
     /// An extended attribute; `None` if the key is missing.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` also for a filesystem without extended attributes.
+    /// Errors of the trait; `Unsupported` also for a filesystem without extended attributes.
     fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
         let _ = key;
         Err(unsupported(&self.describe(), "read an extended attribute", name))
@@ -359,7 +359,7 @@ pub trait Store: Send + Sync {
     /// Size and free space of the filesystem that a folder lies on.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn space(&self, folder: &str) -> Result<Space> {
         Err(unsupported(&self.describe(), "get its free space", folder))
     }
@@ -378,14 +378,14 @@ pub trait ReadObject: Send + Sync {
     /// The current length in bytes.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     /// # Cost
     /// A system call, or no request where objects never change once closed.
     fn length(&self) -> Result<u64>;
     /// Reads at `offset` as many bytes as the object has, up to `out.len()`; returns how many.
     ///
     /// # Errors
-    /// Those of the trait; `out` may be filled in part then.
+    /// Errors of the trait; `out` may be filled in part then.
     /// # Cost
     /// One request, or one for each part that the system returns.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
@@ -417,7 +417,7 @@ pub trait ReadObject: Send + Sync {
     /// `offset` behind the end of the object.
     ///
     /// # Errors
-    /// Those of the trait: where the bytes are stored is not known.
+    /// Errors of the trait: where the bytes are stored is not known.
     /// # Cost
     /// None where the store does not know holes. A system call if the byte before `offset` is stored; else up to 64.
     fn stored_before(&self, offset: u64) -> Result<u64> {
@@ -426,21 +426,21 @@ pub trait ReadObject: Send + Sync {
     /// Whether a process still extends the object, if the store can determine that: see [`WriteObject::lease`].
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
     /// Opens the same object for writing, even if its name was changed or removed.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store cannot ([`Store::reopens`]).
+    /// Errors of the trait; `Unsupported` where the store cannot ([`Store::reopens`]).
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
         Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
     }
     /// Attributes of the open object, even if its name was changed or removed.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
+    /// Errors of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
         Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
@@ -483,7 +483,7 @@ pub trait WriteObject: Send + Sync {
     /// The current length in bytes.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn length(&self) -> Result<u64>;
     /// Reads written bytes back, as [`ReadObject::read_at`].
     ///
@@ -500,18 +500,18 @@ pub trait WriteObject: Send + Sync {
     /// Truncates or extends (with zeros) the object to `length` bytes.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store lacks [`Capability::truncate`], `OutOfBounds` beyond the largest length.
+    /// Errors of the trait; `Unsupported` where the store lacks [`Capability::truncate`], `OutOfBounds` beyond the largest length.
     fn truncate(&self, length: u64) -> Result<()>;
     /// Gives the space of a run of bytes back; they read as zeros afterwards, and the length stays. Does nothing where the store (see
     /// [`Capability::punch`]) or its filesystem cannot.
     ///
     /// # Errors
-    /// Those of the trait; each byte keeps its value or reads as zero.
+    /// Errors of the trait; each byte keeps its value or reads as zero.
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
     /// Makes all bytes written so far durable, as far as [`Capability::durability`] promises.
     ///
     /// # Errors
-    /// Those of the trait. Any byte written since the last successful sync may be lost; a second sync that succeeds does not change
+    /// Errors of the trait. Any byte written since the last successful sync may be lost; a second sync that succeeds does not change
     /// that.
     fn sync(&self) -> Result<()>;
     /// Makes all bytes written so far visible to other processes, durable or not.
@@ -527,7 +527,7 @@ pub trait WriteObject: Send + Sync {
     /// of dropping an object without a close is on the store's page: no object, if names appear at close.
     ///
     /// # Errors
-    /// Those of the trait, also errors of earlier writes that the system reports late; `AlreadyExists` for a name opened with `New`
+    /// Errors of the trait, also errors of earlier writes that the system reports late; `AlreadyExists` for a name opened with `New`
     /// that another writer has made. The handle is gone; bytes of the last successful sync are safe.
     /// # Cost
     /// A system call; on services the last part, and a request that completes the object.
@@ -537,7 +537,7 @@ pub trait WriteObject: Send + Sync {
     /// Attributes of the open object, even if its name was changed or removed.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
+    /// Errors of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
         Err(Error::new(ErrorKind::Unsupported, "cannot get the attributes of an open object"))
     }
@@ -558,14 +558,14 @@ pub trait WriteObject: Send + Sync {
     /// has no leases.
     ///
     /// # Errors
-    /// Those of the store: others would take this process for dead, so nothing should be written without the lease.
+    /// Errors of the store: others would take this process for dead, so nothing should be written without the lease.
     fn lease(&self) -> Result<Option<Lease>> {
         Ok(None)
     }
     /// As [`ReadObject::life`]. Leases of this handle are not counted: call it on a handle that was opened again.
     ///
     /// # Errors
-    /// Those of the trait.
+    /// Errors of the trait.
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
@@ -580,7 +580,7 @@ pub trait WriteObject: Send + Sync {
     /// process too, and those by name; a second lock of the same handle has no effect.
     ///
     /// # Errors
-    /// Those of the trait; `Unsupported` where the store has no locks.
+    /// Errors of the trait; `Unsupported` where the store has no locks.
     fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(Error::new(ErrorKind::Unsupported, "cannot lock an open object"))
@@ -619,7 +619,7 @@ pub trait StoreExt: Store {
     /// Whether there is an object or folder of this name.
     ///
     /// # Errors
-    /// Those of [`Store::stat`] except `NotFound`.
+    /// Errors of [`Store::stat`] except `NotFound`.
     fn exists(&self, name: &str) -> Result<bool> {
         match self.stat(name) {
             Ok(_) => Ok(true),

@@ -12,7 +12,7 @@ pub const BELIEVED: u64 = 256 << 20;
 /// - `stored_before`: the end of the last stored bytes before an offset, or a later offset, that offset at most.
 ///
 /// # Errors
-/// Those of `stored_before`.
+/// Errors of `stored_before`.
 /// # Cost
 /// One call where the byte at `from` is stored, two where nothing is, else up to 66.
 pub fn stored_after(from: u64, end: u64, mut stored_before: impl FnMut(u64) -> Result<u64>) -> Result<u64> {

@@ -117,7 +117,7 @@ impl Threshold {
 pub type Hearer = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Where messages go.
-struct Heard {
+struct MessageLog {
     threshold: Threshold,
     file_name: Option<PathBuf>,
     state: Mutex<State>,
@@ -156,14 +156,20 @@ impl Drop for Telling {
     }
 }
 
-impl Heard {
-    fn new(threshold: Threshold, file_name: Option<PathBuf>) -> Heard {
-        Heard { threshold, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
+impl MessageLog {
+    fn new(threshold: Threshold, file_name: Option<PathBuf>) -> MessageLog {
+        MessageLog {
+            threshold,
+            file_name,
+            state: Mutex::default(),
+            turn: Mutex::default(),
+            rank: AtomicU32::new(NO_RANK),
+        }
     }
 
-    fn of_environment() -> Heard {
+    fn of_environment() -> MessageLog {
         let file = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        Heard::new(Threshold::of_environment().0, file)
+        MessageLog::new(Threshold::of_environment().0, file)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -249,7 +255,7 @@ impl Visit for Words {
 }
 
 /// Forwards the library's events to the recipient.
-struct Listener(Arc<Heard>);
+struct Listener(Arc<MessageLog>);
 
 impl Subscriber for Listener {
     fn enabled(&self, about: &Metadata<'_>) -> bool {
@@ -289,11 +295,11 @@ impl Subscriber for Listener {
 }
 
 /// Where messages of this process go.
-static PROCESS: std::sync::OnceLock<Arc<Heard>> = std::sync::OnceLock::new();
+static PROCESS: std::sync::OnceLock<Arc<MessageLog>> = std::sync::OnceLock::new();
 static LISTENS: Once = Once::new();
 
-fn process() -> &'static Arc<Heard> {
-    PROCESS.get_or_init(|| Arc::new(Heard::of_environment()))
+fn process() -> &'static Arc<MessageLog> {
+    PROCESS.get_or_init(|| Arc::new(MessageLog::of_environment()))
 }
 
 /// From now on delivers the library's events in this process, unless the program has set a `tracing` subscriber of its own; warns of an
@@ -342,7 +348,7 @@ mod tests {
     /// What is heard of `says`, and the file.
     fn heard(threshold: Threshold, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
         let folder = tempfile::tempdir().unwrap();
-        let heard = Arc::new(Heard::new(threshold, Some(folder.path().join("log"))));
+        let heard = Arc::new(MessageLog::new(threshold, Some(folder.path().join("log"))));
         rank.into_iter().for_each(|rank| heard.rank.store(rank, Ordering::Relaxed));
         let lines = Lines::default();
         let into = lines.clone();
@@ -401,7 +407,7 @@ mod tests {
 
     #[test]
     fn messages_of_several_threads_are_heard_one_at_a_time() {
-        let heard = Heard::new(Threshold::UpTo(Level::Debug), None);
+        let heard = MessageLog::new(Threshold::UpTo(Level::Debug), None);
         let (inside, told) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (within, count) = (inside.clone(), told.clone());
         heard.state().hearer = Some(Arc::new(move |_, _: &str| {
@@ -420,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_hearer_that_panics_leaves_its_thread_hearing() {
-        let heard = Heard::new(Threshold::UpTo(Level::Debug), None);
+        let heard = MessageLog::new(Threshold::UpTo(Level::Debug), None);
         heard.state().hearer = Some(Arc::new(|_, _: &str| panic!("made to fail")));
         let tell = std::panic::AssertUnwindSafe(|| heard.tell(Level::Warn, "kind", "text"));
         assert!(std::panic::catch_unwind(tell).is_err());

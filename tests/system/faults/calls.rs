@@ -75,7 +75,7 @@ pub const MORE: &[(&str, &str)] = &[
     ("fgetxattr", "EIO"),
     ("fsetxattr", "ENOSPC"),
 ];
-/// Those of a program that reads.
+/// Calls of a program that reads, each with an error.
 pub const READS: &[(&str, &str)] = &[
     ("openat", "EIO"),
     ("openat", "ESTALE"),

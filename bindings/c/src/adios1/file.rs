@@ -92,7 +92,7 @@ impl File {
     /// - `memory`: the bytes, given how many the variable takes and its name.
     ///
     /// # Errors
-    /// `err_invalid_varname`, `err_invalid_varid`; those of `memory`; see [`Output::put`].
+    /// `err_invalid_varname`, `err_invalid_varid`; errors of `memory`; see [`Output::put`].
     pub fn put<'k>(
         &mut self,
         variable: impl Into<VariableKey<'k>>,

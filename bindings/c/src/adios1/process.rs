@@ -64,7 +64,7 @@ pub fn is_started() -> bool {
 /// Collective: begins a session with the groups of an XML file, or with none.
 ///
 /// # Errors
-/// Those of the file; a second `adios_init`. Without XML, an existing session continues.
+/// Errors in the XML file; a second `adios_init`. Without XML, an existing session continues.
 pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
     if is_started() {
         return match config {
@@ -310,7 +310,7 @@ pub fn open(asked: Outcome<OpenArguments>, comm: Box<dyn Communicator>) -> Outco
 /// Uses an open file; calls of other threads wait.
 ///
 /// # Errors
-/// `err_invalid_file_pointer`, and those of `f`.
+/// `err_invalid_file_pointer`, and errors of `f`.
 pub fn with_file<T>(handle: i64, f: impl FnOnce(&mut File) -> Outcome<T>) -> Outcome<T> {
     let number = handle::file_number(handle)?;
     let file = with(|p| p.files.get(&number).cloned()).ok_or_else(|| handle::no_file(handle))?;

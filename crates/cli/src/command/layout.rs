@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use thalweg_io::mounts;
 use thalweg_layout::container::tools::Accept;
-use thalweg_layout::mount::Place;
+use thalweg_layout::mount::ResolvedPath;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
 use thalweg_reader::writers::check_object;
 use thalweg_report::text::count;
@@ -35,7 +35,7 @@ fn text(path: &Path) -> Result<&str, Failure> {
     path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))
 }
 
-fn place<'m>(mounts: &'m Mounts, path: &Path) -> Result<Place<'m>, Failure> {
+fn place<'m>(mounts: &'m Mounts, path: &Path) -> Result<ResolvedPath<'m>, Failure> {
     Ok(mounts.place(text(path)?)?)
 }
 
@@ -46,7 +46,7 @@ enum Kind<'m> {
     Plain,
 }
 
-fn kind<'m>(place: &Place<'m>) -> Kind<'m> {
+fn kind<'m>(place: &ResolvedPath<'m>) -> Kind<'m> {
     let Some(any) = place.layout.concrete() else { return Kind::Plain };
     match (any.downcast_ref::<Container>(), any.downcast_ref::<SmallFile>()) {
         (Some(container), _) => Kind::Container(container),
@@ -56,17 +56,22 @@ fn kind<'m>(place: &Place<'m>) -> Kind<'m> {
 }
 
 /// The folder of small files for a path: the path itself, or the folder of the named file.
-fn folder<'p>(place: &'p Place<'_>) -> Result<&'p str, Failure> {
+fn folder<'p>(place: &'p ResolvedPath<'_>) -> Result<&'p str, Failure> {
     let about = place.layout.stat(&place.name)?;
     Ok(if about.is_folder { &place.name } else { thalweg_store::name::folder_of(&place.name) })
 }
 
-fn nothing_to_do(place: &Place<'_>, path: &Path) -> Failure {
+fn nothing_to_do(place: &ResolvedPath<'_>, path: &Path) -> Failure {
     let what = format!("files of layout {} need no maintenance", place.layout.describe());
     Error::new(ErrorKind::Unsupported, what).in_object(path.display().to_string()).into()
 }
 
-fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut Terminal) -> Result<Outcome, Failure> {
+fn map(
+    place: &ResolvedPath<'_>,
+    path: &Path,
+    (from, to): (u64, Option<u64>),
+    out: &mut Terminal,
+) -> Result<Outcome, Failure> {
     let length = place.layout.stat(&place.name)?.length;
     let to = to.unwrap_or(length).min(length);
     if let Kind::Container(container) = kind(place) {
@@ -114,7 +119,7 @@ fn flatten(
 }
 
 /// Copies a file that no process writes; checked before and after the copy. Returns its length. A failure leaves no target.
-fn flat_copy(source: &Place<'_>, target: &Place<'_>, even_if_written: bool) -> Result<u64, Error> {
+fn flat_copy(source: &ResolvedPath<'_>, target: &ResolvedPath<'_>, even_if_written: bool) -> Result<u64, Error> {
     if !even_if_written {
         unwritten(source)?;
     }
@@ -142,7 +147,7 @@ fn flat_copy(source: &Place<'_>, target: &Place<'_>, even_if_written: bool) -> R
 }
 
 /// Checks that no process writes a file, as far as this machine and the file's store show.
-fn unwritten(place: &Place<'_>) -> Result<(), Error> {
+fn unwritten(place: &ResolvedPath<'_>) -> Result<(), Error> {
     check_object(&**place.layout, &place.name)?;
     match place.layout.plain_file(&place.name).as_deref().and_then(writers::of) {
         None => Ok(()),
@@ -151,7 +156,7 @@ fn unwritten(place: &Place<'_>) -> Result<(), Error> {
 }
 
 /// Identity, length and time of the last write of a file: a change of the file changes at least one of them.
-fn state(place: &Place<'_>) -> Result<(u64, u64, Option<SystemTime>), Error> {
+fn state(place: &ResolvedPath<'_>) -> Result<(u64, u64, Option<SystemTime>), Error> {
     let about = place.layout.stat(&place.name)?;
     let written = match place.layout.attributes(&place.name) {
         Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
@@ -161,7 +166,7 @@ fn state(place: &Place<'_>) -> Result<(u64, u64, Option<SystemTime>), Error> {
 }
 
 /// Copies into a new file; an incomplete copy is removed.
-fn copy(source: &Place<'_>, target: &Place<'_>) -> Result<u64, Error> {
+fn copy(source: &ResolvedPath<'_>, target: &ResolvedPath<'_>) -> Result<u64, Error> {
     let from = source.layout.open_read(&source.name)?;
     let to = target.layout.open_write(&target.name, OpenWrite::New, WriterId(0))?;
     let copied = (|| {
@@ -182,14 +187,14 @@ fn copy(source: &Place<'_>, target: &Place<'_>) -> Result<u64, Error> {
 }
 
 /// Removes an incomplete copy.
-fn removed(target: &Place<'_>, why: Error) -> Error {
+fn removed(target: &ResolvedPath<'_>, why: Error) -> Error {
     match target.layout.remove(&target.name) {
         Err(e) if e.kind() != ErrorKind::NotFound => why.safe(format!("{} holds a part of it: {e}", target.name)),
         _ => why,
     }
 }
 
-fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn compact(place: &ResolvedPath<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     match kind(place) {
         Kind::Container(container) => {
@@ -213,7 +218,7 @@ fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome
 }
 
 /// Names of the files in a folder and the folders below, sorted.
-fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result<(), Failure> {
+fn files_below(place: &ResolvedPath<'_>, folder: &str, out: &mut Vec<String>) -> Result<(), Failure> {
     for name in place.layout.list(folder)? {
         let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         match place.layout.attributes(&name) {
@@ -230,7 +235,7 @@ fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result
     Ok(())
 }
 
-fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
+fn is_folder(place: &ResolvedPath<'_>) -> Result<bool, Failure> {
     match place.layout.stat(&place.name) {
         Ok(about) => Ok(about.is_folder),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Io) => Err(e.into()),
@@ -241,7 +246,7 @@ fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
 
 /// Calls `call` for a file of containers, or for every file below a folder; `shown` is the user's path.
 fn each_file(
-    place: &Place<'_>,
+    place: &ResolvedPath<'_>,
     shown: &Path,
     mut call: impl FnMut(&str, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -258,7 +263,7 @@ fn each_file(
 }
 
 /// Whether a failure is that another process has removed this file of a folder meanwhile.
-fn is_gone(place: &Place<'_>, name: &str, e: &Error) -> bool {
+fn is_gone(place: &ResolvedPath<'_>, name: &str, e: &Error) -> bool {
     let gone = || place.layout.attributes(name).is_err_and(|e| e.kind() == ErrorKind::NotFound);
     name != place.name && e.kind() == ErrorKind::NotFound && gone()
 }
@@ -275,7 +280,7 @@ fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal
 
 /// Containers of a mount that no name leads to, where the whole mount is given; how many were, or can be, removed. Those of the last
 /// hour are left out: another process may be about to name them.
-fn nameless(container: &Container, place: &Place<'_>, remove: bool, out: &mut Terminal) -> Result<u64, Failure> {
+fn nameless(container: &Container, place: &ResolvedPath<'_>, remove: bool, out: &mut Terminal) -> Result<u64, Failure> {
     if !place.name.is_empty() {
         return Ok(0);
     }
@@ -292,7 +297,7 @@ fn nameless(container: &Container, place: &Place<'_>, remove: bool, out: &mut Te
     Ok(found.iter().filter(|nameless| nameless.left.is_none()).count() as u64)
 }
 
-fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn check(place: &ResolvedPath<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     let clean = match kind(place) {
         Kind::Container(container) => {
@@ -345,7 +350,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
     }
 }
 
-fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn repair(place: &ResolvedPath<'_>, path: &Path, accept: Accept, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     match kind(place) {
         Kind::Container(container) => {
@@ -387,7 +392,7 @@ fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) ->
     Ok(Outcome::Done)
 }
 
-fn stat(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn stat(place: &ResolvedPath<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     let under = place.mount.map_or("no mount", |m| m.prefix());
     out.line(format_args!("{shown}: {}, under {under}", place.layout.describe()))?;
@@ -537,8 +542,8 @@ mod tests {
             let (reads, open) = (Arc::default(), Arc::default());
             let busy: Arc<dyn Layout> = Arc::new(Busy { layout: direct.clone(), meanwhile, reads, open });
             let plain: Arc<dyn Layout> = direct;
-            let source = Place { mount: None, layout: &busy, name: "file".to_string() };
-            let target = Place { mount: None, layout: &plain, name: "copy".to_string() };
+            let source = ResolvedPath { mount: None, layout: &busy, name: "file".to_string() };
+            let target = ResolvedPath { mount: None, layout: &plain, name: "copy".to_string() };
             let outcome = flat_copy(&source, &target, false);
             assert_eq!(outcome.as_ref().err().map(Error::kind), kind, "{outcome:?}");
             assert_eq!(memory.stat("copy").is_ok(), kind.is_none());

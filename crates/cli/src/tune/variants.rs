@@ -5,23 +5,23 @@ use thalweg_io::registry::{self, METHODS};
 use thalweg_movement::method::{self, Parameter};
 use thalweg_schema::MethodChoice;
 
-/// Parameters that determine the result, not the speed: kept for every method.
-const KEPT: [Parameter; 2] = [method::SYNC, method::INDEX];
+/// Parameters that determine the result, not the speed: the same for every method.
+const RESULT_PARAMETERS: [Parameter; 2] = [method::SYNC, method::INDEX];
 
 /// The first candidates: the present method, if it writes files, then every method with its defaults.
 pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
     let writes = |choice: &&MethodChoice| registry::find(&choice.method).is_some_and(registry::stores);
     let used = used.filter(writes);
-    let kept: Vec<(String, String)> = used
+    let fixed: Vec<(String, String)> = used
         .iter()
         .flat_map(|choice| &choice.parameters)
-        .filter(|(key, _)| KEPT.iter().any(|kept| kept.is(key)))
+        .filter(|(key, _)| RESULT_PARAMETERS.iter().any(|parameter| parameter.is(key)))
         .cloned()
         .collect();
     let in_use = used
         .map(|choice| Candidate { method: choice.method.to_ascii_uppercase(), parameters: choice.parameters.clone() });
     let all = METHODS.iter().filter(|kind| registry::stores(kind));
-    let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: kept.clone() });
+    let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: fixed.clone() });
     let mut candidates: Vec<Candidate> = in_use.into_iter().collect();
     // In use under another name, and as it comes: the same thing.
     let known = |c: &Candidate, of: &[Candidate]| {

@@ -52,7 +52,7 @@ impl PosixRules {
 /// # Errors
 /// Where layout and model differ, with the operations that show it.
 pub fn check(
-    kept: PosixRules,
+    rules: PosixRules,
     seed: u64,
     operations: usize,
     make: impl Fn() -> (Vec<Arc<dyn Layout>>, Box<dyn Any>),
@@ -63,7 +63,7 @@ pub fn check(
         let all = script(seed, EACH);
         let run = |steps: &[Step]| {
             let (processes, _needed) = make();
-            World::new(kept, processes).run(steps)
+            World::new(rules, processes).run(steps)
         };
         match run(&all) {
             Ok(count) => done += count,
@@ -214,7 +214,7 @@ struct Handle {
 }
 
 struct World {
-    kept: PosixRules,
+    rules: PosixRules,
     processes: Vec<Arc<dyn Layout>>,
     names: BTreeMap<String, Name>,
     inodes: Vec<Inode>,
@@ -234,14 +234,14 @@ fn above(path: &str) -> &str {
 }
 
 impl World {
-    fn new(kept: PosixRules, processes: Vec<Arc<dyn Layout>>) -> World {
+    fn new(rules: PosixRules, processes: Vec<Arc<dyn Layout>>) -> World {
         assert_eq!(processes.len(), PROCESSES);
         let mut processes = processes;
-        if !kept.prompt {
+        if !rules.prompt {
             processes = vec![processes[0].clone(); PROCESSES];
         }
         World {
-            kept,
+            rules,
             processes,
             names: BTreeMap::new(),
             inodes: vec![Inode::default()],
@@ -279,7 +279,7 @@ impl World {
     }
 
     fn begin(&mut self, who: usize) -> Checked {
-        if !self.kept.shared {
+        if !self.rules.shared {
             let process = WRITERS[who].0;
             self.close_all(|h| WRITERS[h.who].0 != process)?;
         }
@@ -418,7 +418,7 @@ impl World {
             (Err(e), Ok(())) => Err(format!("{what}: {e} ({:?})", e.kind())),
             (Err(e), Err(refused)) => {
                 let number = E::from_raw_os_error(errno::of(&e));
-                match refused.contains(&number) || !self.kept.numbers {
+                match refused.contains(&number) || !self.rules.numbers {
                     true => Ok(None),
                     false => Err(format!("{what}: failed with {number:?} and not one of {refused:?}: {e}")),
                 }
@@ -597,29 +597,40 @@ impl World {
             }
             What::Mode { path, mode } => {
                 let change = Change { mode: Some(*mode), ..Change::default() };
-                return self.keep(who, path, |layout| layout.set_attributes(path, &change), |i| i.mode = Some(*mode));
+                return self.change_attributes(
+                    who,
+                    path,
+                    |layout| layout.set_attributes(path, &change),
+                    |i| i.mode = Some(*mode),
+                );
             }
             What::Time { path, seconds } => {
                 let time = UNIX_EPOCH + Duration::new(*seconds, 123_000_000);
                 let change = Change { mtime: Some(time), ..Change::default() };
-                return self.keep(who, path, |layout| layout.set_attributes(path, &change), |i| i.set = Some(time));
+                return self.change_attributes(
+                    who,
+                    path,
+                    |layout| layout.set_attributes(path, &change),
+                    |i| i.set = Some(time),
+                );
             }
             What::SetXattr { path, key, value, how } => {
-                let there = self.kept_of(path).map(|i| self.inodes[i].xattrs.contains_key(*key));
+                let there = self.inode_of(path).map(|i| self.inodes[i].xattrs.contains_key(*key));
                 let expected = match (there, how) {
                     (Some(true), SetXattr::New) => Err(vec![E::EXIST]),
                     (Some(false), SetXattr::Existing) => Err(vec![E::NODATA, E::NOENT]),
                     _ => Ok(()),
                 };
                 let set = |layout: &dyn Layout| layout.xattr_set(path, key, value, *how);
-                return self
-                    .keep_if(who, path, expected, set, |i| drop(i.xattrs.insert(key.to_string(), value.clone())));
+                return self.change_attributes_if(who, path, expected, set, |i| {
+                    drop(i.xattrs.insert(key.to_string(), value.clone()))
+                });
             }
             What::RemoveXattr { path, key } => {
-                let there = self.kept_of(path).is_none_or(|i| self.inodes[i].xattrs.contains_key(*key));
+                let there = self.inode_of(path).is_none_or(|i| self.inodes[i].xattrs.contains_key(*key));
                 let expected = if there { Ok(()) } else { Err(vec![E::NODATA, E::NOENT]) };
                 let remove = |layout: &dyn Layout| layout.xattr_remove(path, key);
-                return self.keep_if(who, path, expected, remove, |i| drop(i.xattrs.remove(*key)));
+                return self.change_attributes_if(who, path, expected, remove, |i| drop(i.xattrs.remove(*key)));
             }
             What::Look { path } => self.look(WRITERS[who].0, path)?,
             What::LookAtAll => {
@@ -630,25 +641,25 @@ impl World {
         Ok(true)
     }
 
-    fn kept_of(&self, path: &str) -> Option<usize> {
+    fn inode_of(&self, path: &str) -> Option<usize> {
         match self.names.get(path) {
             Some(Name::File(inode) | Name::Folder(inode)) => Some(*inode),
             _ => None,
         }
     }
 
-    fn keep(
+    fn change_attributes(
         &mut self,
         who: usize,
         path: &str,
         call: impl Fn(&dyn Layout) -> Result<()>,
         change: impl FnOnce(&mut Inode),
     ) -> Checked<bool> {
-        self.keep_if(who, path, Ok(()), call, change)
+        self.change_attributes_if(who, path, Ok(()), call, change)
     }
 
     /// Changes the attributes of a file or folder; links have none.
-    fn keep_if(
+    fn change_attributes_if(
         &mut self,
         who: usize,
         path: &str,
@@ -660,7 +671,7 @@ impl World {
         if matches!(self.names.get(path), Some(Name::Link(_))) {
             return Ok(false);
         }
-        let inode = self.kept_of(path);
+        let inode = self.inode_of(path);
         let expected = match (reached, inode) {
             (Err(refused), _) => Err(refused),
             (_, None) => Err(vec![E::NOENT]),
@@ -710,14 +721,14 @@ impl World {
                 if Some(&Name::File(inode)) == new.as_ref() {
                     self.others_let_go(who, inode)?;
                 }
-                if !self.kept.follows_renames {
+                if !self.rules.follows_renames {
                     self.close_all(|h| h.inode == inode)?;
                 }
             }
         }
         let renamed = self.layout(who).rename(from, to);
         let across = renamed.as_ref().is_err_and(|e| E::from_raw_os_error(errno::of(e)) == E::XDEV);
-        if across && !self.kept.follows_renames {
+        if across && !self.rules.follows_renames {
             return Ok(true);
         }
         if self.agrees("rename", renamed, &expected)?.is_none() {
@@ -819,12 +830,12 @@ impl World {
                     if model.mode.is_some_and(|mode| mode != about.mode) {
                         return wrong(&format!("the mode ({:o})", model.mode.unwrap_or_default()));
                     }
-                    if model.set.is_some_and(|time| time != about.mtime) && (is_file || self.kept.folder_times) {
+                    if model.set.is_some_and(|time| time != about.mtime) && (is_file || self.rules.folder_times) {
                         return wrong("the time that was set");
                     }
                     // Systems tell time by clocks that tick.
                     let tick = Duration::from_millis(50);
-                    let promised = model.set.is_none() && (is_file || self.kept.folder_times);
+                    let promised = model.set.is_none() && (is_file || self.rules.folder_times);
                     let since = model.written.filter(|_| promised && about.mtime != UNIX_EPOCH);
                     if since.is_some_and(|written| about.mtime + tick < written) {
                         return wrong("the time of the last write");
@@ -832,7 +843,7 @@ impl World {
                 }
             }
         }
-        if let Some(inode) = self.kept_of(path) {
+        if let Some(inode) = self.inode_of(path) {
             let model = &self.inodes[inode];
             let keys: Vec<&String> = model.xattrs.keys().collect();
             if let Some(found) = self.agrees("list extended attributes", layout.xattr_list(path), &Ok(()))? {

@@ -53,23 +53,23 @@ struct ErrorLog {
     written: u64,
 }
 
-static KEPT: Mutex<Option<ErrorLog>> = Mutex::new(None);
+static ERROR_LOG: Mutex<Option<ErrorLog>> = Mutex::new(None);
 
-fn kept() -> MutexGuard<'static, Option<ErrorLog>> {
-    KEPT.lock()
+fn error_log() -> MutexGuard<'static, Option<ErrorLog>> {
+    ERROR_LOG.lock()
 }
 
 /// Writes further errors to this file, which only its user may read.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn log_to(path: &Path) -> io::Result<()> {
     let file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(no_follow()).open(path)?;
-    let mut kept = kept();
-    let kept = kept.get_or_insert_default();
-    kept.file = Some(file);
-    kept.errors.log = Some(path.to_path_buf());
+    let mut log = error_log();
+    let log = log.get_or_insert_default();
+    log.file = Some(file);
+    log.errors.log = Some(path.to_path_buf());
     Ok(())
 }
 
@@ -79,7 +79,7 @@ fn no_follow() -> i32 {
 
 /// The errors so far.
 pub fn so_far() -> Errors {
-    kept().as_ref().map(|kept| kept.errors.clone()).unwrap_or_default()
+    error_log().as_ref().map(|log| log.errors.clone()).unwrap_or_default()
 }
 
 /// Counts and writes an error of which a program gets only a number.
@@ -103,15 +103,15 @@ pub fn write(what: &str) {
     // File names come from programs and may contain line breaks: each error stays one line of the log.
     let what: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut kept = kept();
-    let kept = kept.get_or_insert_default();
-    kept.errors.count += 1;
+    let mut log = error_log();
+    let log = log.get_or_insert_default();
+    log.errors.count += 1;
     let line = format!("{now} {what}\n");
-    kept.errors.last = Some((now, what));
-    if let Some(file) = &mut kept.file
-        && kept.written < LONGEST
+    log.errors.last = Some((now, what));
+    if let Some(file) = &mut log.file
+        && log.written < LONGEST
     {
-        kept.written += line.len() as u64;
+        log.written += line.len() as u64;
         let _ = file.write_all(line.as_bytes());
     }
 }

@@ -45,7 +45,7 @@ impl Serving {
     /// Registers the process with this log as the server of the mount at `point`.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn begin(log: &Path, point: &Path) -> io::Result<Serving> {
         let path = log.with_extension(AT);
         // Left behind by a killed process with the same PID, or by a killed server of this mount.
@@ -63,7 +63,7 @@ impl Serving {
     /// Records that the server failed: in the file with the mount point, which is open already, and in a file of its own.
     ///
     /// # Errors
-    /// Those of the system, if neither file could be written.
+    /// Errors of the system, if neither file could be written.
     pub fn say(&self, why: &Error) -> io::Result<()> {
         let why = why.to_string();
         let mut known = &self.file;

@@ -255,7 +255,7 @@ pub struct Served {
 /// All mounts of Thalweg in this process's mount namespace.
 ///
 /// # Errors
-/// Those of reading the system's table of mounts.
+/// Errors of reading the system's table of mounts.
 pub fn all_mounted() -> Result<Vec<Served>> {
     let table = fs::read("/proc/self/mountinfo").map_err(|e| failed("read", Path::new("/proc/self/mountinfo"), e))?;
     let mut all = Vec::new();

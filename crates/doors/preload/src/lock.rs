@@ -112,7 +112,7 @@ fn kind(taken: c_int) -> Outcome<Kind> {
 }
 
 /// Runs a lock call: publishes written bytes before a lock is released, refreshes the view after a lock was taken.
-fn around(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
+fn synchronized(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
     // Also for a lock that is downgraded or converted.
     open.publish()?;
     lock().map_err(failed)?;
@@ -162,7 +162,7 @@ pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) ->
             RANGES.store(true, Ordering::Relaxed);
             companion.ranges.store(true, Ordering::Relaxed);
         }
-        around(open, kind, || companion.file.range(owner, kind, bytes, wait))?;
+        synchronized(open, kind, || companion.file.range(owner, kind, bytes, wait))?;
         return Ok(0);
     }
     match companion.file.test(owner, kind, bytes).map_err(failed)? {
@@ -187,7 +187,7 @@ pub fn whole(open: &Open, fd: RawFd, how: c_int) -> Outcome<c_int> {
         _ => return Err(Errno::INVAL.into()),
     };
     let companion = companion(open, fd)?;
-    around(open, kind, || companion.file.whole(kind, how & libc::LOCK_NB == 0))?;
+    synchronized(open, kind, || companion.file.whole(kind, how & libc::LOCK_NB == 0))?;
     Ok(0)
 }
 

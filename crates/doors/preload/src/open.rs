@@ -2,7 +2,7 @@
 
 use crate::border::{Fail, Outcome, tell, tell_always};
 use crate::lock::Companion;
-use crate::placeholder::{self, Kind, Told};
+use crate::placeholder::{self, Description, Kind};
 use crate::world::{Followed, Located, Place, World, current_world};
 use libc::{c_int, mode_t};
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -57,7 +57,7 @@ impl Open {
     }
 
     /// A file that the previous program opened before `exec`.
-    pub fn inherited(world: &World, told: &Told) -> Option<Open> {
+    pub fn inherited(world: &World, told: &Description) -> Option<Open> {
         let Located::Ours(place) = world.locate(libc::AT_FDCWD, told.path.as_bytes()) else { return None };
         let what = if told.kind == Kind::Folder { What::Folder } else { What::File(Mutex::new(None)) };
         let open = Open::new(&place, told.access, what);
@@ -557,17 +557,17 @@ fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcom
             };
         }
     };
-    let told = Told { kind: Kind::File, access, path: place.path.clone() };
+    let told = Description { kind: Kind::File, access, path: place.path.clone() };
     let open = Open::new(place, access, What::File(Mutex::new(Some(Arc::new(file)))));
     hand_out(world, &told, open, close_on_exec)
 }
 
 fn folder(world: &World, place: &Place, close_on_exec: bool) -> Outcome<RawFd> {
-    let told = Told { kind: Kind::Folder, access: Access::READ, path: place.path.clone() };
+    let told = Description { kind: Kind::Folder, access: Access::READ, path: place.path.clone() };
     hand_out(world, &told, Open::new(place, Access::READ, What::Folder), close_on_exec)
 }
 
-fn hand_out(world: &World, told: &Told, open: Open, close_on_exec: bool) -> Outcome<RawFd> {
+fn hand_out(world: &World, told: &Description, open: Open, close_on_exec: bool) -> Outcome<RawFd> {
     let fd = placeholder::make(told, close_on_exec)?;
     match crate::table::insert(world, fd, Arc::new(open)) {
         Ok(before) => {

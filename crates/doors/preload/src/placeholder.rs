@@ -29,14 +29,14 @@ pub enum Kind {
 
 /// The decoded contents of a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Description {
     pub kind: Kind,
     pub access: Access,
     /// Absolute.
     pub path: String,
 }
 
-impl Told {
+impl Description {
     fn encode(&self) -> String {
         let kind = match self.kind {
             Kind::File => "file",
@@ -48,7 +48,7 @@ impl Told {
         format!("{FIRST_LINE}\n{kind}\n{read}{write}{sync}\n{}", self.path)
     }
 
-    fn decode(text: &str) -> Option<Told> {
+    fn decode(text: &str) -> Option<Description> {
         let mut lines = text.splitn(4, '\n');
         if lines.next()? != FIRST_LINE {
             return None;
@@ -68,12 +68,12 @@ impl Told {
             _ => return None,
         };
         let path = lines.next().filter(|path| path.starts_with('/'))?;
-        Some(Told { kind, access: Access { sync, ..access }, path: path.to_string() })
+        Some(Description { kind, access: Access { sync, ..access }, path: path.to_string() })
     }
 }
 
 /// Creates a placeholder at the lowest free descriptor.
-pub fn make(told: &Told, close_on_exec: bool) -> Result<RawFd, Errno> {
+pub fn make(told: &Description, close_on_exec: bool) -> Result<RawFd, Errno> {
     // The name is for people; only its prefix is read.
     let last = told.path.rsplit('/').next().unwrap_or_default();
     let mut shown = format!("{NAME}{last}");
@@ -98,7 +98,7 @@ pub fn make(told: &Told, close_on_exec: bool) -> Result<RawFd, Errno> {
 }
 
 /// The contents of a descriptor's placeholder; `None` for other descriptors.
-pub fn look(fd: RawFd) -> Option<Told> {
+pub fn look(fd: RawFd) -> Option<Description> {
     let at = format!("/proc/self/fd/{fd}");
     let link = rustix::fs::readlink(&*at, Vec::new()).ok()?;
     if !link.to_bytes().starts_with(format!("/memfd:{NAME}").as_bytes()) {
@@ -108,7 +108,7 @@ pub fn look(fd: RawFd) -> Option<Told> {
     let seals = rustix::fs::fcntl_get_seals(&inside).ok()?;
     let mut bytes = vec![0; LONGEST];
     let got = rustix::io::read(&inside, &mut bytes).ok().filter(|_| seals.contains(SealFlags::WRITE))?;
-    Told::decode(std::str::from_utf8(&bytes[..got]).ok()?)
+    Description::decode(std::str::from_utf8(&bytes[..got]).ok()?)
 }
 
 /// All descriptors of this process.
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use std::os::fd::FromRawFd;
 
-    fn told() -> Told {
-        Told { kind: Kind::File, access: Access::READ, path: "/mnt/a\nb/ü".into() }
+    fn told() -> Description {
+        Description { kind: Kind::File, access: Access::READ, path: "/mnt/a\nb/ü".into() }
     }
 
     #[test]
@@ -163,16 +163,16 @@ mod tests {
 
     #[test]
     fn contents_that_are_not_ours_are_not_believed() {
-        assert_eq!(Told::decode(&told().encode()), Some(told()));
-        let synced = Told { access: Access { write: true, sync: true, ..Access::default() }, ..told() };
-        assert_eq!(Told::decode(&synced.encode()), Some(synced));
+        assert_eq!(Description::decode(&told().encode()), Some(told()));
+        let synced = Description { access: Access { write: true, sync: true, ..Access::default() }, ..told() };
+        assert_eq!(Description::decode(&synced.encode()), Some(synced));
         for wrong in [
             "",
             "thalweg placeholder 2\nfile\n10\n/a",
             "thalweg placeholder 1\nfile\n10\na",
             "thalweg placeholder 1\nx\n10\n/a",
         ] {
-            assert_eq!(Told::decode(wrong), None, "{wrong}");
+            assert_eq!(Description::decode(wrong), None, "{wrong}");
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::request::{self, BlockBox, Values, VariableKey, WriteRequest};
 use super::{Output, level_of, no_variable, stored};
-use crate::boxes::Place;
+use crate::boxes::BoxKey;
 use crate::resolve;
 use crate::transform;
 use std::sync::Arc;
@@ -166,15 +166,15 @@ impl<'a> Output<'a> {
     }
 
     fn pack_copied(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
-        let place = self.boxes.place(&spec);
-        if self.supersedes(place.as_ref(), &spec, &rows)? {
+        let key = self.boxes.key(&spec);
+        if self.supersedes(key.as_ref(), &spec, &rows)? {
             return Ok(());
         }
         let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
         if large || !self.pack.copy(&spec, rows.clone())? {
             self.through(spec, rows)?;
         }
-        self.boxes.note_last(place, &self.pack);
+        self.boxes.note_last(key, &self.pack);
         Ok(())
     }
 
@@ -182,10 +182,10 @@ impl<'a> Output<'a> {
         if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
             return self.put_copied(at, spec, rows);
         }
-        let place = self.boxes.place(&spec);
+        let key = self.boxes.key(&spec);
         let superseded = match rows.are_long() {
-            true => self.supersedes_deferred(place.as_ref(), &spec, &rows)?,
-            false => self.supersedes(place.as_ref(), &spec, &rows)?,
+            true => self.supersedes_deferred(key.as_ref(), &spec, &rows)?,
+            false => self.supersedes(key.as_ref(), &spec, &rows)?,
         };
         if superseded {
             return Ok(());
@@ -196,7 +196,7 @@ impl<'a> Output<'a> {
             false if rows.are_long() => self.pack.defer(spec, rows)?,
             false => self.through(spec, rows)?,
         }
-        self.boxes.note_last(place, &self.pack);
+        self.boxes.note_last(key, &self.pack);
         Ok(())
     }
 
@@ -217,15 +217,15 @@ impl<'a> Output<'a> {
 
     /// Replaces the block that this output has of the same variable and box; `false` if it has none, or none any more: the block
     /// is then added to the pack.
-    fn supersedes(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
-        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+    fn supersedes(&mut self, key: Option<&BoxKey>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        let Some(earlier) = key.and_then(|key| self.boxes.find(key)) else { return Ok(false) };
         let outcome = self.pack.supersede(earlier, spec, rows.clone());
         self.superseded(earlier, outcome, spec, rows)
     }
 
     /// As [`Output::supersedes`], for memory that stays unchanged.
-    fn supersedes_deferred(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
-        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+    fn supersedes_deferred(&mut self, key: Option<&BoxKey>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
+        let Some(earlier) = key.and_then(|key| self.boxes.find(key)) else { return Ok(false) };
         let outcome = self.pack.supersede_deferred(earlier, spec, rows.clone());
         self.superseded(earlier, outcome, spec, rows)
     }

@@ -127,14 +127,14 @@ impl StoredAttributes {
         if version != 1 {
             return Err(bad(ErrorKind::Unsupported, format!("attributes of version {version}, known is 1")).at_byte(8));
         }
-        let mut kept = StoredAttributes::new(c.u32("mode")?, c.u32("owner")?, c.u32("group")?, 0);
-        (kept.atime, kept.mtime) = (c.u64("atime")? as i64, c.u64("mtime")? as i64);
-        (kept.mtime_set, kept.ctime) = (c.u64("mtime")?, c.u64("ctime")?);
+        let mut stored = StoredAttributes::new(c.u32("mode")?, c.u32("owner")?, c.u32("group")?, 0);
+        (stored.atime, stored.mtime) = (c.u64("atime")? as i64, c.u64("mtime")? as i64);
+        (stored.mtime_set, stored.ctime) = (c.u64("mtime")?, c.u64("ctime")?);
         for _ in 0..c.varint("extended attributes")? {
-            kept.xattrs.insert(c.text("key")?, c.counted("value")?.to_vec());
+            stored.xattrs.insert(c.text("key")?, c.counted("value")?.to_vec());
         }
         match c.is_empty() {
-            true => Ok(kept),
+            true => Ok(stored),
             false => Err(bad(ErrorKind::Corrupt, "bytes behind attributes")),
         }
     }
@@ -153,7 +153,7 @@ pub fn parse(text: &str) -> Option<(u64, u64)> {
     (name(found.0, found.1) == text).then_some(found)
 }
 
-/// A time as kept.
+/// A time as stored: nanoseconds since 1970.
 pub fn nanoseconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
@@ -161,7 +161,7 @@ pub fn nanoseconds(time: SystemTime) -> i64 {
     }
 }
 
-/// A kept time.
+/// The time that is stored as so many nanoseconds since 1970.
 pub fn time(nanoseconds: i64) -> SystemTime {
     let by = Duration::from_nanos(nanoseconds.unsigned_abs());
     if nanoseconds < 0 { UNIX_EPOCH - by } else { UNIX_EPOCH + by }
@@ -176,8 +176,8 @@ mod tests {
         #[test]
         fn attributes_come_back(mode: u32, uid: u32, gid: u32, atime: i64, mtime: i64, mtime_set: u64, ctime: u64,
                                 xattrs: BTreeMap<String, Vec<u8>>) {
-            let kept = StoredAttributes { mode, uid, gid, atime, mtime, mtime_set, ctime, xattrs };
-            prop_assert_eq!(StoredAttributes::decode(&kept.encode()).unwrap(), kept);
+            let stored = StoredAttributes { mode, uid, gid, atime, mtime, mtime_set, ctime, xattrs };
+            prop_assert_eq!(StoredAttributes::decode(&stored.encode()).unwrap(), stored);
             prop_assert_eq!(nanoseconds(time(atime)), atime.max(-i64::MAX));
             prop_assert_eq!(parse(&name(uid.into(), ctime)), Some((uid.into(), ctime)));
         }

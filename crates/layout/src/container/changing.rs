@@ -19,14 +19,14 @@ pub(super) struct Alone<'a> {
 }
 
 impl Container {
-    pub(super) fn kept(&self, file: &File) -> Result<(StoredAttributes, Option<(u64, u64)>)> {
+    pub(super) fn file_attributes(&self, file: &File) -> Result<(StoredAttributes, Option<(u64, u64)>)> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
             let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
             let Some((version, number)) = newest else { return Ok((StoredAttributes::of(&file.place.stamp), None)) };
             let name = attributes::name(version, number);
             match file.place.read(&name).and_then(|bytes| StoredAttributes::decode(&bytes)) {
-                Ok(kept) => return Ok((kept, newest)),
+                Ok(stored) => return Ok((stored, newest)),
                 // Replaced since the last refresh, or still being written on a store that shows objects before their bytes.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
                     if e.kind() == ErrorKind::Torn {
@@ -40,13 +40,13 @@ impl Container {
         }
     }
 
-    pub(super) fn keep(&self, file: &File, kept: &StoredAttributes, alone: Alone<'_>) -> Result<()> {
+    pub(super) fn put_attributes(&self, file: &File, stored: &StoredAttributes, alone: Alone<'_>) -> Result<()> {
         let beside = file.beside();
         let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
         let versions = old.iter().filter_map(|name| attributes::parse(name));
         let version = versions.map(|(version, _)| version + 1).max().unwrap_or(1);
         let most = 2 * most_inside(self.options.inline(1));
-        file.place.keep((version, fresh()), kept, &old, alone.inline.as_ref(), most)?;
+        file.place.put_attributes((version, fresh()), stored, &old, alone.inline.as_ref(), most)?;
         match alone.inline {
             Some(locked) => {
                 file.look_locked()?;
@@ -97,9 +97,9 @@ impl Container {
     ) -> Result<()> {
         if is_folder {
             let name = of_folder(path);
-            let mut kept = self.kept_of_folder(path)?;
-            change(&mut kept)?;
-            return self.keep_of_folder(&name, &kept);
+            let mut stored = self.folder_attributes(path)?;
+            change(&mut stored)?;
+            return self.put_folder_attributes(&name, &stored);
         }
         let mut before = None;
         loop {
@@ -133,31 +133,31 @@ impl Container {
         path: &str,
         change: &impl Fn(&mut StoredAttributes) -> Result<()>,
     ) -> Result<()> {
-        let mut kept = self.kept(file)?.0;
-        let before = (kept.mode, kept.uid, kept.gid);
-        change(&mut kept)?;
+        let mut stored = self.file_attributes(file)?.0;
+        let before = (stored.mode, stored.uid, stored.gid);
+        change(&mut stored)?;
         // Permission bits of the objects first: at no moment are they wider than the file's new mode.
-        if (kept.mode, kept.uid, kept.gid) != before {
-            let guard = Guard::of(kept.mode, kept.uid, kept.gid);
+        if (stored.mode, stored.uid, stored.gid) != before {
+            let guard = Guard::of(stored.mode, stored.uid, stored.gid);
             file.place.put_guard(guard, path).map_err(|e| e.in_object(path))?;
         }
-        self.keep(file, &kept, alone).map_err(|e| e.in_object(path))
+        self.put_attributes(file, &stored, alone).map_err(|e| e.in_object(path))
     }
 
-    pub(super) fn keep_of_folder(&self, name: &str, kept: &StoredAttributes) -> Result<()> {
+    pub(super) fn put_folder_attributes(&self, name: &str, stored: &StoredAttributes) -> Result<()> {
         let first = self.first();
         if objects::appears_early(&**first) {
             first.make_folder(HIDDEN)?;
         }
         let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
-        objects::put_whole(&**first, &temporary, name, &kept.encode(), 0o666)
+        objects::put_whole(&**first, &temporary, name, &stored.encode(), 0o666)
     }
 
     /// Removes or replaces a folder that may contain its attributes and nothing else: without them while `change` is made. After a
     /// failure it has them again.
     ///
     /// # Errors
-    /// Those of `change`; `Io` if the folder cannot be listed or its attributes be read.
+    /// Errors of `change`; `Io` if the folder cannot be listed or its attributes be read.
     pub(super) fn without_attributes(&self, folder: &str, change: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.first().list(folder) {
             Ok(names) if !folder.is_empty() && names == [OF_FOLDER] => {}
@@ -166,26 +166,26 @@ impl Container {
             _ => return change(),
         }
         let of_folder = of_folder(folder);
-        let kept = match self.kept_of_folder(folder) {
+        let stored = match self.folder_attributes(folder) {
             // A folder with damaged attributes can be removed.
             Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => None,
-            kept => Some(kept?),
+            stored => Some(stored?),
         };
         remove_if_there(&**self.first(), &of_folder)?;
         change().map_err(|failed| {
-            let Some(kept) = &kept else { return failed };
+            let Some(stored) = &stored else { return failed };
             // The change may have had its effect, or another process may have removed the folder.
             if !self.first().stat(folder).is_ok_and(|about| about.is_folder) {
                 return failed;
             }
-            match self.keep_of_folder(&of_folder, kept) {
+            match self.put_folder_attributes(&of_folder, stored) {
                 Ok(()) => failed,
                 Err(e) => failed.safe(format!("the folder; its attributes are lost ({e})")),
             }
         })
     }
 
-    pub(super) fn kept_of_folder(&self, path: &str) -> Result<StoredAttributes> {
+    pub(super) fn folder_attributes(&self, path: &str) -> Result<StoredAttributes> {
         match self.first().read_all(&of_folder(path)) {
             Ok(bytes) => StoredAttributes::decode(&bytes).map_err(|e| e.in_object(of_folder(path))),
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -197,11 +197,11 @@ impl Container {
     }
 
     /// The stored attributes of a file or folder.
-    pub(super) fn kept_of(&self, path: &str, what: &str) -> Result<StoredAttributes> {
+    pub(super) fn stored_attributes(&self, path: &str, what: &str) -> Result<StoredAttributes> {
         let path = self.inside(path, what)?;
         match self.first().stat(&path)?.is_folder {
-            true => self.kept_of_folder(&path),
-            false => Ok(self.kept(&*self.look(&path)?)?.0),
+            true => self.folder_attributes(&path),
+            false => Ok(self.file_attributes(&*self.look(&path)?)?.0),
         }
     }
 

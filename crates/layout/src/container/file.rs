@@ -303,7 +303,7 @@ impl File {
             return Ok(false);
         }
         others.retain(|m| !state.local.contains_key(&m.home.session));
-        let beside = names.iter().filter(|n| matches!(marks::parse(n), Ok(marks::Said::Other)));
+        let beside = names.iter().filter(|n| matches!(marks::parse(n), Ok(marks::MarkName::Other)));
         state.beside = beside.cloned().collect();
         state.seen = names;
         if state.looked && others == state.others {

@@ -67,7 +67,7 @@ pub struct Writer {
 /// Attributes of a new file.
 struct New {
     since: Instant,
-    kept: StoredAttributes,
+    stored: StoredAttributes,
     /// Version and number of the attributes object; `None`: the stamp's.
     number: Option<(u64, u64)>,
 }
@@ -83,7 +83,7 @@ impl Writer {
 
     /// A handle of a new file, whose session may have begun.
     pub fn of_new(session: Arc<Session>, file: Arc<File>, path: &str) -> Writer {
-        let new = New { since: Instant::now(), kept: StoredAttributes::of(&file.place.stamp), number: None };
+        let new = New { since: Instant::now(), stored: StoredAttributes::of(&file.place.stamp), number: None };
         Writer { file, session: Mutex::new(session), path: path.into(), closed: false, new: Mutex::new(Some(new)) }
     }
 
@@ -157,7 +157,7 @@ impl WriteObject for Writer {
     fn attributes(&self) -> Result<Attributes> {
         self.with_new(|new| {
             let length = self.file.length()?;
-            Ok(new.kept.told(Kind::File, length, new.kept.mtime, 1, identity_of(&self.file)))
+            Ok(new.stored.told(Kind::File, length, new.stored.mtime, 1, identity_of(&self.file)))
         })
     }
 
@@ -169,17 +169,17 @@ impl WriteObject for Writer {
             if place.inline.as_ref().is_some_and(|inline| inline.names().iter().any(theirs)) {
                 return Err(Error::new(ErrorKind::Unsupported, "another changed the attributes of this file"));
             }
-            let mut kept = new.kept.clone();
-            kept.change(change, now());
-            if (kept.mode, kept.uid, kept.gid) != (new.kept.mode, new.kept.uid, new.kept.gid) {
-                place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &self.path)?;
+            let mut stored = new.stored.clone();
+            stored.change(change, now());
+            if (stored.mode, stored.uid, stored.gid) != (new.stored.mode, new.stored.uid, new.stored.gid) {
+                place.put_guard(Guard::of(stored.mode, stored.uid, stored.gid), &self.path)?;
             }
             let number = (new.number.map_or(1, |(version, _)| version + 1), fresh());
             let old: Vec<String> = new.number.iter().map(|old| attributes::name(old.0, old.1)).collect();
-            place.keep(number, &kept, &old, locked.as_ref(), u64::MAX)?;
+            place.put_attributes(number, &stored, &old, locked.as_ref(), u64::MAX)?;
             locked.map_or(Ok(()), |locked| locked.close())?;
             new.number = Some(number);
-            new.kept = kept;
+            new.stored = stored;
             Ok(())
         })
     }

@@ -144,7 +144,7 @@ impl InlineObject {
     /// Reads added records.
     ///
     /// # Errors
-    /// `Corrupt` with the first byte of the damaged record; those of the store.
+    /// `Corrupt` with the first byte of the damaged record; errors of the store.
     pub fn look(&self) -> Result<()> {
         let object = self.object()?;
         for tried in 1.. {
@@ -298,7 +298,7 @@ impl Locked<'_> {
     /// Adds records, all or none if the store can, and unlocks the object.
     ///
     /// # Errors
-    /// Those of the store; the next refresh shows which records were written.
+    /// Errors of the store; the next refresh shows which records were written.
     pub fn add(self, records: Vec<Record>) -> Result<()> {
         self.add_and_keep(records)?;
         self.close()

@@ -120,14 +120,14 @@ fn with_crc(mut name: String) -> String {
     name
 }
 
-/// Content of a mark's name.
+/// The decoded name of a mark, or of another object beside marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum MarkName {
     /// A session began.
     Open(Home),
-    /// Its published part.
+    /// The published part of a session.
     Published(Home, Published),
-    /// Another name beside marks.
+    /// The name of another object.
     Other,
 }
 
@@ -135,15 +135,15 @@ pub enum Said {
 ///
 /// # Errors
 /// `Corrupt` for a name that begins like a mark and does not match its checksum or fields.
-pub fn parse(name: &str) -> Result<Said> {
+pub fn parse(name: &str) -> Result<MarkName> {
     let kind = match name.as_bytes() {
         [kind @ (b'o' | b'p' | b'c'), b'-', ..] => *kind,
-        _ => return Ok(Said::Other),
+        _ => return Ok(MarkName::Other),
     };
-    said(kind, name).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the name of a mark is damaged").in_object(name))
+    decoded(kind, name).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the name of a mark is damaged").in_object(name))
 }
 
-fn said(kind: u8, name: &str) -> Option<Said> {
+fn decoded(kind: u8, name: &str) -> Option<MarkName> {
     let at = name.rfind('-')? + 1;
     if u32::from_str_radix(&name[at..], 16).ok()? != crc32c(&name.as_bytes()[..at]) {
         return None;
@@ -157,7 +157,7 @@ fn said(kind: u8, name: &str) -> Option<Said> {
         folder: u8::try_from(next()?).ok()?,
     };
     if kind == b'o' {
-        return fields.next().is_none().then_some(Said::Open(home));
+        return fields.next().is_none().then_some(MarkName::Open(home));
     }
     let mut published = Published {
         version: next()?,
@@ -180,7 +180,7 @@ fn said(kind: u8, name: &str) -> Option<Said> {
     if let Some(base) = fields.next() {
         published.summary.base = Some(base?);
     }
-    fields.next().is_none().then_some(Said::Published(home, published))
+    fields.next().is_none().then_some(MarkName::Published(home, published))
 }
 
 /// All sessions in a list of names, sorted by session.
@@ -191,9 +191,9 @@ pub fn read(names: &[String]) -> Result<Vec<Mark>> {
     let mut marks: BTreeMap<u64, Mark> = BTreeMap::new();
     for name in names {
         let (home, published) = match parse(name)? {
-            Said::Open(home) => (home, None),
-            Said::Published(home, published) => (home, Some(published)),
-            Said::Other => continue,
+            MarkName::Open(home) => (home, None),
+            MarkName::Published(home, published) => (home, Some(published)),
+            MarkName::Other => continue,
         };
         let mark =
             marks.entry(home.session).or_insert(Mark { home, open: None, published: None, overridden: Vec::new() });
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn what_a_name_says_comes_back_and_fits_a_name() {
         let (home, p) = sample();
-        assert_eq!(parse(&open_name(home)).unwrap(), Said::Open(home));
-        assert_eq!(parse(&published_name(home, &p)).unwrap(), Said::Published(home, p));
+        assert_eq!(parse(&open_name(home)).unwrap(), MarkName::Open(home));
+        assert_eq!(parse(&published_name(home, &p)).unwrap(), MarkName::Published(home, p));
         let appended = Published { summary: Summary { base: Some(u64::MAX), ..p.summary }, ..p };
-        assert_eq!(parse(&published_name(home, &appended)).unwrap(), Said::Published(home, appended));
+        assert_eq!(parse(&published_name(home, &appended)).unwrap(), MarkName::Published(home, appended));
         assert!(published_name(home, &appended).len() < 230, "{}", published_name(home, &appended).len());
     }
 
@@ -243,7 +243,7 @@ mod tests {
             }
             assert!(parse(&name[..name.len() - 9]).is_err());
         }
-        assert_eq!(parse("x-something").unwrap(), Said::Other);
+        assert_eq!(parse("x-something").unwrap(), MarkName::Other);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Container {
     /// Call before a file loses its last name: if this process has the file open, a lease shows that to others.
     ///
     /// # Errors
-    /// Those of the store; the name is not removed then.
+    /// Errors of the store; the name is not removed then.
     fn lease_if_open(&self, opened: Option<&Opened>) -> Result<()> {
         let Some(opened) = opened else { return Ok(()) };
         let file = self.files.lock().get(&opened.stamp.container).and_then(Weak::upgrade);
@@ -379,12 +379,12 @@ impl Layout for Container {
         let path = self.inside(path, "make folder")?;
         self.first().make_one_folder(&path, mode)?;
         if !self.first().capability().modes {
-            let mut kept = self.kept_of_folder(&path)?;
-            kept.change(
+            let mut stored = self.folder_attributes(&path)?;
+            stored.change(
                 &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
                 now(),
             );
-            self.keep_of_folder(&of_folder(&path), &kept)?;
+            self.put_folder_attributes(&of_folder(&path), &stored)?;
         }
         Ok(())
     }
@@ -405,30 +405,30 @@ impl Layout for Container {
             Some(about) => Ok(about.identity),
             None => self.first().stat(&inside).map(|about| about.identity),
         };
-        let (kind, length, kept, mtime, links, identity) = match folder {
+        let (kind, length, stored, mtime, links, identity) = match folder {
             Some(about) => {
-                let kept = self.kept_of_folder(&inside)?;
-                let mtime = kept.mtime;
-                (Kind::Folder, 0, kept, mtime, 1, about.identity)
+                let stored = self.folder_attributes(&inside)?;
+                let mtime = stored.mtime;
+                (Kind::Folder, 0, stored, mtime, 1, about.identity)
             }
             None => match self.seen(&inside, known)? {
-                Seen::Link { length, kept } => {
-                    let mtime = kept.mtime;
-                    (Kind::Link, length, kept, mtime, 1, identity(&named)?)
+                Seen::Link { length, stored } => {
+                    let mtime = stored.mtime;
+                    (Kind::Link, length, stored, mtime, 1, identity(&named)?)
                 }
-                Seen::File { file, length, kept } => {
-                    let mtime = kept.written(file.written());
-                    (Kind::File, length, kept, mtime, named.links, identity_of(&file))
+                Seen::File { file, length, stored } => {
+                    let mtime = stored.written(file.written());
+                    (Kind::File, length, stored, mtime, named.links, identity_of(&file))
                 }
             },
         };
-        Ok(kept.told(kind, length, mtime, links, identity))
+        Ok(stored.told(kind, length, mtime, links, identity))
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
         let inside = self.inside(path, "change")?;
-        let with = |kept: &mut StoredAttributes| {
-            kept.change(change, now());
+        let with = |stored: &mut StoredAttributes| {
+            stored.change(change, now());
             Ok(())
         };
         if !self.first().capability().modes {
@@ -490,7 +490,7 @@ impl Layout for Container {
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
         match self.stores_own(path)? {
             true => self.first().xattr(&self.inside(path, "look at")?, key),
-            false => Ok(self.kept_of(path, "look at")?.xattrs.remove(key)),
+            false => Ok(self.stored_attributes(path, "look at")?.xattrs.remove(key)),
         }
     }
 
@@ -499,16 +499,16 @@ impl Layout for Container {
             return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
         }
         crate::takes_xattr(key, path)?;
-        self.change(path, "set an extended attribute", |kept| {
-            match (how, kept.xattrs.contains_key(key)) {
+        self.change(path, "set an extended attribute", |stored| {
+            match (how, stored.xattrs.contains_key(key)) {
                 (SetXattr::New, true) => return Err(errno::failure(Errno::EXIST, "set an extended attribute", path)),
                 (SetXattr::Existing, false) => {
                     return Err(errno::failure(Errno::NODATA, "set an extended attribute", path));
                 }
                 _ => {}
             }
-            kept.xattrs.insert(key.into(), value.into());
-            kept.ctime = now();
+            stored.xattrs.insert(key.into(), value.into());
+            stored.ctime = now();
             Ok(())
         })
     }
@@ -516,7 +516,7 @@ impl Layout for Container {
     fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
         match self.stores_own(path)? {
             true => self.first().list_xattrs(&self.inside(path, "look at")?),
-            false => Ok(self.kept_of(path, "look at")?.xattrs.into_keys().collect()),
+            false => Ok(self.stored_attributes(path, "look at")?.xattrs.into_keys().collect()),
         }
     }
 
@@ -524,9 +524,9 @@ impl Layout for Container {
         if self.stores_own(path)? {
             return self.first().remove_xattr(&self.inside(path, "change")?, key);
         }
-        self.change(path, "remove an extended attribute", |kept| match kept.xattrs.remove(key) {
+        self.change(path, "remove an extended attribute", |stored| match stored.xattrs.remove(key) {
             Some(_) => {
-                kept.ctime = now();
+                stored.ctime = now();
                 Ok(())
             }
             None => Err(errno::failure(Errno::NODATA, "remove an extended attribute", path)),

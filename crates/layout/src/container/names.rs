@@ -45,8 +45,8 @@ pub(super) type Object = (Box<dyn ReadObject>, u64);
 
 /// The present state of a name that a stamp describes.
 pub(super) enum Seen {
-    Link { length: u64, kept: StoredAttributes },
-    File { file: Arc<File>, length: u64, kept: StoredAttributes },
+    Link { length: u64, stored: StoredAttributes },
+    File { file: Arc<File>, length: u64, stored: StoredAttributes },
 }
 
 impl Container {
@@ -259,14 +259,14 @@ impl Container {
                 let stamp = Stamp::decode(&thalweg_store::StoreExt::read_all(&**self.first(), path)?)?;
                 Ok(Seen::Link {
                     length: target.len() as u64,
-                    kept: StoredAttributes { mode: 0o777, ..StoredAttributes::of(&stamp) },
+                    stored: StoredAttributes { mode: 0o777, ..StoredAttributes::of(&stamp) },
                 })
             }
             Found::File(opened) => {
                 let file = self.looked_at(*opened)?;
                 let length = file.length()?;
-                let (kept, _) = self.kept(&file)?;
-                Ok(Seen::File { file, length, kept })
+                let (stored, _) = self.file_attributes(&file)?;
+                Ok(Seen::File { file, length, stored })
             }
         })
         .map_err(|e| e.in_object(path))
@@ -275,7 +275,7 @@ impl Container {
     /// Runs the call; again if it fails because another file now has the name.
     ///
     /// # Errors
-    /// `NotFound` if the name was removed; else those of the call.
+    /// `NotFound` if the name was removed; else errors of the call.
     pub(super) fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
         let mut before = None;
         loop {

@@ -141,7 +141,7 @@ impl Fragment {
     /// - `fill`: passes the entries, and returns the end of the part of the log that they cover.
     ///
     /// # Errors
-    /// Those of `fill`; nothing is added then.
+    /// Errors of `fill`; nothing is added then.
     pub fn add(
         &mut self,
         source: &Source,
@@ -184,7 +184,7 @@ impl Fragment {
     /// Passes all entries to `tell`, each with its data log.
     ///
     /// # Errors
-    /// `Corrupt` for invalid bytes, which no earlier call checks; those of `tell`.
+    /// `Corrupt` for invalid bytes, which no earlier call checks; errors of `tell`.
     pub fn each(&self, mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
         let mut c = Cursor::new(&self.body);
         for _ in 0..self.logs {
@@ -345,7 +345,7 @@ impl Container {
     /// Reads the state of a file that all ranks then open together.
     ///
     /// # Errors
-    /// Those of opening a file for reading.
+    /// Errors of opening a file for reading.
     pub fn opening(&self, path: &str) -> Result<Opening> {
         let file = self.look(&self.inside(path, "open")?)?;
         let behind = file.place.inline.as_ref().map(|inline| inline.bytes(&file.place.stamp)).unwrap_or_default();
@@ -374,7 +374,7 @@ impl Container {
     /// Only one block of a log is in memory at a time.
     ///
     /// # Errors
-    /// Those of [`read_share`](Container::read_share), and those of `tell`.
+    /// Errors of [`read_share`](Container::read_share), and of `tell`.
     pub fn tell_share(
         &self,
         path: &str,
@@ -390,7 +390,7 @@ impl Container {
     /// first read.
     ///
     /// # Errors
-    /// `Corrupt` where `all` or `opening` is damaged; those of opening a file for reading.
+    /// `Corrupt` where `all` or `opening` is damaged; errors of opening a file for reading.
     pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
         let path = self.inside(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);

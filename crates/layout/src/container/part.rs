@@ -50,7 +50,7 @@ impl PartBuilder {
     /// Adds an entry that overlaps a range of this part; cuts go to every part. The order does not matter.
     ///
     /// # Errors
-    /// Those of the disk that holds the part's index.
+    /// Errors of the disk that holds the part's index.
     pub fn add(&mut self, source: &Source, entry: &Entry) -> Result<()> {
         let number = self.build.source(source);
         self.build.add(number, entry)
@@ -60,7 +60,7 @@ impl PartBuilder {
     /// set with [`PartFile::is_long`].
     ///
     /// # Errors
-    /// Those of the disk that holds the part's index.
+    /// Errors of the disk that holds the part's index.
     pub fn finish(self) -> Result<PartFile> {
         let PartBuilder { file, path, marks, part, build, cache } = self;
         let (own, asked) = (build.finish()?, Mutex::new(KnownParts::new()?));
@@ -202,7 +202,7 @@ impl PartFile {
     /// Adds an owner's answer for bytes `from..to`.
     ///
     /// # Errors
-    /// `Corrupt` if `answer` is damaged; those of the disk that holds the part's index.
+    /// `Corrupt` if `answer` is damaged; errors of the disk that holds the part's index.
     pub fn learn(&self, from: u64, to: u64, answer: &Fragment) -> Result<()> {
         let mut asked = self.asked();
         answer.each(|source, entry| match asked.index.add(source, &entry) {
@@ -217,7 +217,7 @@ impl PartFile {
     /// Drops all learned entries if they use more memory than `index_cache`.
     ///
     /// # Errors
-    /// Those of the disk that holds the part's index.
+    /// Errors of the disk that holds the part's index.
     pub fn trim(&self) -> Result<()> {
         let mut asked = self.asked();
         if asked.index.memory() > self.cache {

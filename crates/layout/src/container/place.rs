@@ -96,7 +96,7 @@ impl Place {
     /// if this user may not change the container.
     ///
     /// # Errors
-    /// Those of the store: without the lease a repair could remove the container.
+    /// Errors of the store: without the lease a repair could remove the container.
     pub fn lease_unlinked(&self) -> Result<()> {
         if !self.has_folder() || !self.first().has_leases() {
             return Ok(());
@@ -117,7 +117,7 @@ impl Place {
     /// ([`WriteObject::lease`](thalweg_store::WriteObject::lease)), or by a process that has the unlinked file open.
     ///
     /// # Errors
-    /// Those of the store, except `NotFound`.
+    /// Errors of the store, except `NotFound`.
     pub fn is_leased(&self) -> Result<bool> {
         for name in [self.lease_object(), self.unlinked()] {
             match self.first().open_read(&name) {
@@ -277,7 +277,7 @@ impl Place {
     }
 
     /// The file's attributes, from the records of the inline object or from the stamp itself.
-    fn kept_inside(&self, inline: &InlineObject) -> Result<StoredAttributes> {
+    fn inline_attributes(&self, inline: &InlineObject) -> Result<StoredAttributes> {
         let newest = inline.names().iter().filter_map(|name| attributes::parse(name)).max();
         let newest = newest.and_then(|(version, number)| inline.get(&attributes::name(version, number)));
         newest.map_or_else(|| Ok(StoredAttributes::of(&self.stamp)), |bytes| StoredAttributes::decode(&bytes))
@@ -371,8 +371,8 @@ impl Place {
     /// Permission bits and owner of the container's folder; `None` if its store has no modes.
     pub fn guard(&self) -> Result<Option<Guard>> {
         if let Some(inline) = self.inline.as_ref().filter(|inline| !inline.has_home()) {
-            let kept = self.kept_inside(inline)?;
-            return Ok(Some(Guard::of(kept.mode, kept.uid, kept.gid)));
+            let stored = self.inline_attributes(inline)?;
+            return Ok(Some(Guard::of(stored.mode, stored.uid, stored.gid)));
         }
         if !self.first().capability().modes {
             return Ok(None);
@@ -415,10 +415,10 @@ impl Place {
     /// - `old`: names of those that it replaces.
     /// - `locked`: of a container with an inline object.
     /// - `most`: largest number of bytes after the stamp.
-    pub fn keep(
+    pub fn put_attributes(
         &self,
         number: (u64, u64),
-        kept: &StoredAttributes,
+        stored: &StoredAttributes,
         old: &[String],
         locked: Option<&Locked<'_>>,
         most: u64,
@@ -427,30 +427,30 @@ impl Place {
         let inside = |name: &&String| self.is_inside(name);
         let gone = |name: &String| Record::Gone(name.clone());
         if let (Some(inline), Some(locked)) = (&self.inline, locked) {
-            let bytes = kept.encode();
+            let bytes = stored.encode();
             if inline.length() + bytes.len() as u64 <= most {
                 let first = Record::Put(name, bytes);
                 locked.add_and_keep([first].into_iter().chain(old.iter().filter(inside).map(gone)).collect())?;
             } else {
                 self.make_home_of(locked)?;
-                self.keep_in_folder(&name, kept)?;
+                self.put_in_folder(&name, stored)?;
                 let old: Vec<Record> = old.iter().filter(inside).map(gone).collect();
                 if !old.is_empty() {
                     locked.add_and_keep(old)?;
                 }
             }
         } else {
-            self.keep_in_folder(&name, kept)?;
+            self.put_in_folder(&name, stored)?;
         }
         let (first, folder) = (self.first(), self.marks());
         let mut outside = old.iter().filter(|name| self.has_folder() && !self.is_inside(name));
         outside.try_for_each(|old| remove_if_there(&**first, &format!("{folder}/{old}")))
     }
 
-    fn keep_in_folder(&self, name: &str, kept: &StoredAttributes) -> Result<()> {
+    fn put_in_folder(&self, name: &str, stored: &StoredAttributes) -> Result<()> {
         let name = format!("{}/{name}", self.marks());
-        let mode = Guard::of(kept.mode, 0, 0).object();
-        put_whole(&**self.first(), &self.temporary(), &name, &kept.encode(), mode)
+        let mode = Guard::of(stored.mode, 0, 0).object();
+        put_whole(&**self.first(), &self.temporary(), &name, &stored.encode(), mode)
     }
 
     /// Makes a folder of logs, guarded as the container's own.

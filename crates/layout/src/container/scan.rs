@@ -71,7 +71,7 @@ fn check_head(place: &Place, source: &Source, log: Log, bytes: &[u8]) -> Result<
 /// the data log, and the damage that ended the scan early, if any.
 ///
 /// # Errors
-/// Those of the store, and of `tell`. Damage is no error.
+/// Errors of the store, and of `tell`. Damage is no error.
 pub fn index_log(
     place: &Place,
     source: &Source,
@@ -135,7 +135,7 @@ pub struct Scanned {
 /// - `verify`: payloads are read and checked; the first damaged payload ends the scan.
 ///
 /// # Errors
-/// Those of the store, and of `tell`. Damage is no error: it ends the scan.
+/// Errors of the store, and of `tell`. Damage is no error: it ends the scan.
 pub fn data_log(
     place: &Place,
     source: &Source,
@@ -185,7 +185,7 @@ pub fn data_log(
 /// Whether the bytes of a record match their checksum.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub fn is_intact(object: &dyn ReadObject, record: &Record) -> Result<bool> {
     let mut window = Window::new(object, record.at + RECORD_HEADER + record.payload());
     match check_payload(&mut window, record) {

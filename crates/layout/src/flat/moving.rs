@@ -211,8 +211,8 @@ impl Flat {
     /// Copies a file; returns the lease that shows that this process lives.
     pub(super) fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<Option<Lease>> {
         if old.capability().attributes && new.capability().attributes {
-            let kept = old.attributes(from)?;
-            if kept.kind == Kind::Link {
+            let stored = old.attributes(from)?;
+            if stored.kind == Kind::Link {
                 return new.make_link(&old.read_link(from)?, to).map(|()| None);
             }
         }
@@ -244,17 +244,17 @@ impl Flat {
                     new.set_xattr(to, &key, &value, SetXattr::Any)?;
                 }
             }
-            let kept = old.attributes(from)?;
+            let stored = old.attributes(from)?;
             let owner = new.attributes(to)?;
             let changed = |old: u32, new: u32| (old != new).then_some(old);
             new.set_attributes(
                 to,
                 &Change {
-                    mode: Some(kept.mode),
-                    uid: changed(kept.uid, owner.uid),
-                    gid: changed(kept.gid, owner.gid),
-                    atime: Some(kept.atime),
-                    mtime: Some(kept.mtime),
+                    mode: Some(stored.mode),
+                    uid: changed(stored.uid, owner.uid),
+                    gid: changed(stored.gid, owner.gid),
+                    atime: Some(stored.atime),
+                    mtime: Some(stored.mtime),
                 },
             )?;
         }

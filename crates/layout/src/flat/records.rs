@@ -68,7 +68,7 @@ impl Note {
     /// Decodes it.
     ///
     /// # Errors
-    /// Those of [`Stamp::decode`].
+    /// Errors of [`Stamp::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Note> {
         let mut cursor = opened(bytes, NOTE_MAGIC, "note")?;
         let note = Note { from: cursor.text("old name")?, to: cursor.text("new name")? };

@@ -116,7 +116,7 @@ impl Node {
     pub fn based_on(&self, inner: &Inner, name: &str) {
         let entry = inner.names.get(name);
         let recorded = entry.filter(|_| !self.made);
-        let identity = recorded.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        let identity = recorded.and_then(|entry| entry.stored).map(|stored| stored.identity);
         self.based(Base { stamp: entry.map(|entry| entry.stamp).unwrap_or_default(), identity });
     }
 
@@ -135,7 +135,7 @@ impl Node {
         let mut place = self.place.lock();
         if !Arc::ptr_eq(&place.0, folder) {
             // The other folder reserves room for later writes.
-            place.0.kept_promise(self.promised.swap(0, Ordering::Relaxed));
+            place.0.release_room(self.promised.swap(0, Ordering::Relaxed));
         }
         *place = (folder.clone(), name.to_string());
     }
@@ -368,14 +368,15 @@ impl Node {
     /// - `written`: time of the write.
     fn change(&self, inner: &Inner, content: Content, written: SystemTime) -> Change {
         let name = self.name();
-        let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(written));
-        (kept.mtime, kept.ctime) = (written, written);
+        let mut stored =
+            inner.names.get(&name).and_then(|entry| entry.stored).unwrap_or_else(|| initial_attributes(written));
+        (stored.mtime, stored.ctime) = (written, written);
         // A new file that is not recorded yet.
         let more = match inner.names.get(&name).is_some_and(|entry| entry.more.is_none()) {
             true => inner.nothing_more(&name),
             false => None,
         };
-        Change { content: Some(content), kept: Some(kept), more, ..Change::of(&name) }
+        Change { content: Some(content), stored: Some(stored), more, ..Change::of(&name) }
     }
 
     /// Truncates or extends the file. A truncation is published immediately, so that it removes nothing that others write later.
@@ -450,7 +451,7 @@ impl Node {
             state.base_length = bytes.len() as u64;
         }
         state.dirty = None;
-        self.folder().kept_promise(self.promised.swap(0, Ordering::Relaxed));
+        self.folder().release_room(self.promised.swap(0, Ordering::Relaxed));
         Ok(())
     }
 
@@ -473,10 +474,10 @@ impl Node {
             };
             let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
             let change = self.change(inner, content, state.written);
-            let mode = change.kept.map_or(0o644, |kept| kept.mode);
+            let mode = change.stored.map_or(0o644, |stored| stored.mode);
             let grown = bytes.len() as u64 > folder.settings.small && folder.store.capability().write_at;
             if !bytes.is_empty() && (grown || folder.shows_more(inner, mode)?) {
-                return self.keep_own(folder, inner, state, change.kept);
+                return self.keep_own(folder, inner, state, change.stored);
             }
             let before = inner.file(&name).map(|entry| entry.content);
             let base = self.base();
@@ -525,7 +526,7 @@ impl Node {
 }
 
 /// Attributes of a file that is created now.
-pub fn first_kept(now: SystemTime) -> RecordedAttributes {
+pub fn initial_attributes(now: SystemTime) -> RecordedAttributes {
     RecordedAttributes {
         mode: 0o644,
         uid: rustix::process::geteuid().as_raw(),
@@ -540,6 +541,6 @@ pub fn first_kept(now: SystemTime) -> RecordedAttributes {
 impl Drop for Node {
     fn drop(&mut self) {
         let promised = *self.promised.get_mut();
-        self.folder().kept_promise(promised);
+        self.folder().release_room(promised);
     }
 }

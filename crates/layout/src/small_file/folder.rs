@@ -314,7 +314,7 @@ impl Folder {
     pub fn own_object(
         &self,
         inner: &mut Inner,
-        kept: &RecordedAttributes,
+        stored: &RecordedAttributes,
         fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<(u64, Box<dyn WriteObject>)> {
         // The hidden folder is created with the log.
@@ -322,7 +322,7 @@ impl Folder {
         let number = fresh();
         let name = Folder::own(inner, number);
         let object = self.store.open_write(&name, OpenWrite::New)?;
-        match self.protect(&name, kept).and_then(|()| fill(&*object)) {
+        match self.protect(&name, stored).and_then(|()| fill(&*object)) {
             Ok(()) => Ok((number, object)),
             Err(e) => {
                 drop(object);
@@ -334,17 +334,17 @@ impl Folder {
 
     /// Sets the permission bits of a file's object, and its owner if this process may. The owner of an object can always read and
     /// write it.
-    pub fn protect(&self, object: &str, kept: &RecordedAttributes) -> Result<()> {
+    pub fn protect(&self, object: &str, stored: &RecordedAttributes) -> Result<()> {
         if !self.store.capability().modes {
             return Ok(());
         }
         let about = self.store.attributes(object)?;
-        let mode = kept.mode & 0o777 | 0o600;
+        let mode = stored.mode & 0o777 | 0o600;
         if about.mode != mode {
             self.store.set_attributes(object, &AttributeChange { mode: Some(mode), ..AttributeChange::default() })?;
         }
         let changed = |old: u32, new: u32| (old != new).then_some(new);
-        let (uid, gid) = (changed(about.uid, kept.uid), changed(about.gid, kept.gid));
+        let (uid, gid) = (changed(about.uid, stored.uid), changed(about.gid, stored.gid));
         if uid.is_none() && gid.is_none() {
             return Ok(());
         }

@@ -32,7 +32,7 @@ pub struct Base {
 impl Base {
     /// Whether the file that has the name now is known to be another one.
     pub(super) fn is_other(&self, entry: Option<&Entry>) -> bool {
-        let there = entry.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        let there = entry.and_then(|entry| entry.stored).map(|stored| stored.identity);
         self.identity.zip(there).is_some_and(|(ours, theirs)| ours != theirs)
     }
 }
@@ -164,12 +164,12 @@ impl Node {
             return Ok(());
         }
         let entry = inner.file(&name);
-        let there = entry.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        let there = entry.and_then(|entry| entry.stored).map(|stored| stored.identity);
         let stale = |what: &str| {
             let told = format!("publish writes to a file that another process {what}");
-            let kept =
+            let safe =
                 "bytes that the other process published; bytes that this process wrote since its last sync are lost";
-            Err(errno::failure(Errno::STALE, &told, &name).safe(kept))
+            Err(errno::failure(Errno::STALE, &told, &name).safe(safe))
         };
         if let Some(identity) = base.identity.filter(|_| !state.changes.emptied) {
             match entry {

@@ -49,7 +49,7 @@ mod rename;
 mod spare;
 mod upkeep;
 
-use file::{Node, OpenToRead, OpenToWrite, first_kept};
+use file::{Node, OpenToRead, OpenToWrite, initial_attributes};
 use folder::{Folder, Inner, below, hidden};
 use record::{Change, Content, LONGEST_XATTR, MOST_XATTRS, More, RecordedAttributes};
 use spare::Spare;
@@ -167,8 +167,8 @@ impl SmallFile {
                 return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
             }
             let now = SystemTime::now();
-            let kept = RecordedAttributes { ctime: now, ..entry.kept.unwrap_or_else(|| first_kept(now)) };
-            let change = Change { kept: Some(kept), more: Some(more), ..Change::of(last) };
+            let stored = RecordedAttributes { ctime: now, ..entry.stored.unwrap_or_else(|| initial_attributes(now)) };
+            let change = Change { stored: Some(stored), more: Some(more), ..Change::of(last) };
             folder.record(&mut inner, vec![change], &[])?;
             drop(inner);
             self.publish(folder).map(Some)
@@ -270,7 +270,7 @@ impl SmallFile {
                 }
                 None => Arc::new(Node::new(folder.clone(), last, entry.content, false)),
             };
-            let identity = entry.kept.map_or(0, |kept| kept.identity);
+            let identity = entry.stored.map_or(0, |stored| stored.identity);
             Ok(Step::Here(Stat { length: node.length()?, is_folder: false, identity }))
         })
     }
@@ -328,15 +328,15 @@ impl Layout for SmallFile {
                     _ => {}
                 }
                 if !exists {
-                    let kept = first_kept(SystemTime::now());
+                    let stored = initial_attributes(SystemTime::now());
                     match how {
                         OpenWrite::New => {
                             let content = Some(Content::Here { length: 0, crc: 0 });
                             let more = inner.nothing_more(last);
-                            let change = Change { content, kept: Some(kept), more, ..Change::of(last) };
+                            let change = Change { content, stored: Some(stored), more, ..Change::of(last) };
                             folder.record_new(&mut inner, last, change)?;
                         }
-                        _ => inner.pretend(last, kept),
+                        _ => inner.pretend(last, stored),
                     }
                 }
                 let made = !exists && how != OpenWrite::New;
@@ -553,37 +553,37 @@ impl Layout for SmallFile {
             },
         };
         if !plain.is_empty() {
-            let kept = self.at(&plain, |folder, last| {
+            let stored = self.at(&plain, |folder, last| {
                 let inner = folder.lock();
                 let Some(entry) = inner.file(last) else { return Ok(None) };
-                let kept = entry.kept.unwrap_or_else(|| first_kept(UNIX_EPOCH));
+                let stored = entry.stored.unwrap_or_else(|| initial_attributes(UNIX_EPOCH));
                 if let Some(target) = inner.target(last)? {
-                    return Ok(Some(Attributes { kind: Kind::Link, ..kept.attributes(target.len() as u64) }));
+                    return Ok(Some(Attributes { kind: Kind::Link, ..stored.attributes(target.len() as u64) }));
                 }
                 let node = inner.open.get(last).and_then(|node| node.upgrade());
                 drop(inner);
                 let written = node.and_then(|node| node.written());
-                let kept = RecordedAttributes {
-                    mtime: written.unwrap_or(kept.mtime),
-                    ctime: written.unwrap_or(kept.ctime),
-                    ..kept
+                let stored = RecordedAttributes {
+                    mtime: written.unwrap_or(stored.mtime),
+                    ctime: written.unwrap_or(stored.ctime),
+                    ..stored
                 };
-                Ok(Some(kept.attributes(about.length)))
+                Ok(Some(stored.attributes(about.length)))
             })?;
-            if let Some(kept) = kept {
-                return Ok(kept);
+            if let Some(stored) = stored {
+                return Ok(stored);
             }
         }
         if self.store.capability().modes {
-            let mut kept = self.store.attributes(&plain)?;
-            if kept.kind == Kind::Folder
+            let mut stored = self.store.attributes(&plain)?;
+            if stored.kind == Kind::Folder
                 && let Some(recorded) = Folder::recorded(&*self.store, &plain)?
-                && recorded > kept.ctime
+                && recorded > stored.ctime
             {
                 // Times that a program set later stay.
-                (kept.mtime, kept.ctime) = (recorded, recorded);
+                (stored.mtime, stored.ctime) = (recorded, recorded);
             }
-            return Ok(kept);
+            return Ok(stored);
         }
         Ok(Attributes {
             kind: if about.is_folder { Kind::Folder } else { Kind::File },
@@ -621,34 +621,34 @@ impl Layout for SmallFile {
                 return Err(errno::failure(Errno::OPNOTSUPP, "change the mode of a symbolic link", path));
             }
             let now = SystemTime::now();
-            let mut kept = entry.kept.unwrap_or_else(|| first_kept(now));
+            let mut stored = entry.stored.unwrap_or_else(|| initial_attributes(now));
             if change.uid.is_some() || change.gid.is_some() {
-                kept.uid = change.uid.unwrap_or(kept.uid);
-                kept.gid = change.gid.unwrap_or(kept.gid);
+                stored.uid = change.uid.unwrap_or(stored.uid);
+                stored.gid = change.gid.unwrap_or(stored.gid);
                 // As POSIX requires for executable files.
-                if kept.mode & 0o111 != 0 {
-                    kept.mode &= if kept.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+                if stored.mode & 0o111 != 0 {
+                    stored.mode &= if stored.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
                 }
             }
-            kept.mode = change.mode.map_or(kept.mode, |mode| mode & 0o7777);
-            kept.atime = change.atime.unwrap_or(kept.atime);
-            kept.mtime = change.mtime.unwrap_or(kept.mtime);
-            kept.ctime = now;
+            stored.mode = change.mode.map_or(stored.mode, |mode| mode & 0o7777);
+            stored.atime = change.atime.unwrap_or(stored.atime);
+            stored.mtime = change.mtime.unwrap_or(stored.mtime);
+            stored.ctime = now;
             let protects = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
             match entry.content {
-                Content::Own { number } if protects => folder.protect(&Folder::own(&inner, number), &kept)?,
+                Content::Own { number } if protects => folder.protect(&Folder::own(&inner, number), &stored)?,
                 Content::There { length, .. }
-                    if length > 0 && change.mode.is_some() && folder.shows_more(&mut inner, kept.mode)? =>
+                    if length > 0 && change.mode.is_some() && folder.shows_more(&mut inner, stored.mode)? =>
                 {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
-                    node.protect(kept, Arc::strong_count(&node) > 1)?;
+                    node.protect(stored, Arc::strong_count(&node) > 1)?;
                     self.flushed(folder, last)?;
                     return self.publish(folder);
                 }
                 _ => {}
             }
-            let change = Change { kept: Some(kept), ..Change::of(last) };
+            let change = Change { stored: Some(stored), ..Change::of(last) };
             folder.record(&mut inner, vec![change], &[])?;
             drop(inner);
             if mode_alone {
@@ -688,10 +688,10 @@ impl Layout for SmallFile {
             if inner.file(last).is_some() {
                 return Err(errno::failure(Errno::EXIST, "make a link", path));
             }
-            let kept = RecordedAttributes { mode: 0o777, ..first_kept(SystemTime::now()) };
+            let stored = RecordedAttributes { mode: 0o777, ..initial_attributes(SystemTime::now()) };
             let more = More { target: Some(target.to_string()), ..More::default() };
             let content = Some(Content::Link);
-            let change = Change { content, kept: Some(kept), more: Some(more), ..Change::of(last) };
+            let change = Change { content, stored: Some(stored), more: Some(more), ..Change::of(last) };
             folder.record_new(&mut inner, last, change)?;
             drop(inner);
             self.publish(folder)

@@ -151,7 +151,7 @@ pub struct Change {
     /// New place of its bytes; `None`: unchanged.
     pub content: Option<Content>,
     /// New attributes; `None`: unchanged.
-    pub kept: Option<RecordedAttributes>,
+    pub stored: Option<RecordedAttributes>,
     /// New target and extended attributes; `None`: unchanged.
     pub more: Option<More>,
 }
@@ -159,7 +159,7 @@ pub struct Change {
 impl Change {
     /// A change of this name without contents.
     pub fn of(name: &str) -> Change {
-        Change { name: name.to_string(), stamp: None, content: None, kept: None, more: None }
+        Change { name: name.to_string(), stamp: None, content: None, stored: None, more: None }
     }
 }
 
@@ -243,7 +243,7 @@ impl Head {
             let flag = |on: bool, bit: u8| if on { bit } else { 0 };
             out.push(
                 flag(change.content.is_some(), 1)
-                    | flag(change.kept.is_some(), 2)
+                    | flag(change.stored.is_some(), 2)
                     | flag(change.stamp.is_some(), 4)
                     | flag(change.more.is_some(), 8),
             );
@@ -272,14 +272,14 @@ impl Head {
                 }
                 Some(Content::Link) => out.push(4),
             }
-            if let Some(kept) = &change.kept {
-                wire::put_varint(out, u64::from(kept.mode));
-                wire::put_varint(out, u64::from(kept.uid));
-                wire::put_varint(out, u64::from(kept.gid));
-                put_time(out, kept.atime);
-                put_time(out, kept.mtime);
-                put_time(out, kept.ctime);
-                out.extend(kept.identity.to_le_bytes());
+            if let Some(stored) = &change.stored {
+                wire::put_varint(out, u64::from(stored.mode));
+                wire::put_varint(out, u64::from(stored.uid));
+                wire::put_varint(out, u64::from(stored.gid));
+                put_time(out, stored.atime);
+                put_time(out, stored.mtime);
+                put_time(out, stored.ctime);
+                out.extend(stored.identity.to_le_bytes());
             }
             if let Some(more) = &change.more {
                 more.put(out);
@@ -360,7 +360,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
             _ => return Err(corrupt("content of unknown kind")),
         }),
     };
-    let kept = match flags & 2 {
+    let stored = match flags & 2 {
         0 => None,
         _ => {
             let mut number = |what| -> Result<u32> {
@@ -382,7 +382,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
         0 => None,
         _ => Some(More::decode(cursor)?),
     };
-    Ok(Change { name, stamp, content, kept, more })
+    Ok(Change { name, stamp, content, stored, more })
 }
 
 /// Appends a record to `out`; returns the place of its head.
@@ -496,7 +496,7 @@ mod tests {
         })
     }
 
-    fn any_kept() -> impl Strategy<Value = RecordedAttributes> {
+    fn any_attributes() -> impl Strategy<Value = RecordedAttributes> {
         (0u32..0o10000, any::<u32>(), any::<u32>(), any_time(), any_time(), any_time(), any::<u64>()).prop_map(
             |(mode, uid, gid, atime, mtime, ctime, identity)| RecordedAttributes {
                 mode,
@@ -527,9 +527,9 @@ mod tests {
 
     fn any_change() -> impl Strategy<Value = Change> {
         let stamp = prop::option::of((any::<u64>(), any::<u64>()).prop_map(|(clock, log)| Stamp { clock, log }));
-        let (content, kept) = (prop::option::of(any_content()), prop::option::of(any_kept()));
-        ("[a-zé. -]{3,20}", stamp, content, kept, prop::option::of(any_more()))
-            .prop_map(|(name, stamp, content, kept, more)| Change { name, stamp, content, kept, more })
+        let (content, stored) = (prop::option::of(any_content()), prop::option::of(any_attributes()));
+        ("[a-zé. -]{3,20}", stamp, content, stored, prop::option::of(any_more()))
+            .prop_map(|(name, stamp, content, stored, more)| Change { name, stamp, content, stored, more })
     }
 
     fn any_record() -> impl Strategy<Value = (Head, Vec<u8>)> {

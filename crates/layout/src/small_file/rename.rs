@@ -7,7 +7,7 @@
 //! | a file with its own object | the object has two hard links while it moves, and is locked. A process that writes an unlocked object with two links copies it first: the mover has died, and the names are two files |
 //! | a folder | the store's rename; folders in use below it continue under their new names, and the bells of other processes ring |
 
-use super::file::{Node, first_kept};
+use super::file::{Node, initial_attributes};
 use super::folder::{Folder, Inner, below, hidden};
 use super::record::{Change, Content, RecordedAttributes};
 use super::{HIDDEN, SmallFile, fresh, log};
@@ -26,15 +26,15 @@ impl SmallFile {
         self.at(to, |target, last| {
             self.flushed(target, last)?;
             // The bytes are read before both folders are locked.
-            let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept, entry.more.clone()));
-            let Some((content, kept, more)) = moved else {
+            let moved = source.lock().file(from).map(|entry| (entry.content, entry.stored, entry.more.clone()));
+            let Some((content, stored, more)) = moved else {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
             };
-            let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-            let kept = RecordedAttributes { ctime: SystemTime::now(), ..kept };
+            let stored = stored.unwrap_or_else(|| initial_attributes(SystemTime::now()));
+            let stored = RecordedAttributes { ctime: SystemTime::now(), ..stored };
             let more = more.map(|more| (*more).clone());
             let change =
-                |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
+                |name: &str, content, stored, more| Change { content: Some(content), stored, more, ..Change::of(name) };
             let mut inner = target.fresh()?;
             // An object that existed before the mount is removed after the new name, which hides it, is recorded.
             if target.real(&mut inner, last)? == Some(true) {
@@ -47,7 +47,7 @@ impl SmallFile {
                 if inner.file(from).map(|e| e.content) != Some(content) {
                     return Err(errno::failure(Errno::BUSY, "rename a file that another process changes", from));
                 }
-                let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(kept), more)];
+                let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(stored), more)];
                 target.record(&mut inner, changes, &[])?;
                 Self::let_go(target, &mut inner, last, replaced)?;
                 self.remove_hidden_object(target, &mut inner, last)?;
@@ -84,7 +84,7 @@ impl SmallFile {
                         false => self.copy(&old, &new)?,
                     }
                     let own = Content::Own { number: given };
-                    if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
+                    if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(stored), more)], &[]) {
                         // The first failure is reported.
                         let _ = self.store.remove(&new);
                         return Err(e);
@@ -97,7 +97,7 @@ impl SmallFile {
                 }
                 Content::Link => {
                     let mut inner = target.fresh()?;
-                    target.record(&mut inner, vec![change(last, Content::Link, Some(kept), more)], &[])?;
+                    target.record(&mut inner, vec![change(last, Content::Link, Some(stored), more)], &[])?;
                     Self::let_go(target, &mut inner, last, replaced)?;
                     self.remove_hidden_object(target, &mut inner, last)?;
                 }
@@ -108,18 +108,18 @@ impl SmallFile {
                     };
                     let here = Content::Here { length: bytes.len() as u32, crc: crc32c(&bytes) };
                     let mut inner = target.fresh()?;
-                    if !bytes.is_empty() && target.shows_more(&mut inner, kept.mode)? {
+                    if !bytes.is_empty() && target.shows_more(&mut inner, stored.mode)? {
                         let fill = |object: &dyn WriteObject| object.write_at(0, &[IoSlice::new(&bytes)]);
-                        let (number, object) = target.own_object(&mut inner, &kept, &fill)?;
+                        let (number, object) = target.own_object(&mut inner, &stored, &fill)?;
                         let own = Content::Own { number };
-                        if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
+                        if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(stored), more)], &[]) {
                             drop(object);
                             let _ = self.store.remove(&Folder::own(&inner, number));
                             return Err(e);
                         }
                         object.close()?;
                     } else {
-                        target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
+                        target.record(&mut inner, vec![change(last, here, Some(stored), more)], &bytes)?;
                     }
                     Self::let_go(target, &mut inner, last, replaced)?;
                     self.remove_hidden_object(target, &mut inner, last)?;
@@ -306,8 +306,8 @@ impl Node {
             return Ok((number, object));
         }
         // The attributes of the file stay.
-        let kept = inner.names.get(&self.name()).and_then(|entry| entry.kept);
-        let change = Change { kept, ..Change::of(&self.name()) };
+        let stored = inner.names.get(&self.name()).and_then(|entry| entry.stored);
+        let change = Change { stored, ..Change::of(&self.name()) };
         let parted = self.to_own(folder, inner, change, &|to| copy(|at, out| object.read_at(at, out), to))?;
         parted.ok_or_else(|| errno::failure(Errno::BUSY, "write a file that others write", &self.name()))
     }

@@ -70,7 +70,7 @@ impl SmallFile {
     /// - `read`: also compares every file's bytes with their checksums.
     ///
     /// # Errors
-    /// `NotFound`; those of the store. Damage is no error, but part of the report.
+    /// `NotFound`; errors of the store. Damage is no error, but part of the report.
     pub fn check(&self, folder: &str, read: bool) -> Result<Report> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();
@@ -378,11 +378,15 @@ impl SmallFile {
                     }
                 }
                 if entry.content != Content::Gone
-                    && needed(entry.kept_stamp().log)
-                    && entry.kept.is_some()
-                    && entry.kept_stamp() != Stamp::default()
+                    && needed(entry.stored_stamp().log)
+                    && entry.stored.is_some()
+                    && entry.stored_stamp() != Stamp::default()
                 {
-                    changes.push(Change { stamp: Some(entry.kept_stamp()), kept: entry.kept, ..Change::of(&name) });
+                    changes.push(Change {
+                        stamp: Some(entry.stored_stamp()),
+                        stored: entry.stored,
+                        ..Change::of(&name)
+                    });
                 }
                 // Recorded explicitly as long as older logs stay that have extended attributes of this name.
                 let more = entry.more.as_ref().filter(|more| !single || ***more != More::default());

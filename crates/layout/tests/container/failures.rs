@@ -234,11 +234,11 @@ fn a_mark_that_a_failed_renaming_left_does_not_come_back() {
 }
 
 fn published(store: &dyn Store) -> Vec<(String, Home, Published)> {
-    let said = |name: String| match marks::parse(thalweg_store::name::last_part(&name)) {
-        Ok(marks::Said::Published(home, p)) => Some((name, home, p)),
+    let of_mark = |name: String| match marks::parse(thalweg_store::name::last_part(&name)) {
+        Ok(marks::MarkName::Published(home, p)) => Some((name, home, p)),
         _ => None,
     };
-    named(store, "/m/").into_iter().filter_map(said).collect()
+    named(store, "/m/").into_iter().filter_map(of_mark).collect()
 }
 
 #[test]

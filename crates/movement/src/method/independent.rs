@@ -95,8 +95,8 @@ impl Method for Independent {
         if slots {
             // Bytes in slots are written behind the existing index.
             open.file.index.written_early = true;
-            let wanted = request.cache.of::<Sizes>().lock().wanted(request.group, request.comm);
-            open.given = Slot::give(request.comm, open.file.index.base, wanted)?;
+            let requested = request.cache.of::<Sizes>().lock().requested(request.group, request.comm);
+            open.given = Slot::give(request.comm, open.file.index.base, requested)?;
             open.slot = open.given;
         }
         Ok(opened)

@@ -197,7 +197,7 @@ pub trait Method: Send {
     /// storage already is there. Not collective.
     ///
     /// # Errors
-    /// `InvalidArgument` if no output is open; those of the store.
+    /// `InvalidArgument` if no output is open; errors of the store.
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)>;
 
     /// Called before `close` with the results of the earlier methods of the group, in their order; their files are finished.

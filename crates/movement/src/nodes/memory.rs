@@ -72,7 +72,7 @@ impl NodeMemory {
     /// Calls `with` with bytes of this rank's part. No rank may put bytes there meanwhile.
     ///
     /// # Errors
-    /// `OutOfBounds` where the bytes exceed the part; `InvalidArgument` without shared memory; those of `with`.
+    /// `OutOfBounds` where the bytes exceed the part; `InvalidArgument` without shared memory; errors of `with`.
     pub fn show<T>(&self, offset: u64, length: u64, with: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let none = || Error::new(ErrorKind::InvalidArgument, "no shared memory of the ranks");
         let window = self.window.as_deref().ok_or_else(none)?;

@@ -140,7 +140,7 @@ impl Cache {
     /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.
     ///
     /// # Errors
-    /// Those of the lease; without it other processes would take this one for dead.
+    /// Errors of the lease; without it other processes would take this one for dead.
     pub fn take_lease(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
         let mut leases = self.leases.lock();
         let name = name_of(layout, path);

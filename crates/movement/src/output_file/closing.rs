@@ -21,13 +21,13 @@ pub trait OpenOutput {
     /// can write.
     ///
     /// # Errors
-    /// Those of the store, with the rank and the object.
+    /// Errors of the store, with the rank and the object.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written>;
 
     /// Closes the file that several ranks write, after ranks were lost: [`Files::renew`].
     ///
     /// # Errors
-    /// Those of closing.
+    /// Errors of closing.
     fn renew(&mut self) -> Result<()> {
         Ok(())
     }

@@ -16,7 +16,7 @@
 
 use crate::method::Indexing;
 use crate::output_file::fragments::{
-    Follow, Gathered, Said, encode_failed, failed_message, join_failed, merge_fitting, whole_message,
+    FirstMessage, Follow, Gathered, encode_failed, failed_message, join_failed, merge_fitting, whole_message,
 };
 use crate::output_file::live_index::{LiveIndex, Staged};
 use crate::plan;
@@ -27,7 +27,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::exchange;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
-use thalweg_comm::tree_gather::{self, Gathering, Heard};
+use thalweg_comm::tree_gather::{self, ChildMessage, Gathering};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
@@ -54,7 +54,7 @@ pub trait IndexKeeper {
     /// The index; read from the file again if the rank that kept it was lost or failed. Called on one rank.
     ///
     /// # Errors
-    /// Those of the store; `Corrupt` or `Torn` if the index cannot be read again.
+    /// Errors of the store; `Corrupt` or `Torn` if the index cannot be read again.
     fn index(&mut self) -> Result<IndexFile<'_>>;
 
     /// Discards the index in memory, because it no longer matches the file.
@@ -64,7 +64,7 @@ pub trait IndexKeeper {
     /// [`IndexKeeper::index`] opens the file again.
     ///
     /// # Errors
-    /// Those of the store, including those of the close: after a failure the step is not safe.
+    /// Errors of the store, including those of the close: after a failure the step is not safe.
     fn end_index(&mut self) -> Result<()>;
 }
 
@@ -74,14 +74,14 @@ pub trait Files {
     /// the group is counted as written.
     ///
     /// # Errors
-    /// Those of the store, with the rank and the object.
+    /// Errors of the store, with the rank and the object.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
     /// Closes the shared file where it is open; it is opened again when it is needed. What is then written comes after the bytes of
     /// lost ranks, also on a layout that orders bytes by logical clocks.
     ///
     /// # Errors
-    /// Those of closing: written bytes may be lost.
+    /// Errors of closing: written bytes may be lost.
     fn renew(&mut self) -> Result<()>;
 
     /// The holder of the open index.
@@ -273,13 +273,14 @@ impl Part {
         let _indexing = span(Phase::Index, 0);
         // An error here occurs again when the group is written, and is reported then.
         let fragment = caught("index the process group", fragment).ok()?;
-        let mut said = Said::nothing(false);
-        said.gathered.add(comm.rank(), whole_message(extent, &fragment));
-        said.follows.push(comm.rank());
-        let nobody = |_: &mut Said, _, _: Heard<'_>| ();
-        let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut said, nobody, |s| {
-            s.encode()
-        });
+        let mut first = FirstMessage::empty(false);
+        first.gathered.add(comm.rank(), whole_message(extent, &fragment));
+        first.follows.push(comm.rank());
+        let nobody = |_: &mut FirstMessage, _, _: ChildMessage<'_>| ();
+        let sent =
+            tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut first, nobody, |s| {
+                s.encode()
+            });
         Some(Ahead { sent })
     }
 
@@ -322,9 +323,9 @@ impl Part {
             // wait is enough.
             let mut sent = (None, None);
             if !done {
-                let said;
-                (said, sent.0) = self.gather(comm, how, apart, ahead.take())?;
-                let (follow, gathered) = said.split();
+                let first;
+                (first, sent.0) = self.gather(comm, how, apart, ahead.take())?;
+                let (follow, gathered) = first.split();
                 let made = if comm.rank() == 0 {
                     self.index(files, gathered, left, how, (apart, follow.is_some()))
                 } else {
@@ -368,37 +369,37 @@ impl Part {
         how: Commit,
         apart: bool,
         ahead: Option<Ahead<'c>>,
-    ) -> Result<(Said, Sent<'c>)> {
-        let mut said = Said::nothing(apart);
+    ) -> Result<(FirstMessage, Sent<'c>)> {
+        let mut first = FirstMessage::empty(apart);
         if let Some(ahead) = ahead {
-            said.follows.push(comm.rank());
-            return ahead.sent.map(|sent| (said, sent));
+            first.follows.push(comm.rank());
+            return ahead.sent.map(|sent| (first, sent));
         }
         let message = caught("index the process group", || Ok(self.message())).unwrap_or_else(|e| {
             let message = failed_message(e.kind(), self.place);
             self.fail(e);
             message
         });
-        said.gathered.add(comm.rank(), message);
+        first.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
         // If joining panics, the parent is told that the fragments are lost.
-        let join = |said: &mut Said, child: std::ops::Range<u32>, heard: Heard<'_>| {
+        let join = |first: &mut FirstMessage, child: std::ops::Range<u32>, message: ChildMessage<'_>| {
             let joined = caught("join index entries", || {
-                said.join(child, heard);
+                first.join(child, message);
                 Ok(())
             });
             if let Err(e) = joined {
-                said.gathered = Gathered::Lost(e.kind());
+                first.gathered = Gathered::Lost(e.kind());
             }
         };
-        let encode = |said: &mut Said| {
-            caught("encode index entries", || Ok(said.encode())).unwrap_or_else(|e| {
-                said.gathered = Gathered::Lost(e.kind());
-                said.encode()
+        let encode = |first: &mut FirstMessage| {
+            caught("encode index entries", || Ok(first.encode())).unwrap_or_else(|e| {
+                first.gathered = Gathered::Lost(e.kind());
+                first.encode()
             })
         };
-        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, join, encode)?;
-        Ok((said, sent))
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut first, join, encode)?;
+        Ok((first, sent))
     }
 
     /// Gathers the outcomes of process groups whose fragments were sent ahead. Returns the ranks whose groups were not written,

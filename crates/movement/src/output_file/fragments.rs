@@ -13,7 +13,7 @@ use crate::output_file::live_index::{LiveIndex, fits};
 use std::ops::Range;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
-use thalweg_comm::tree_gather::Heard;
+use thalweg_comm::tree_gather::ChildMessage;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// The merged fragments of consecutive ranks.
@@ -120,7 +120,7 @@ fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, Failed
 
 /// The first message of a rank to its parent: for the rank itself and the ranks below it.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct FirstMessage {
     /// The ranks' fragments.
     pub gathered: Gathered,
     /// The ranks that have not written yet: their outcomes follow in the second message.
@@ -135,16 +135,16 @@ pub(super) struct Follow {
     pub awaited: Vec<Range<u32>>,
 }
 
-impl Said {
+impl FirstMessage {
     /// An empty message. `apart`: fragments are to stay unmerged.
-    pub fn nothing(apart: bool) -> Said {
+    pub fn empty(apart: bool) -> FirstMessage {
         let gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
-        Said { gathered, follows: Vec::new(), awaited: Vec::new() }
+        FirstMessage { gathered, follows: Vec::new(), awaited: Vec::new() }
     }
 
     /// The ranks that have not written yet, if any, and the fragments.
     pub fn split(self) -> (Option<Follow>, Gathered) {
-        let Said { gathered, follows: ranks, awaited } = self;
+        let FirstMessage { gathered, follows: ranks, awaited } = self;
         ((!ranks.is_empty()).then_some(Follow { ranks, awaited }), gathered)
     }
 
@@ -157,8 +157,8 @@ impl Said {
     }
 
     /// Adds the message of a child.
-    pub fn join(&mut self, child: Range<u32>, heard: Heard<'_>) {
-        let Heard { bytes, short } = heard;
+    pub fn join(&mut self, child: Range<u32>, message: ChildMessage<'_>) {
+        let ChildMessage { bytes, short } = message;
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         let before = self.follows.len();
         let mut read = || {
@@ -192,8 +192,8 @@ pub(super) fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
 }
 
 /// Adds the outcomes that a child sends.
-pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, heard: Heard<'_>) {
-    let Heard { bytes, short } = heard;
+pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, message: ChildMessage<'_>) {
+    let ChildMessage { bytes, short } = message;
     if let Some(e) = short {
         failed.push((child.start, e.kind().code()));
         return;

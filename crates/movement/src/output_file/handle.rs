@@ -30,7 +30,7 @@ impl Handle {
     /// Closes the file, after a sync if `sync` is set; does nothing if the file is closed.
     ///
     /// # Errors
-    /// Those of [`WriteObject::sync`] and [`WriteObject::close`]: bytes written through this handle may be lost. The file is
+    /// Errors of [`WriteObject::sync`] and [`WriteObject::close`]: bytes written through this handle may be lost. The file is
     /// closed nevertheless.
     pub fn end(&self, sync: bool) -> Result<()> {
         let object = self.0.write().take();

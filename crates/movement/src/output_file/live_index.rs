@@ -53,7 +53,7 @@ impl<'o> AsSource<'o> {
     /// The object with its current length.
     ///
     /// # Errors
-    /// Those of [`WriteObject::length`].
+    /// Errors of [`WriteObject::length`].
     pub fn new(object: &'o dyn WriteObject) -> Result<AsSource<'o>> {
         Ok(AsSource { object, length: object.length()? })
     }
@@ -190,7 +190,7 @@ impl LiveIndex {
     ///
     /// # Errors
     /// `Torn` where no valid end is found; `Unsupported` for a file of the other byte order, or if `subfiles` does not match the
-    /// file; those of the store.
+    /// file; errors of the store.
     pub fn load(object: &dyn WriteObject, subfiles: bool) -> Result<LiveIndex> {
         LiveIndex::load_with(object, subfiles, ClosedSteps::default())
     }
@@ -198,7 +198,7 @@ impl LiveIndex {
     /// As [`LiveIndex::load`]; the file must contain the steps of `closed`.
     ///
     /// # Errors
-    /// Also those of [`LiveIndex::check_steps`]; the file is then unchanged.
+    /// Also errors of [`LiveIndex::check_steps`]; the file is then unchanged.
     pub fn load_with(object: &dyn WriteObject, subfiles: bool, closed: ClosedSteps) -> Result<LiveIndex> {
         let source = AsSource::new(object)?;
         let mut live = LiveIndex::load_from(&source, subfiles)?;
@@ -254,7 +254,7 @@ impl LiveIndex {
     /// cannot read an object that is open for writing.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     /// # Cost
     /// One read of at most 64 bytes.
     pub fn is_in(&self, object: &dyn WriteObject) -> Result<bool> {
@@ -361,7 +361,7 @@ impl LiveIndex {
     /// - `sync`: each write is durable before the next one begins.
     ///
     /// # Errors
-    /// Those of the store; the file then has either its old or its new steps.
+    /// Errors of the store; the file then has either its old or its new steps.
     pub fn shorten(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         let Some(start) = self.dropped else { return Ok(()) };
         let sync = || if sync { object.sync() } else { Ok(()) };
@@ -440,7 +440,7 @@ impl LiveIndex {
     /// On failure the file still has its last valid end; this `LiveIndex` must be discarded and loaded again.
     ///
     /// # Errors
-    /// Those of the store; `OutOfBounds` for an index beyond the range of offsets.
+    /// Errors of the store; `OutOfBounds` for an index beyond the range of offsets.
     pub fn commit(
         &mut self,
         object: &dyn WriteObject,
@@ -476,7 +476,7 @@ impl LiveIndex {
     /// On failure as [`LiveIndex::commit`].
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub fn seal(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
         let at = staged.extent.offset + staged.extent.length - staged.seal.len() as u64;
         object.write_at(at, &[IoSlice::new(&staged.seal)])?;
@@ -488,7 +488,7 @@ impl LiveIndex {
     /// On failure as [`LiveIndex::commit`].
     ///
     /// # Errors
-    /// Those of the store; as [`LiveIndex::load_up_to`].
+    /// Errors of the store; as [`LiveIndex::load_up_to`].
     /// # Cost
     /// If a full index was staged, the previous index is read again.
     pub fn drop_staged(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
@@ -606,7 +606,7 @@ impl LiveIndex {
     /// - `sync`: each write is durable before the next one begins.
     ///
     /// # Errors
-    /// Those of the store; closed steps stay readable.
+    /// Errors of the store; closed steps stay readable.
     pub fn finish(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         self.conclude(object, sync, true)
     }

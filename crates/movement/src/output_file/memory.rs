@@ -84,7 +84,7 @@ impl Memories {
     /// Calls [`Memory::settle`] of all; the first failure is returned.
     ///
     /// # Errors
-    /// Those of [`Memory::settle`].
+    /// Errors of [`Memory::settle`].
     pub fn settle(&self, name: &str) -> Result<()> {
         self.all().iter().map(|memory| memory.settle(name)).fold(Ok(()), Result::and)
     }
@@ -92,7 +92,7 @@ impl Memories {
     /// Calls [`Memory::end`] of all; the first failure is returned.
     ///
     /// # Errors
-    /// Those of [`Memory::end`].
+    /// Errors of [`Memory::end`].
     pub fn end(&self) -> Result<()> {
         self.all().iter().map(|memory| memory.end()).fold(Ok(()), Result::and)
     }

@@ -43,7 +43,7 @@ pub struct First {
 ///
 /// # Errors
 /// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps was removed; `Corrupt`
-/// or `Torn` where its index is damaged or the file was replaced; those of the store.
+/// or `Torn` where its index is damaged or the file was replaced; errors of the store.
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
@@ -233,7 +233,7 @@ impl OpenIndex {
     /// The index and its file, `object`; reads the index again if its keeper was lost or failed.
     ///
     /// # Errors
-    /// Those of reading the index again.
+    /// Errors of reading the index again.
     pub fn file<'i>(&'i mut self, object: &'i dyn WriteObject) -> Result<IndexFile<'i>> {
         if self.live.is_none() {
             self.cache.take_lease(&self.layout, &self.path, object)?;
@@ -264,7 +264,7 @@ impl OpenIndex {
     /// finishes a file of a single output, and closes the file.
     ///
     /// # Errors
-    /// Those of the store; whether the file contains the step is then not known.
+    /// Errors of the store; whether the file contains the step is then not known.
     pub fn end(&mut self, object: Box<dyn WriteObject>) -> Result<()> {
         if self.sync {
             object.sync()?;

@@ -67,7 +67,7 @@ impl SharedFile {
     /// The file; opens it if this rank has not opened it, or has closed it.
     ///
     /// # Errors
-    /// Those of opening it, with the rank and the path.
+    /// Errors of opening the file, with the rank and the path.
     pub fn object(&mut self) -> Result<&dyn WriteObject> {
         if !self.object.as_ref().is_some_and(Handle::is_open) {
             let object = self.index.layout.open_write(&self.index.path, OpenWrite::Existing, WriterId(self.index.rank));
@@ -88,7 +88,7 @@ impl SharedFile {
     /// The spill file, created if there is none. `stored`: offset and length of bytes of the file that are moved to it.
     ///
     /// # Errors
-    /// Those of the store; `Torn` where the file no longer contains the bytes to move; `NoMemory`.
+    /// Errors of the store; `Torn` where the file no longer contains the bytes to move; `NoMemory`.
     pub fn spill(&mut self, stored: Option<(u64, u64)>) -> Result<&dyn WriteObject> {
         let SharedFile { spill, object, .. } = self;
         let step = spill.step();
@@ -109,7 +109,7 @@ impl SharedFile {
     /// the index.
     ///
     /// # Errors
-    /// Those of the store: written bytes may be lost.
+    /// Errors of the store: written bytes may be lost.
     pub fn end_data(&self) -> Result<()> {
         let (object, sync) = (self.object.as_ref().ok_or_else(not_open)?, self.index.sync);
         match self.index.keeps() {

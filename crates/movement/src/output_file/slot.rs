@@ -57,7 +57,7 @@ impl Sizes {
     }
 
     /// The slot that this rank requests: its size in bytes (0: no slot), and the announced bytes for which that size holds.
-    pub fn wanted(&self, group: &str, comm: &dyn Communicator) -> (u64, u64) {
+    pub fn requested(&self, group: &str, comm: &dyn Communicator) -> (u64, u64) {
         self.0.get(&key(group, comm)).filter(|last| last.steady).map_or((0, 0), |last| (last.size, last.expected))
     }
 
@@ -80,16 +80,16 @@ impl Sizes {
 }
 
 impl Slot {
-    /// Collective: assigns each rank its slot; the slots are contiguous, in the order of ranks, from `base` on. `wanted`: the result
-    /// of [`Sizes::wanted`].
+    /// Collective: assigns each rank its slot; the slots are contiguous, in the order of ranks, from `base` on. `requested`: the result
+    /// of [`Sizes::requested`].
     ///
     /// # Errors
     /// `PeerLost` or `Timeout` of the collective call.
-    pub fn give(comm: &dyn Communicator, base: u64, wanted: (u64, u64)) -> Result<Option<Slot>> {
-        let before = comm.exclusive_scan(wanted.0)?;
+    pub fn give(comm: &dyn Communicator, base: u64, requested: (u64, u64)) -> Result<Option<Slot>> {
+        let before = comm.exclusive_scan(requested.0)?;
         // Slots past the largest file size: no slot; close then reports the error.
-        let place = plan::shared(comm.rank(), base, before, wanted.0).ok().filter(|p| p.extent.length > 0);
-        Ok(place.map(|p| Slot { extent: p.extent, expected: wanted.1 }))
+        let place = plan::shared(comm.rank(), base, before, requested.0).ok().filter(|p| p.extent.length > 0);
+        Ok(place.map(|p| Slot { extent: p.extent, expected: requested.1 }))
     }
 
     /// The whole slot.
@@ -163,17 +163,17 @@ mod tests {
     fn a_size_is_steady_when_told_or_seen_twice() {
         let comm = thalweg_comm::alone::Alone::new();
         let mut sizes = Sizes::default();
-        assert_eq!(sizes.wanted("g", &comm), (0, 0));
+        assert_eq!(sizes.requested("g", &comm), (0, 0));
         sizes.note("g", &comm, 100 << 20, 0, true, 100 << 20);
-        assert_eq!(sizes.wanted("g", &comm), (0, 0));
+        assert_eq!(sizes.requested("g", &comm), (0, 0));
         sizes.note("g", &comm, 100 << 20, 0, true, 100 << 20);
-        assert_eq!(sizes.wanted("g", &comm), (100 << 20, 0));
+        assert_eq!(sizes.requested("g", &comm), (100 << 20, 0));
         assert!(sizes.are_large("g", &comm) && !sizes.are_large("h", &comm));
         // The group has outgrown its slot: the next output requests no slot.
         sizes.note("g", &comm, 101 << 20, 7, false, 101 << 20);
-        assert_eq!(sizes.wanted("g", &comm), (0, 0));
+        assert_eq!(sizes.requested("g", &comm), (0, 0));
         sizes.note("g", &comm, 90 << 20, 7, true, 90 << 20);
-        assert_eq!(sizes.wanted("g", &comm), (90 << 20, 7));
+        assert_eq!(sizes.requested("g", &comm), (90 << 20, 7));
         sizes.note("g", &comm, 100, 7, true, 100);
         assert!(!sizes.are_large("g", &comm));
     }

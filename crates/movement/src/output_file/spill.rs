@@ -48,7 +48,7 @@ impl Spill {
     /// The file; created on the first call.
     ///
     /// # Errors
-    /// Those of creating the file and of taking its lease.
+    /// Errors of creating the file and of taking its lease.
     pub fn through(&mut self) -> Result<&dyn WriteObject> {
         let object = match self.object.take() {
             Some(object) => object,
@@ -75,7 +75,7 @@ impl Spill {
     /// differ from the bytes written.
     ///
     /// # Errors
-    /// Those of the close.
+    /// Errors of the close.
     pub fn end(&self) -> Result<()> {
         self.object.as_ref().map_or(Ok(()), |object| object.end(false))
     }

@@ -46,7 +46,7 @@ pub fn subfile(path: &str, number: u32) -> String {
 /// Opens or creates a subfile. In modes that extend a file, returns also whether the subfile was created.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Result<(Box<dyn WriteObject>, bool)> {
     let open = |how| layout.open_write(path, how, WriterId(number));
     if mode == Mode::Write {
@@ -153,7 +153,7 @@ impl LastGroup {
     /// The group that ends at byte `end`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn before(object: &dyn WriteObject, end: u64) -> Result<LastGroup> {
         let trailer = Tail::read(object, end)?.map_or(Ok(None), |tail| tail.trailer())?;
         Ok(trailer.map_or(LastGroup::default(), |trailer| LastGroup { end, run: trailer.run }))
@@ -234,7 +234,7 @@ impl AllListed {
     ///
     /// # Errors
     /// `NotFound` where the subfile was missing, `Torn` where it is too short, `Corrupt` where the last listed group is of another
-    /// run or another subfile; those of reading.
+    /// run or another subfile; errors of reading.
     fn check(&self, number: u32, object: Option<&dyn WriteObject>, closed: Closed, made: bool) -> Result<()> {
         let Some(listed) = self.files.get(&number) else { return Ok(()) };
         listed.check(closed.end, made)?;
@@ -348,7 +348,7 @@ fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result
 ///   truncated at their last closed step.
 ///
 /// # Errors
-/// As [`open_index::begin`]; those of creating and listing the folder, and of checking other subfiles.
+/// As [`open_index::begin`]; errors of creating and listing the folder, and of checking other subfiles.
 pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
     let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
     let begun = open_index::begin(request, true);
@@ -443,7 +443,7 @@ fn remove_stale(request: &OpenRequest<'_>, files: u32) -> Result<()> {
 /// would assign them to the step that is written now.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, sync: bool) -> Result<()> {
     for (number, path) in others(request, files)? {
         let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
@@ -465,7 +465,7 @@ pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, syn
 ///   not closed, or of a dropped step.
 ///
 /// # Errors
-/// Those of reading; `Corrupt` where process groups cannot be told apart.
+/// Errors of reading; `Corrupt` where process groups cannot be told apart.
 fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
     Ok(closed_groups(object, mode, time_index)?.end)
 }
@@ -718,7 +718,7 @@ impl Metadata {
     /// output begins.
     ///
     /// # Errors
-    /// Those of the store, with the path.
+    /// Errors of the store, with the path.
     pub fn open_subfile(&self, number: u32) -> Result<(String, Handle, u64)> {
         let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
         layout.make_folder(&subfile_folder(&self.index.path))?;
@@ -740,7 +740,7 @@ impl Metadata {
     /// Closes a subfile; if the output is durable, the subfile and its directory entry are durable before.
     ///
     /// # Errors
-    /// Those of the store: written bytes may be lost.
+    /// Errors of the store: written bytes may be lost.
     pub fn end_subfile(&self, path: &str, object: &Handle) -> Result<()> {
         object.end(self.index.sync).map_err(|e| e.at_rank(self.index.rank).in_object(path))?;
         if self.index.sync { self.index.layout.sync_folder(folder_of(path)) } else { Ok(()) }

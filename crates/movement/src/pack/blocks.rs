@@ -32,7 +32,7 @@ pub enum Takes {
 }
 
 /// The location of a block's bytes.
-enum Place<'p> {
+enum BlockLocation<'p> {
     /// In the process's buffer or the program's memory.
     Memory(Rows<'p>),
     /// In an object.
@@ -44,11 +44,11 @@ enum Place<'p> {
     },
 }
 
-impl Place<'_> {
+impl BlockLocation<'_> {
     fn length(&self) -> u64 {
         match self {
-            Place::Memory(rows) => rows.len() as u64,
-            Place::Stored { length, .. } => *length,
+            BlockLocation::Memory(rows) => rows.len() as u64,
+            BlockLocation::Stored { length, .. } => *length,
         }
     }
 }
@@ -57,7 +57,7 @@ impl Place<'_> {
 pub struct WrittenBlock<'p> {
     spec: &'p BlockSpec,
     statistics: Option<&'p Statistics>,
-    place: Place<'p>,
+    location: BlockLocation<'p>,
     fortran: bool,
 }
 
@@ -65,10 +65,10 @@ impl<'p> WrittenBlock<'p> {
     fn new(
         spec: &'p BlockSpec,
         statistics: Option<&'p Statistics>,
-        place: Place<'p>,
+        location: BlockLocation<'p>,
         fortran: bool,
     ) -> WrittenBlock<'p> {
-        WrittenBlock { spec, statistics, place, fortran }
+        WrittenBlock { spec, statistics, location, fortran }
     }
 
     /// Name, path, type, shape, and the value of a scalar or text. If the process group's header has `fortran` set, shapes list
@@ -89,14 +89,14 @@ impl<'p> WrittenBlock<'p> {
     pub fn length(&self) -> Result<u64> {
         match &self.spec.transform {
             Some(_) => Block { name: &self.spec.name, element: self.spec.element, extents: &self.extents() }.bytes(),
-            None => Ok(self.place.length()),
+            None => Ok(self.location.length()),
         }
     }
 
     /// The values in memory, contiguous or as rows; `None` if they are spilled or transformed.
     pub fn in_memory(&self) -> Option<Rows<'p>> {
-        match &self.place {
-            Place::Memory(rows) if self.spec.transform.is_none() => Some(rows.clone()),
+        match &self.location {
+            BlockLocation::Memory(rows) if self.spec.transform.is_none() => Some(rows.clone()),
             _ => None,
         }
     }
@@ -104,15 +104,15 @@ impl<'p> WrittenBlock<'p> {
     /// The values in this machine's byte order, in the order of the block.
     ///
     /// # Errors
-    /// `NoMemory`; `Torn` if the spill file no longer contains the bytes; those of the store; `Corrupt` if a transform cannot
+    /// `NoMemory`; `Torn` if the spill file no longer contains the bytes; errors of the store; `Corrupt` if a transform cannot
     /// be reversed.
     /// # Cost
     /// No copy for a contiguous block in memory without a transform; else memory for the block, twice for a spilled block with a
     /// transform.
     pub fn values(&self) -> Result<Cow<'p, [u8]>> {
-        let stored: Cow<'p, [u8]> = match &self.place {
-            Place::Memory(rows) => rows.as_one().map_or_else(|| Cow::Owned(rows.to_vec()), Cow::Borrowed),
-            Place::Stored { object, offset, length } => Cow::Owned(self.read(*object, *offset, *length)?),
+        let stored: Cow<'p, [u8]> = match &self.location {
+            BlockLocation::Memory(rows) => rows.as_one().map_or_else(|| Cow::Owned(rows.to_vec()), Cow::Borrowed),
+            BlockLocation::Stored { object, offset, length } => Cow::Owned(self.read(*object, *offset, *length)?),
         };
         let Some(transform) = &self.spec.transform else { return Ok(stored) };
         let extents = self.extents();
@@ -159,12 +159,12 @@ impl Pack<'_> {
         fortran: bool,
     ) -> Result<Vec<WrittenBlock<'p>>> {
         self.settle_deferred();
-        let mut locations: Vec<Option<Place<'p>>> = Vec::with_capacity(self.blocks.len());
+        let mut locations: Vec<Option<BlockLocation<'p>>> = Vec::with_capacity(self.blocks.len());
         for placed in self.blocks.iter().take_while(|placed| placed.record < self.gone) {
             let (object, start) =
                 spilled.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
             let offset = start + self.front + placed.record + placed.head;
-            locations.push(Some(Place::Stored { object, offset, length: placed.payload }));
+            locations.push(Some(BlockLocation::Stored { object, offset, length: placed.payload }));
         }
         let mut end = self.gone;
         for piece in &self.pieces {
@@ -175,18 +175,18 @@ impl Pack<'_> {
                     let here = self.blocks[locations.len()..].iter().take_while(|placed| placed.record < end);
                     let at = |placed: &Placed| (placed.record + placed.head - start) as usize;
                     let bytes = |placed: &Placed| chunk.get(at(placed)..)?.get(..placed.payload as usize);
-                    let found: Vec<_> = here.map(|p| bytes(p).map(|b| Place::Memory(Rows::from(b)))).collect();
+                    let found: Vec<_> = here.map(|p| bytes(p).map(|b| BlockLocation::Memory(Rows::from(b)))).collect();
                     locations.extend(found);
                 }
                 Piece::Deferred { block, data } => {
                     end += self.blocks[*block].head + self.blocks[*block].payload;
                     // Empty blocks without heads between two pieces are in neither piece.
-                    locations.resize_with(*block, || Some(Place::Memory(Rows::from(&[][..]))));
-                    locations.push(Some(Place::Memory(data.clone())));
+                    locations.resize_with(*block, || Some(BlockLocation::Memory(Rows::from(&[][..]))));
+                    locations.push(Some(BlockLocation::Memory(data.clone())));
                 }
             }
         }
-        locations.resize_with(self.blocks.len(), || Some(Place::Memory(Rows::from(&[][..]))));
+        locations.resize_with(self.blocks.len(), || Some(BlockLocation::Memory(Rows::from(&[][..]))));
         let blocks = self.blocks.iter().zip(locations).map(|(placed, location)| {
             let statistics = placed.digest.as_ref().and_then(|digest| digest.statistics.as_ref());
             let lost = || Error::new(ErrorKind::InvalidArgument, "the bytes of a block are lost");

@@ -43,7 +43,7 @@ impl Pack<'_> {
     /// Returns the group's index fragment. A pack may be written several times (once per method).
     ///
     /// # Errors
-    /// As [`Pack::fragment`]; those of the store.
+    /// As [`Pack::fragment`]; errors of the store.
     pub fn write(&mut self, object: &dyn WriteObject, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
         self.settle_deferred();
         let (front, back, fragment) = self.finish(place, header, writer)?;
@@ -137,7 +137,7 @@ impl Pack<'_> {
     /// bytes are read from `spill`, where the group starts at byte 0.
     ///
     /// # Errors
-    /// As [`Pack::fragment`]; those of writing the front to `spill`.
+    /// As [`Pack::fragment`]; errors of writing the front to `spill`.
     pub fn lay<'p>(
         &'p mut self,
         spill: Option<&'p dyn WriteObject>,

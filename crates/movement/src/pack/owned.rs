@@ -25,7 +25,7 @@ impl Pack<'_> {
     /// Flushes all buffered and deferred blocks to storage.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub fn spill(&mut self, to: &[Through<'_>]) -> Result<()> {
         self.flush(to, None)
     }

@@ -50,7 +50,7 @@ pub(super) fn joined<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'
 /// Carries out one task.
 ///
 /// # Errors
-/// Those of opening and reading; the memory may then be filled in part.
+/// Errors of opening and reading; the memory may then be filled in part.
 pub(super) fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>) -> Result<()> {
     if !task.plan.overlapping {
         task.plan.sort();

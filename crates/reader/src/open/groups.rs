@@ -41,7 +41,7 @@ pub(super) struct Groups {
     /// The runs that wrote them.
     pub openings: Openings,
     /// Cached trailers of groups.
-    told: Arc<Mutex<AllTold>>,
+    trailers: Arc<Mutex<TrailerCache>>,
     /// The blocks of the last variable that was read.
     last: Arc<Mutex<Option<(usize, u64, Places)>>>,
 }
@@ -65,15 +65,15 @@ struct Names {
 
 /// Trailers of groups, by file and offset.
 #[derive(Default)]
-pub(super) struct AllTold {
-    groups: BTreeMap<(u32, u64), Told>,
+pub(super) struct TrailerCache {
+    groups: BTreeMap<(u32, u64), GroupFacts>,
     /// Files and steps in which no group has a trailer.
     without: HashSet<(u32, u64)>,
 }
 
 /// The facts from a group's trailer, or from its head if it has none.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct GroupFacts {
     pub time: u32,
     pub end: u64,
     pub rank: u32,
@@ -85,16 +85,16 @@ pub(super) struct Told {
     pub blocks: Option<Arc<[BlockSum]>>,
 }
 
-impl AllTold {
+impl TrailerCache {
     /// The group that contains a byte of a file, with its offset, if it agrees with the index and belongs to this step.
-    pub fn good(&self, groups: &Groups, file: u32, at: u64, step: u64) -> Option<(u64, &Told)> {
-        let ((of, start), told) = self.groups.range(..=(file, at)).next_back()?;
-        let good = *of == file && at < told.end && told.agrees && told.time == groups.time_of(step);
-        good.then_some((*start, told))
+    pub fn good(&self, groups: &Groups, file: u32, at: u64, step: u64) -> Option<(u64, &GroupFacts)> {
+        let ((of, start), facts) = self.groups.range(..=(file, at)).next_back()?;
+        let good = *of == file && at < facts.end && facts.agrees && facts.time == groups.time_of(step);
+        good.then_some((*start, facts))
     }
 
-    pub fn put(&mut self, file: u32, at: u64, told: Told) {
-        self.groups.insert((file, at), told);
+    pub fn put(&mut self, file: u32, at: u64, facts: GroupFacts) {
+        self.groups.insert((file, at), facts);
     }
 
     pub fn is_without(&self, file: u32, step: u64) -> bool {
@@ -158,7 +158,7 @@ impl Groups {
         self.subfile_each = self.by_place.iter().take_while(|g| Some(g.0) == first).all(|g| g.1 == 0);
         self.in_order = self.entries.is_sorted_by_key(|g| g.time);
         // A step without groups may have groups now.
-        self.told().without.clear();
+        self.trailers().without.clear();
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Groups {
 
     /// Forgets the cached trailers; clones keep them.
     pub fn forget(&mut self) {
-        self.told = Arc::default();
+        self.trailers = Arc::default();
     }
 
     /// The time index of a step.
@@ -201,8 +201,8 @@ impl Groups {
         u32::try_from(u64::from(self.first_time).saturating_add(step)).unwrap_or(u32::MAX)
     }
 
-    pub fn told(&self) -> MutexGuard<'_, AllTold> {
-        self.told.lock()
+    pub fn trailers(&self) -> MutexGuard<'_, TrailerCache> {
+        self.trailers.lock()
     }
 
     /// The positions of a variable's blocks in a step; nothing if their number is no multiple of the number of groups.
@@ -258,30 +258,30 @@ impl Groups {
     }
 
     /// The difference between the trailer of the group at byte `at` of a file and the index; `None` if there is none.
-    pub fn differs(&self, file: u32, at: u64, told: &Told, step: u64) -> Option<String> {
+    pub fn differs(&self, file: u32, at: u64, facts: &GroupFacts, step: u64) -> Option<String> {
         let time = self.time_of(step);
-        if told.file != file {
+        if facts.file != file {
             let name =
                 |k: u32| if k == SINGLE_FILE { "a file without subfiles".into() } else { format!("subfile {k}") };
-            return Some(format!("its process group is of rank {} and belongs into {}", told.rank, name(told.file)));
+            return Some(format!("its process group is of rank {} and belongs into {}", facts.rank, name(facts.file)));
         }
         let runs = self.openings.of(time);
-        if !runs.is_empty() && runs.iter().all(|o| o.run != 0 && o.run != told.run) {
+        if !runs.is_empty() && runs.iter().all(|o| o.run != 0 && o.run != facts.run) {
             return Some(format!(
                 "its process group, of rank {}, is of run {:x}; the index lists run {:x}",
-                told.rank,
-                told.run,
+                facts.rank,
+                facts.run,
                 runs.last().map_or(0, |o| o.run)
             ));
         }
-        if told.time != time {
+        if facts.time != time {
             return Some(format!(
                 "its process group, of rank {}, has the time index {}; that of the step is {time}",
-                told.rank, told.time
+                facts.rank, facts.time
             ));
         }
-        let listed = self.by_rank.binary_search(&(step, told.rank, at)).is_ok();
-        (!listed).then(|| format!("the index lists no process group of rank {} there", told.rank))
+        let listed = self.by_rank.binary_search(&(step, facts.rank, at)).is_ok();
+        (!listed).then(|| format!("the index lists no process group of rank {} there", facts.rank))
     }
 
     /// The groups of a step that start at or before byte `last`, by offset.
@@ -388,9 +388,9 @@ impl Reader {
             let mut last = None;
             let places = before.iter().rev().map(|g| (g.1, g.2)).filter(|(at, _)| last.replace(*at) != Some(*at));
             for (at, rank) in own.map(|at| (at, k)).into_iter().chain(places) {
-                let told = self.told(&groups, &object, k, (at, block.step, rank))?;
+                let facts = self.group_facts(&groups, &object, k, (at, block.step, rank))?;
                 let time = groups.time_of(block.step);
-                if let Some(t) = told.filter(|t| t.time == time && t.end > block.record_offset) {
+                if let Some(t) = facts.filter(|t| t.time == time && t.end > block.record_offset) {
                     return Ok(Some(t.rank));
                 }
             }
@@ -400,18 +400,17 @@ impl Reader {
 
     /// The facts from the trailer of the group at byte `at` of a file.
     /// - `group`: offset; if the index has a group, also its step and rank.
-    /// - `group`: place; where the index has a group: also its step and rank.
-    pub(super) fn told(
+    pub(super) fn group_facts(
         &self,
         groups: &Groups,
         source: &impl Source,
         file: u32,
         group: (u64, u64, u32),
-    ) -> Result<Option<Told>> {
+    ) -> Result<Option<GroupFacts>> {
         let (at, order) = (group.0, self.0.status.order);
         let sums = self.0.reads == Reads::Checked;
-        if let Some(told) = groups.told().groups.get(&(file, at)).filter(|t| !sums || t.blocks.is_some()) {
-            return Ok(Some(told.clone()));
+        if let Some(facts) = groups.trailers().groups.get(&(file, at)).filter(|t| !sums || t.blocks.is_some()) {
+            return Ok(Some(facts.clone()));
         }
         let end = groups.end_of(file, group, source.length());
         let expected = if end <= source.length() { scan::trailer_before(source, end, order)? } else { None };
@@ -423,7 +422,7 @@ impl Reader {
             // A missing group may exist at the next read.
             return Ok(None);
         };
-        let mut told = Told {
+        let mut facts = GroupFacts {
             time: trailer.time_index,
             end,
             rank: trailer.rank,
@@ -432,10 +431,10 @@ impl Reader {
             agrees: false,
             blocks: sums.then(|| trailer.blocks.into()),
         };
-        let step = u64::from(told.time).checked_sub(u64::from(groups.first_time));
-        told.agrees = step.is_some_and(|step| groups.differs(file, at, &told, step).is_none());
-        groups.told().put(file, at, told.clone());
-        Ok(Some(told))
+        let step = u64::from(facts.time).checked_sub(u64::from(groups.first_time));
+        facts.agrees = step.is_some_and(|step| groups.differs(file, at, &facts, step).is_none());
+        groups.trailers().put(file, at, facts.clone());
+        Ok(Some(facts))
     }
 
     /// Whether a group's dimensions are stored fastest first, according to its first process group, or to the file's first

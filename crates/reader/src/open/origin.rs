@@ -19,7 +19,7 @@
 //! where the index suggests. Up to 16 MiB of values read in this way are buffered until the call ends. Several threads open and
 //! compare files if that takes long.
 
-use super::groups::{Groups, Told};
+use super::groups::{GroupFacts, Groups};
 use super::*;
 use crate::crew;
 use crate::plan::Plan;
@@ -146,7 +146,7 @@ impl Reader {
     /// The process groups that a plan for one step reads and that were not compared yet.
     ///
     /// # Errors
-    /// Those of reading the process group index.
+    /// Errors of reading the process group index.
     pub(super) fn unverified_groups(
         &self,
         v: &Known,
@@ -161,7 +161,7 @@ impl Reader {
         let groups = self.0.groups.get();
         let mut unverified: Vec<GroupRead> = Vec::new();
         {
-            let known = groups.map(|g| g.told());
+            let known = groups.map(|g| g.trailers());
             let mut last = (SINGLE_FILE, 0, 0);
             let pieces = plan.pieces.iter().map(|p| (p.file, p.source, p.source.saturating_add(p.span()), p.bytes()));
             let coded = coded.iter().map(|(file, e)| (*file, e.offset, e.offset.saturating_add(e.length), e.length));
@@ -170,9 +170,9 @@ impl Reader {
                 if last.0 == key && last.1 <= start && end <= last.2 {
                     continue;
                 }
-                let told = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
-                match told {
-                    Some((at, told)) if end <= told.end => last = (key, at, told.end),
+                let facts = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
+                match facts {
+                    Some((at, facts)) if end <= facts.end => last = (key, at, facts.end),
                     _ => unverified.push(GroupRead { file, start, end, useful, step, likely: None }),
                 }
             }
@@ -205,9 +205,9 @@ impl Reader {
             tasks,
             || (),
             |(), task| {
-                let kept = self.compare_some(&groups, task, &room)?;
-                if !kept.is_empty() {
-                    first_reads.lock().entry(task[0].1.file).or_default().extend(kept);
+                let windows = self.compare_some(&groups, task, &room)?;
+                if !windows.is_empty() {
+                    first_reads.lock().entry(task[0].1.file).or_default().extend(windows);
                 }
                 Ok(())
             },
@@ -233,12 +233,12 @@ impl Reader {
             if w.end > object.length() {
                 continue;
             }
-            let known = groups.told().good(groups, w.key(), w.start, w.step).is_some_and(|(_, t)| w.end <= t.end);
+            let known = groups.trailers().good(groups, w.key(), w.start, w.step).is_some_and(|(_, t)| w.end <= t.end);
             if !known {
                 self.compare_one(groups, &ahead, w).map_err(|e| (e.in_object(&*object.path), *number))?;
             }
         }
-        Ok(ahead.into_kept())
+        Ok(ahead.into_windows())
     }
 
     /// The object that contains payloads, with the values that [`Reader::compare`] has read.
@@ -253,7 +253,7 @@ impl Reader {
     fn compare_one(&self, groups: &Groups, source: &impl Source, w: &GroupRead) -> Result<()> {
         let (key, time) = (w.key(), groups.time_of(w.step));
         let own = w.own(groups);
-        if !groups.extended || groups.told().is_without(key, w.step) {
+        if !groups.extended || groups.trailers().is_without(key, w.step) {
             return self.compare_head(groups, source, w, own);
         }
         let first = w.likely.into_iter().chain(own.filter(|own| w.likely != Some(*own)));
@@ -262,11 +262,11 @@ impl Reader {
         let others = groups.up_to(w.step, w.start).iter().rev().map(|g| (g.1, g.2));
         let others = others.filter(|(at, _)| last.replace(*at) != Some(*at) && first.iter().all(|f| f.0 != *at));
         for (at, rank) in first.iter().copied().chain(others) {
-            let told = self.told(groups, source, key, (at, w.step, rank))?;
-            let Some(told) = told.filter(|t| t.end > w.start) else { continue };
-            return match groups.differs(key, at, &told, w.step) {
-                None if told.end < w.end => {
-                    let what = format!("its process group ends at byte {}, the block at byte {}", told.end, w.end);
+            let facts = self.group_facts(groups, source, key, (at, w.step, rank))?;
+            let Some(facts) = facts.filter(|t| t.end > w.start) else { continue };
+            return match groups.differs(key, at, &facts, w.step) {
+                None if facts.end < w.end => {
+                    let what = format!("its process group ends at byte {}, the block at byte {}", facts.end, w.end);
                     Err(self.wrong(groups, w, &what).at_byte(at))
                 }
                 None => Ok(()),
@@ -277,13 +277,13 @@ impl Reader {
         let ours = match openings.is_empty() {
             false => openings.iter().all(|o| o.run != 0),
             // Indexes of earlier releases list no runs: if the file begins with a group of ours, all groups are ours.
-            true => groups.openings.is_empty() && self.told(groups, source, key, (0, 0, 0))?.is_some(),
+            true => groups.openings.is_empty() && self.group_facts(groups, source, key, (0, 0, 0))?.is_some(),
         };
         if ours {
             let what = "these bytes are not in a whole process group";
             return Err(self.wrong(groups, w, what).at_byte(w.start));
         }
-        groups.told().put_without(key, w.step);
+        groups.trailers().put_without(key, w.step);
         self.compare_head(groups, source, w, own)
     }
 
@@ -299,17 +299,17 @@ impl Reader {
         let (Some((at, rank)), true) = (own, groups.subfile_each && !groups.by_adios2) else { return Ok(()) };
         let length = HEAD.min(source.length().saturating_sub(at));
         let bytes = source::bytes(source, at, length, "process group")?;
-        let told = match Header::decode(&mut Cursor::new(&bytes, self.0.order, at)) {
+        let decoded = match Header::decode(&mut Cursor::new(&bytes, self.0.order, at)) {
             Ok((length, header)) => Some((at.saturating_add(length), header.time_index)),
             // The head is longer than the bytes read.
             Err(e) if e.kind() == ErrorKind::Torn => return Ok(()),
             Err(_) => None,
         };
         let time = groups.time_of(w.step);
-        match told {
+        match decoded {
             Some((end, its)) if its == time && end >= w.end => {
-                let told = Told { time, end, rank, run: 0, file: w.key(), agrees: true, blocks: None };
-                groups.told().put(w.key(), at, told);
+                let facts = GroupFacts { time, end, rank, run: 0, file: w.key(), agrees: true, blocks: None };
+                groups.trailers().put(w.key(), at, facts);
                 Ok(())
             }
             Some((end, its)) if its == time => {
@@ -347,8 +347,8 @@ impl Reader {
         let groups = self.groups()?;
         let at = |e: Error| e.at_byte(w.start).at_step(w.step);
         let block = {
-            let told = groups.told();
-            let group = told.good(&groups, w.key(), w.start, w.step);
+            let trailers = groups.trailers();
+            let group = trailers.good(&groups, w.key(), w.start, w.step);
             group.and_then(|(at, t)| Some((at, t.rank, t.blocks.clone()?)))
         };
         let Some((start, rank, blocks)) = block else {

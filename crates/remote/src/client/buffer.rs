@@ -24,7 +24,7 @@ pub const FILES: usize = 64;
 
 /// Destination of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// To an offset, in bytes.
     At(u64),
     /// At the end of the file.
@@ -36,8 +36,8 @@ pub enum Place {
 pub enum Step {
     /// The write was buffered.
     Gathered,
-    /// Send the unsent bytes and this write as one write to this place.
-    Joined(Place),
+    /// Send the unsent bytes and this write as one write to this destination.
+    Joined(Destination),
     /// Send the unsent bytes, then this write separately.
     Apart,
 }
@@ -66,11 +66,17 @@ impl Run {
     /// Buffers a write, or decides how to send it.
     ///
     /// - `room`: called for permission to allocate a buffer.
-    pub fn take(&mut self, place: Place, pieces: &[IoSlice<'_>], now: Instant, room: impl FnOnce() -> bool) -> Step {
+    pub fn take(
+        &mut self,
+        destination: Destination,
+        pieces: &[IoSlice<'_>],
+        now: Instant,
+        room: impl FnOnce() -> bool,
+    ) -> Step {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let goes_on = match (place, self.next) {
-            (Place::At(offset), Some((false, next))) => offset == next,
-            (Place::End, Some((true, _))) => true,
+        let goes_on = match (destination, self.next) {
+            (Destination::At(offset), Some((false, next))) => offset == next,
+            (Destination::End, Some((true, _))) => true,
             _ => false,
         };
         if !goes_on {
@@ -90,18 +96,18 @@ impl Run {
                 Step::Gathered
             }
             _ => match self.unsent() {
-                Some((place, _)) => Step::Joined(place),
+                Some((destination, _)) => Step::Joined(destination),
                 None => Step::Apart,
             },
         }
     }
 
     /// The unsent bytes and their destination.
-    pub fn unsent(&self) -> Option<(Place, &[u8])> {
+    pub fn unsent(&self) -> Option<(Destination, &[u8])> {
         let (behind, next) = self.next?;
         let start = next.checked_sub(self.unsent.len() as u64)?;
-        let place = if behind { Place::End } else { Place::At(start) };
-        (!self.unsent.is_empty()).then_some((place, &self.unsent))
+        let destination = if behind { Destination::End } else { Destination::At(start) };
+        (!self.unsent.is_empty()).then_some((destination, &self.unsent))
     }
 
     /// End of the file for this process, after a buffered append.
@@ -116,9 +122,9 @@ impl Run {
     }
 
     /// All bytes up to `end` were sent; a write may continue there.
-    pub fn sent(&mut self, place: Place, end: Option<u64>) {
+    pub fn sent(&mut self, destination: Destination, end: Option<u64>) {
         self.clear();
-        self.next = end.map(|end| (place == Place::End, end));
+        self.next = end.map(|end| (destination == Destination::End, end));
     }
 
     /// Ends the run and frees the buffer.
@@ -132,41 +138,41 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn write(run: &mut Run, place: Place, bytes: &[u8], now: Instant) -> Step {
-        run.take(place, &[IoSlice::new(bytes)], now, || true)
+    fn write(run: &mut Run, destination: Destination, bytes: &[u8], now: Instant) -> Step {
+        run.take(destination, &[IoSlice::new(bytes)], now, || true)
     }
 
     #[test]
     fn only_writes_that_go_on_are_gathered_and_the_first_of_a_run_is_not() {
         let (mut run, now) = (Run::default(), Instant::now());
-        assert_eq!(write(&mut run, Place::At(5), b"ab", now), Step::Apart);
-        run.sent(Place::At(5), Some(7));
-        assert_eq!(write(&mut run, Place::At(7), b"cd", now), Step::Gathered);
-        assert_eq!(run.unsent(), Some((Place::At(7), &b"cd"[..])));
-        for elsewhere in [Place::At(8), Place::At(6), Place::End] {
+        assert_eq!(write(&mut run, Destination::At(5), b"ab", now), Step::Apart);
+        run.sent(Destination::At(5), Some(7));
+        assert_eq!(write(&mut run, Destination::At(7), b"cd", now), Step::Gathered);
+        assert_eq!(run.unsent(), Some((Destination::At(7), &b"cd"[..])));
+        for elsewhere in [Destination::At(8), Destination::At(6), Destination::End] {
             assert_eq!(write(&mut run, elsewhere, b"x", now), Step::Apart);
         }
-        assert_eq!(write(&mut run, Place::At(9), b"ef", now), Step::Gathered);
-        assert_eq!(run.unsent(), Some((Place::At(7), &b"cdef"[..])));
+        assert_eq!(write(&mut run, Destination::At(9), b"ef", now), Step::Gathered);
+        assert_eq!(run.unsent(), Some((Destination::At(7), &b"cdef"[..])));
     }
 
     #[test]
     fn what_is_long_or_late_or_without_memory_is_sent_with_what_came_before() {
         let (mut run, now) = (Run::default(), Instant::now());
-        run.sent(Place::End, Some(10));
-        assert_eq!(run.take(Place::End, &[IoSlice::new(b"a")], now, || false), Step::Apart);
-        assert_eq!(write(&mut run, Place::End, b"a", now), Step::Gathered);
+        run.sent(Destination::End, Some(10));
+        assert_eq!(run.take(Destination::End, &[IoSlice::new(b"a")], now, || false), Step::Apart);
+        assert_eq!(write(&mut run, Destination::End, b"a", now), Step::Gathered);
         assert_eq!(run.end(), 11);
-        assert_eq!(write(&mut run, Place::End, &[0; WHOLE], now), Step::Joined(Place::End));
-        assert_eq!(write(&mut run, Place::End, b"b", now + 2 * OLDEST), Step::Joined(Place::End));
-        assert_eq!(write(&mut run, Place::End, b"b", now), Step::Gathered);
+        assert_eq!(write(&mut run, Destination::End, &[0; WHOLE], now), Step::Joined(Destination::End));
+        assert_eq!(write(&mut run, Destination::End, b"b", now + 2 * OLDEST), Step::Joined(Destination::End));
+        assert_eq!(write(&mut run, Destination::End, b"b", now), Step::Gathered);
     }
 
     #[test]
     fn writes_at_the_end_of_all_offsets_are_not_gathered() {
         let (mut run, now) = (Run::default(), Instant::now());
-        run.sent(Place::At(0), Some(u64::MAX - 1));
-        assert_eq!(write(&mut run, Place::At(u64::MAX - 1), b"ab", now), Step::Apart);
+        run.sent(Destination::At(0), Some(u64::MAX - 1));
+        assert_eq!(write(&mut run, Destination::At(u64::MAX - 1), b"ab", now), Step::Apart);
     }
 
     proptest! {
@@ -181,32 +187,35 @@ mod tests {
                 file.resize(file.len().max(at + bytes.len()), 0);
                 file[at..at + bytes.len()].copy_from_slice(bytes);
             };
-            let offset = |place: Place| match place { Place::At(at) => at as usize, Place::End => unreachable!() };
+            let offset = |to: Destination| match to {
+                Destination::At(at) => at as usize,
+                Destination::End => unreachable!(),
+            };
             for (kind, length, byte) in writes {
                 let at = if kind == 0 { next / 2 } else { next };
                 let length = if kind == 1 { length } else { length % 300 };
                 let bytes = vec![byte; length];
                 put(&mut wanted, at, &bytes);
                 next = at + length;
-                match write(&mut run, Place::At(at as u64), &bytes, now) {
+                match write(&mut run, Destination::At(at as u64), &bytes, now) {
                     Step::Gathered => {}
-                    Step::Joined(place) => {
+                    Step::Joined(destination) => {
                         let all = [run.unsent().unwrap().1, &bytes].concat();
-                        put(&mut got, offset(place), &all);
-                        run.sent(Place::At(0), Some(next as u64));
+                        put(&mut got, offset(destination), &all);
+                        run.sent(Destination::At(0), Some(next as u64));
                     }
                     Step::Apart => {
-                        if let Some((place, bytes)) = run.unsent() {
-                            put(&mut got, offset(place), bytes);
+                        if let Some((destination, bytes)) = run.unsent() {
+                            put(&mut got, offset(destination), bytes);
                         }
                         put(&mut got, at, &bytes);
-                        run.sent(Place::At(0), Some(next as u64));
+                        run.sent(Destination::At(0), Some(next as u64));
                     }
                 }
                 prop_assert!(run.unsent.capacity() <= LIMIT);
             }
-            if let Some((place, bytes)) = run.unsent() {
-                put(&mut got, offset(place), bytes);
+            if let Some((destination, bytes)) = run.unsent() {
+                put(&mut got, offset(destination), bytes);
             }
             prop_assert!(wanted == got);
         }

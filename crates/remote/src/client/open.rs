@@ -1,6 +1,6 @@
 //! A file that is open at the daemon.
 
-use super::buffer::{Place, Run, Step};
+use super::buffer::{Destination, Run, Step};
 use super::link::{Link, Session, nothing};
 use crate::channel::Channel;
 use crate::message::{LONGEST_PIECE, Reply, Request};
@@ -132,21 +132,21 @@ impl File {
         self.with(|session, handle| self.link.call_in(session, &request(handle), &[], nothing).map(|(reply, ())| reply))
     }
 
-    /// Sends pieces to a place, at most [`LONGEST_PIECE`] bytes per request; returns their end.
-    fn send(&self, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
+    /// Sends pieces to a destination, at most [`LONGEST_PIECE`] bytes per request; returns their end.
+    fn send(&self, destination: Destination, pieces: &[IoSlice<'_>]) -> Result<u64> {
         self.with(|session, handle| {
             let send = |end: u64, gathered: usize, now: &[IoSlice<'_>]| -> Result<u64> {
-                match place {
-                    Place::At(_) => {
+                match destination {
+                    Destination::At(_) => {
                         self.link.call_in(session, &Request::Write(handle, end), now, nothing)?;
                         Ok(end.saturating_add(gathered as u64))
                     }
-                    Place::End => self.link.call_in(session, &Request::Append(handle), now, nothing)?.0.number(),
+                    Destination::End => self.link.call_in(session, &Request::Append(handle), now, nothing)?.0.number(),
                 }
             };
-            let mut end = match place {
-                Place::At(offset) => offset,
-                Place::End => 0,
+            let mut end = match destination {
+                Destination::At(offset) => offset,
+                Destination::End => 0,
             };
             let mut now: Vec<IoSlice<'_>> = Vec::new();
             let mut gathered = 0;
@@ -164,10 +164,10 @@ impl File {
 
     /// Sends the unsent bytes.
     fn flush(&self, tail: &mut Tail) -> Result<()> {
-        let Some((place, bytes)) = tail.run.unsent() else { return tail.usable() };
-        match self.send(place, &[IoSlice::new(bytes)]) {
+        let Some((destination, bytes)) = tail.run.unsent() else { return tail.usable() };
+        match self.send(destination, &[IoSlice::new(bytes)]) {
             Ok(end) => {
-                tail.run.sent(place, Some(end));
+                tail.run.sent(destination, Some(end));
                 Ok(())
             }
             Err(e) => Err(self.lost(tail, e)),
@@ -223,24 +223,24 @@ impl File {
     }
 
     /// Sends or buffers a write; returns the end of the bytes.
-    fn write(self: &Arc<File>, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
+    fn write(self: &Arc<File>, destination: Destination, pieces: &[IoSlice<'_>]) -> Result<u64> {
         if !self.link.is_ours() {
-            return self.send(place, pieces);
+            return self.send(destination, pieces);
         }
         self.link.before_use(self, &self.looked);
         let mut tail = self.tail.lock();
         tail.usable()?;
-        match tail.run.take(place, pieces, Instant::now(), || self.link.take_buffer()) {
+        match tail.run.take(destination, pieces, Instant::now(), || self.link.take_buffer()) {
             Step::Gathered => Ok(tail.run.end()),
-            Step::Joined(place) => {
+            Step::Joined(destination) => {
                 let unsent = tail.run.unsent().map_or(&[][..], |(_, bytes)| bytes);
                 let mut all = vec![IoSlice::new(unsent)];
                 all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
-                let sent = self.send(place, &all);
+                let sent = self.send(destination, &all);
                 drop(all);
                 match sent {
                     Ok(end) => {
-                        tail.run.sent(place, Some(end));
+                        tail.run.sent(destination, Some(end));
                         Ok(end)
                     }
                     Err(e) => Err(self.lost(&mut tail, e)),
@@ -251,11 +251,11 @@ impl File {
                 self.stop(&mut tail);
                 // Threads that write at different offsets of a file do not wait for each other.
                 drop(tail);
-                let end = self.send(place, pieces)?;
+                let end = self.send(destination, pieces)?;
                 let mut tail = self.tail.lock();
                 // No write can continue at the largest offset, or if another thread has begun a run.
                 if !tail.run.is_open() && end < i64::MAX as u64 {
-                    tail.run.sent(place, Some(end));
+                    tail.run.sent(destination, Some(end));
                     self.link.begins(self.number, Arc::downgrade(self));
                 }
                 Ok(end)
@@ -328,12 +328,12 @@ impl ReadObject for Open {
 
 impl WriteObject for Open {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.0.write(Place::At(offset), pieces).map(|_| ())
+        self.0.write(Destination::At(offset), pieces).map(|_| ())
     }
 
     /// Pieces of up to [`LONGEST_PIECE`] bytes are contiguous.
     fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
-        self.0.write(Place::End, pieces)
+        self.0.write(Destination::End, pieces)
     }
 
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {

@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
             let name = found.value.split(':').next().unwrap_or("").trim();
             let is_none = name.is_empty() || name.eq_ignore_ascii_case("none");
             variable.transform = (!is_none).then(|| found.value.trim().to_string());
-            variable.transform_place = Place(Some(found.span));
+            variable.transform_position = SourcePosition(Some(found.span));
         }
         variable.mesh = attributes.text("mesh");
         if let Some(found) = attributes.get("center").filter(|f| !f.value.trim().is_empty()) {

@@ -121,7 +121,7 @@ pub fn parse_with_warnings(text: &str, file_name: &str) -> (Option<Schema>, Repo
         }
         let groups = schema.iter_mut().flat_map(|s| &mut s.groups);
         for variable in groups.flat_map(|g| &mut g.variables) {
-            variable.transform_place.0 = variable.transform_place.0.map(back);
+            variable.transform_position.0 = variable.transform_position.0.map(back);
         }
         return (schema, report);
     }

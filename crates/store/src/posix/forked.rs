@@ -17,21 +17,21 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use thalweg_types::mutex::Mutex;
 
-/// An entry of the list. Entries are never freed, so that a child can walk the list at any moment.
-struct Place {
+/// An entry of the list of noted descriptors. Entries are never freed, so that a child can walk the list at any moment.
+struct DescriptorEntry {
     fd: AtomicI32,
-    next: Option<&'static Place>,
+    next: Option<&'static DescriptorEntry>,
 }
 
 const NONE: RawFd = -1;
 
-static FIRST: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+static FIRST: AtomicPtr<DescriptorEntry> = AtomicPtr::new(std::ptr::null_mut());
 /// Entries without descriptors.
-static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&'static DescriptorEntry>> = Mutex::new(Vec::new());
 static LISTENING: Once = Once::new();
 
 /// A noted descriptor, until this value is dropped. Drop it before the descriptor is closed.
-pub struct Unshared(&'static Place);
+pub struct Unshared(&'static DescriptorEntry);
 
 impl Unshared {
     /// Notes a descriptor. Call before a lock is taken through it or another descriptor of the same open file.
@@ -45,9 +45,9 @@ impl Unshared {
         });
         // No waiting: another thread may have the mutex, or have had it when this process was forked.
         let free = FREE.try_lock().and_then(|mut free| free.pop());
-        let place = free.unwrap_or_else(new_place);
-        place.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
-        Unshared(place)
+        let entry = free.unwrap_or_else(new_entry);
+        entry.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
+        Unshared(entry)
     }
 }
 
@@ -61,34 +61,34 @@ impl Drop for Unshared {
     }
 }
 
-fn first() -> Option<&'static Place> {
-    // SAFETY: null, or a place that was leaked by `new_place`.
+fn first() -> Option<&'static DescriptorEntry> {
+    // SAFETY: null, or an entry that was leaked by `new_entry`.
     #[allow(unsafe_code)]
     unsafe {
         FIRST.load(Ordering::SeqCst).as_ref()
     }
 }
 
-fn new_place() -> &'static Place {
+fn new_entry() -> &'static DescriptorEntry {
     loop {
         let next = first();
-        let place = Box::leak(Box::new(Place { fd: AtomicI32::new(NONE), next }));
+        let entry = Box::leak(Box::new(DescriptorEntry { fd: AtomicI32::new(NONE), next }));
         let before = next.map_or(std::ptr::null_mut(), |next| std::ptr::from_ref(next).cast_mut());
-        if FIRST.compare_exchange(before, place, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            return place;
+        if FIRST.compare_exchange(before, entry, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            return entry;
         }
     }
 }
 
 extern "C" fn in_child() {
     let mut at = first();
-    while let Some(place) = at {
-        let fd = place.fd.load(Ordering::SeqCst);
+    while let Some(entry) = at {
+        let fd = entry.fd.load(Ordering::SeqCst);
         if fd != NONE {
             // A descriptor that cannot be reopened stays.
             let _ = unshare(fd);
         }
-        at = place.next;
+        at = entry.next;
     }
 }
 

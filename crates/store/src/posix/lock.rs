@@ -34,7 +34,7 @@ impl Leases {
     /// Takes a lease; `None` where the filesystem has no locks.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn take(&self, file: &File) -> io::Result<Option<Lease>> {
         // Another descriptor of the same open file: no name is looked up again.
         let again = file.try_clone()?;
@@ -149,7 +149,7 @@ mod system {
     /// Whether another open file description has a lease; `None` where locks of other machines are not seen here.
     ///
     /// # Errors
-    /// Those of the system, which do not mean that the filesystem has no locks.
+    /// Errors of the system, which do not mean that the filesystem has no locks.
     pub fn is_leased(file: &File) -> io::Result<Option<bool>> {
         // Requests the lock that conflicts with an exclusive one; takes none.
         let mut met = range(F_WRLCK);

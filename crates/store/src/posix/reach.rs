@@ -29,7 +29,7 @@ impl Reach {
     /// Makes a path of any length usable.
     ///
     /// # Errors
-    /// Those of opening the folders above: missing, or a name too long.
+    /// Errors of opening the folders above: missing, or a name too long.
     pub fn of(path: PathBuf) -> Result<Reach> {
         if path.as_os_str().len() < TOO_LONG {
             return Ok(Reach { path, long: None });

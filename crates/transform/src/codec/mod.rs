@@ -113,7 +113,7 @@ pub trait Encode: Send + Sync + Debug {
     /// Encodes into `out`, which has [`Encode::room`] bytes; `None` if the output does not fit or is not smaller.
     ///
     /// # Errors
-    /// Those of the compression library.
+    /// Errors of the compression library.
     /// # Cost
     /// As [`crate::encode_into`].
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>>;

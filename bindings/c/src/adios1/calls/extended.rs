@@ -128,13 +128,14 @@ pub unsafe extern "C" fn adios_find_intersecting_pgs(
         with_file(fp, |state| {
             let info = state.file.info(varid)?;
             let steps = info.file_steps(from_step, nsteps)?.to_vec();
-            let places = state.file.places(&info)?;
-            let whole = |b: &crate::adios1::read::info::Place| BoundingBox::new(b.start.clone(), b.count.clone());
+            let blocks = state.file.variable_blocks(&info)?;
+            let whole =
+                |b: &crate::adios1::read::info::VariableBlock| BoundingBox::new(b.start.clone(), b.count.clone());
             let mut found = Vec::new();
             let mut all = 0usize;
             for (s, (step, n)) in info.steps.iter().zip(&info.blocks).enumerate() {
                 for i in 0..*n as usize {
-                    let block = whole(&places[all + i]);
+                    let block = whole(&blocks[all + i]);
                     let meets = match &part {
                         Part::All => Some(block.clone()),
                         Part::Box(b) if b.offset.len() == block.offset.len() => block.intersect(b),

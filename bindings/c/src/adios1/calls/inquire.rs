@@ -182,8 +182,8 @@ pub unsafe extern "C" fn adios_inq_var_blockinfo(fp: *mut AdiosFile, varinfo: *m
         if !shown.blockinfo.is_null() {
             return Ok(());
         }
-        let places = state.file.places(info)?;
-        let mut all: Vec<u64> = places.iter().flat_map(|p| p.start.iter().chain(&p.count).copied()).collect();
+        let all_blocks = state.file.variable_blocks(info)?;
+        let mut all: Vec<u64> = all_blocks.iter().flat_map(|p| p.start.iter().chain(&p.count).copied()).collect();
         // Those of scalars have no entry, and an address all the same.
         all.push(0);
         let first = arena.array(all);
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn adios_inq_var_blockinfo(fp: *mut AdiosFile, varinfo: *m
             at += n;
             start
         };
-        let blocks = places.iter().map(|p| AdiosVarBlock {
+        let blocks = all_blocks.iter().map(|p| AdiosVarBlock {
             start: next(p.start.len()),
             count: next(p.count.len()),
             process_id: p.process,

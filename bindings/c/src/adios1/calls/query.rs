@@ -120,8 +120,8 @@ impl Drop for Containers {
     }
 }
 
-/// The query of a structure.
-struct Behind {
+/// State of a query, stored after the structure that the program sees.
+struct QueryState {
     terms: Terms,
     running: Option<Running>,
     containers: Containers,
@@ -341,7 +341,8 @@ pub unsafe extern "C" fn adios_query_create(
             estimate: 0,
         };
         let terms = Terms { query: Query::compare(name, operator, number), parts: vec![part] };
-        Ok(Owned { shown, arena, more: Behind { terms, running: None, containers: Containers::default() } }.hand_out())
+        Ok(Owned { shown, arena, more: QueryState { terms, running: None, containers: Containers::default() } }
+            .hand_out())
     })
 }
 
@@ -361,8 +362,8 @@ pub unsafe extern "C" fn adios_query_combine(
         }
         // Read one after the other: they may be the same.
         let parent = |q: *mut AdiosQuery| -> Outcome<_> {
-            // SAFETY: from C; all are handed out with a `Behind`.
-            let query = unsafe { borrowed::<_, Behind>(q) }?;
+            // SAFETY: from C; all are handed out with a `QueryState`.
+            let query = unsafe { borrowed::<_, QueryState>(q) }?;
             query.shown.has_parent = 1;
             // SAFETY: a text of ours, as long as the query.
             let condition = unsafe { pointer::text(query.shown.condition, "a condition") }?;
@@ -402,7 +403,8 @@ pub unsafe extern "C" fn adios_query_combine(
             estimate: 0,
         };
         let terms = Terms { query, parts };
-        Ok(Owned { shown, arena, more: Behind { terms, running: None, containers: Containers::default() } }.hand_out())
+        Ok(Owned { shown, arena, more: QueryState { terms, running: None, containers: Containers::default() } }
+            .hand_out())
     })
 }
 
@@ -413,8 +415,8 @@ pub unsafe extern "C" fn adios_query_combine(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_set_method(q: *mut AdiosQuery, method: c_int) {
     status(|| {
-        // SAFETY: from C; all are handed out with a `Behind`.
-        let query = unsafe { borrowed::<_, Behind>(q) }?;
+        // SAFETY: from C; all are handed out with a `QueryState`.
+        let query = unsafe { borrowed::<_, QueryState>(q) }?;
         method_of(method, &query.more.terms.parts)?;
         query.shown.method = method;
         Ok(())
@@ -428,8 +430,8 @@ pub unsafe extern "C" fn adios_query_set_method(q: *mut AdiosQuery, method: c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_int) -> i64 {
     value(-1, || {
-        // SAFETY: from C; all are handed out with a `Behind`.
-        let query = unsafe { borrowed::<_, Behind>(q) }?;
+        // SAFETY: from C; all are handed out with a `QueryState`.
+        let query = unsafe { borrowed::<_, QueryState>(q) }?;
         let method = method_of(query.shown.method, &query.more.terms.parts)?;
         // The next evaluation starts from the beginning.
         query.more.running = None;
@@ -471,8 +473,8 @@ pub unsafe extern "C" fn adios_query_evaluate(
     // SAFETY: just taken, large enough.
     unsafe { result.write(nothing) };
     status(|| {
-        // SAFETY: from C; all are handed out with a `Behind`.
-        let query = unsafe { borrowed::<_, Behind>(q) }?;
+        // SAFETY: from C; all are handed out with a `QueryState`.
+        let query = unsafe { borrowed::<_, QueryState>(q) }?;
         let method = method_of(query.shown.method, &query.more.terms.parts)?;
         let (shown, behind) = (&mut query.shown, &mut query.more);
         let there = with_file(shown.file, |state| {
@@ -610,11 +612,11 @@ pub unsafe extern "C" fn adios_query_free(q: *mut AdiosQuery) {
         if q.is_null() {
             return Ok(());
         }
-        // SAFETY: from C; all are handed out with a `Behind`, and variables' structures with an `Info`.
+        // SAFETY: from C; all are handed out with a `QueryState`, and variables' structures with an `Info`.
         unsafe {
-            let varinfo = borrowed::<_, Behind>(q)?.shown.varinfo;
+            let varinfo = borrowed::<_, QueryState>(q)?.shown.varinfo;
             take_back::<_, Info>(varinfo)?;
-            take_back::<_, Behind>(q)
+            take_back::<_, QueryState>(q)
         }
     });
 }

@@ -55,7 +55,7 @@ fn no_file() -> Failure {
 /// Uses an open file; calls of other threads wait.
 ///
 /// # Errors
-/// `err_invalid_file_pointer` for a pointer that is not of an open file; those of `f`.
+/// `err_invalid_file_pointer` for a pointer that is not of an open file; errors of `f`.
 pub fn with_file<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
     let open = FILES.lock().get(&(fp as usize)).cloned().ok_or_else(no_file)?;
     let mut state = open.state.lock();

@@ -44,7 +44,7 @@ pub struct Known {
 
 /// A block in the global array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct VariableBlock {
     /// Where it starts.
     pub start: Vec<u64>,
     /// Its extents.
@@ -120,11 +120,11 @@ impl ReadFile {
     ///
     /// # Errors
     /// A damaged index entry.
-    pub fn places(&self, info: &Info) -> Outcome<Vec<Place>> {
-        let mut places = Vec::with_capacity(info.all_blocks() as usize);
+    pub fn variable_blocks(&self, info: &Info) -> Outcome<Vec<VariableBlock>> {
+        let mut blocks = Vec::with_capacity(info.all_blocks() as usize);
         self.each_block(info, &mut |block| {
             let process = self.reader().writer(block)?.unwrap_or(block.number as u32);
-            places.push(Place {
+            blocks.push(VariableBlock {
                 start: block.offset.clone(),
                 count: block.count.clone(),
                 process,
@@ -132,7 +132,7 @@ impl ReadFile {
             });
             Ok(())
         })?;
-        Ok(places)
+        Ok(blocks)
     }
 
     /// Statistics of every block.

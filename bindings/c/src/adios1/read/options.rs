@@ -50,7 +50,7 @@ const DEFAULT: Options =
 
 static NOW: Mutex<Options> = Mutex::new(DEFAULT);
 
-/// Those of files opened now.
+/// The options of files that are opened from now on.
 pub fn now() -> Options {
     *NOW.lock()
 }

@@ -494,7 +494,7 @@ impl ReadFile {
     /// Carries out one read that is not straight.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn read_indirectly(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
         let fetch = |selection: &Selection| {
             let fetched = self.reader().read_to_vec(&info.name, read.step, selection);
@@ -509,7 +509,7 @@ impl ReadFile {
     /// Carries out one read.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn read_one(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
         match read.delivery {
             Delivery::Straight => {

@@ -5,7 +5,7 @@
 use super::{by_path, locate};
 use crate::border::{Fail, Outcome, enter};
 use crate::open::close_raw;
-use crate::placeholder::{self, Kind, Told};
+use crate::placeholder::{self, Description, Kind};
 use crate::real::hooks;
 use crate::table::{get, is_ours};
 use crate::world::{Followed, Located, Place, World, world};
@@ -84,7 +84,7 @@ fn into(world: &World, place: &Place) -> Outcome<c_int> {
     }
     let path = if name == place.name { place.path.clone() } else { resolved(world, place)? };
     // A high number, which programs do not expect or use.
-    let low = placeholder::make(&Told { kind: Kind::Current, access: Access::READ, path: path.clone() }, false)?;
+    let low = placeholder::make(&Description { kind: Kind::Current, access: Access::READ, path: path.clone() }, false)?;
     let high = rustix::io::fcntl_dupfd_cloexec(crate::open::borrow(low), crate::private::base());
     close_raw(low);
     let high = high?;

@@ -30,9 +30,9 @@ hooks! {
                 tell(&format!("{}: a map that writes into the file is refused", open.path()));
                 return Err(Errno::NODEV.into());
             }
-            let kept = flags & !(libc::MAP_TYPE | libc::MAP_SHARED_VALIDATE);
-            let wanted = MapRequest { at, length, protection, kept, offset, real };
-            if shared { wanted.shared(&open) } else { wanted.private(&open) }
+            let flags = flags & !(libc::MAP_TYPE | libc::MAP_SHARED_VALIDATE);
+            let request = MapRequest { at, length, protection, flags, offset, real };
+            if shared { request.shared(&open) } else { request.private(&open) }
         })
     }
 }
@@ -49,7 +49,7 @@ struct MapRequest {
     length: size_t,
     protection: c_int,
     /// Its flags, without `MAP_PRIVATE` and `MAP_SHARED`.
-    kept: c_int,
+    flags: c_int,
     offset: off_t,
     /// The C library's `mmap`.
     real: Mmap,
@@ -58,7 +58,7 @@ struct MapRequest {
 impl MapRequest {
     /// Private: anonymous memory, filled with the file's bytes.
     fn private(&self, open: &Open) -> Outcome<*mut c_void> {
-        let flags = self.kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let flags = self.flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the program's arguments, but without a file.
         let memory = unsafe { (self.real)(self.at, self.length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
@@ -96,7 +96,7 @@ impl MapRequest {
         }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let readable = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let flags = self.kept | libc::MAP_SHARED;
+        let flags = self.flags | libc::MAP_SHARED;
         // SAFETY: the program's arguments, for a file with the same bytes.
         let memory = unsafe { (self.real)(self.at, self.length, self.protection, flags, readable.as_raw_fd(), 0) };
         if memory == libc::MAP_FAILED { Err(failed()) } else { Ok(memory) }

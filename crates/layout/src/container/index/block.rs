@@ -159,7 +159,7 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head> {
 /// Passes all entries of a block to `tell`, given the bytes after its header.
 ///
 /// # Errors
-/// `Corrupt` if the bytes do not match their checksum or are no valid entries; those of `tell`.
+/// `Corrupt` if the bytes do not match their checksum or are no valid entries; errors of `tell`.
 pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<()>) -> Result<()> {
     if bytes.len() as u64 != head.length || crc32c(bytes) != head.crc {
         return Err(bad(ErrorKind::Corrupt, "the entries of an index block do not match their checksum").at_byte(48));

@@ -407,7 +407,7 @@ impl Merged {
     /// The pieces of bytes `from..to`, in order. Bytes without a piece were never written or are beyond the end.
     ///
     /// # Errors
-    /// For module `distributed` those of the disk that stores the index; `Corrupt` for a damaged entry.
+    /// For module `distributed`, errors of the disk that stores the index; `Corrupt` for a damaged entry.
     pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = self.layers(from, to)?;
         pieces.sort_unstable_by_key(|p| p.start);
@@ -587,7 +587,7 @@ impl Build {
     /// Adds an entry.
     ///
     /// # Errors
-    /// Those of the disk that holds the index, of module `distributed`.
+    /// Errors of the disk that holds the index, of module `distributed`.
     pub fn add(&mut self, source: u32, entry: &Entry) -> Result<()> {
         match entry {
             Entry::Cut { clock, length, log } => {
@@ -620,7 +620,7 @@ impl Build {
     /// The index.
     ///
     /// # Errors
-    /// Those of the disk that holds the index, of module `distributed`.
+    /// Errors of the disk that holds the index, of module `distributed`.
     pub fn finish(mut self) -> Result<Merged> {
         let mut cuts = Cuts::default();
         self.cut_list.iter().for_each(|cut| cuts.add(cut.clock, cut.length));

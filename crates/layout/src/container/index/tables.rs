@@ -81,7 +81,7 @@ impl Gather {
     /// Passes all runs to `to`.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn empty(self, mut to: impl FnMut(u32, &Run) -> Result<()>) -> Result<()> {
         for one in self.ones {
             let run = Run::one(0, one.start, one.length.into(), one.log & !HOLE);

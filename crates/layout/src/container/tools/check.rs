@@ -23,8 +23,8 @@ impl Container {
     /// Reads and checks a whole container. If another file gets the name meanwhile, that file is checked.
     ///
     /// # Errors
-    /// `NotFound` if the name was removed; `Corrupt`, `Torn` or those of the store if the stamp or the marks cannot be read; those of the store from any other
-    /// call. Damage of logs is in the report.
+    /// `NotFound` if the name was removed; `Corrupt` or `Torn` if the stamp or the marks cannot be read; errors of the store from
+    /// any call. Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
         let path = self.inside(path, "check")?;
         let mut checked = 0;

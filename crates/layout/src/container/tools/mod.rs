@@ -201,7 +201,7 @@ impl Container {
     /// The locations of a file's bytes from byte `from` to byte `to`, in order and without gaps.
     ///
     /// # Errors
-    /// Those of opening a file for reading.
+    /// Errors of opening a file for reading.
     pub fn map(&self, path: &str, from: u64, to: u64, mut tell: impl FnMut(Mapped)) -> Result<()> {
         let (file, _) = self.opened(path, "map")?;
         let end = file.length()?.min(to);
@@ -268,7 +268,7 @@ impl Container {
     /// A file's stores, sessions and index.
     ///
     /// # Errors
-    /// Those of opening a file for reading.
+    /// Errors of opening a file for reading.
     /// # Cost
     /// Loads the file's index.
     pub fn about(&self, path: &str) -> Result<About> {
@@ -304,7 +304,7 @@ impl Container {
     /// at any offset and truncates.
     ///
     /// # Errors
-    /// `NotReady` or `Torn` if a writer has not closed; `AlreadyExists` if there is an object of this name; those of
+    /// `NotReady` or `Torn` if a writer has not closed; `AlreadyExists` if there is an object of this name; errors of
     /// reading, after which the object is removed.
     pub fn flatten(&self, path: &str, to: &dyn Store, name: &str) -> Result<u64> {
         let (file, path) = self.opened(path, "flatten")?;
@@ -379,7 +379,7 @@ impl Container {
 /// another process holds the lock and `wait` is not set.
 ///
 /// # Errors
-/// Those of the store. Without `wait`, a lock that the store refuses as `PermissionDenied` gives `None` instead.
+/// Errors of the store. Without `wait`, a lock that the store refuses as `PermissionDenied` gives `None` instead.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {

@@ -76,7 +76,7 @@ impl Container {
     /// - `older`: zero accepts any age; the caller knows then that no process uses the mount.
     ///
     /// # Errors
-    /// Those of the stores, of any call that fails: what was not removed yet stays. Safe to repeat.
+    /// Errors of the stores, of any call that fails: what was not removed yet stays. Safe to repeat.
     /// # Cost
     /// An attribute request for each name and a read of each stamp; twice if something is to be removed.
     pub fn nameless(&self, older: Duration, remove: bool) -> Result<Vec<Nameless>> {

@@ -24,7 +24,7 @@ impl Container {
     ///
     /// # Errors
     /// `NotReady` if this process writes the file; `Torn` if published bytes are missing and `accept` does not allow that;
-    /// those of the stores. Earlier repairs stay; safe to repeat.
+    /// errors of the stores. Earlier repairs stay; safe to repeat.
     pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
@@ -77,8 +77,10 @@ impl Container {
         tidy(place)?;
         file.look()?;
         // Objects of earlier releases, made before their folders had the file's access rights.
-        if let (kept, Some(_)) = self.kept(&file)? {
-            file.place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &path).map_err(|e| e.in_object(path))?;
+        if let (stored, Some(_)) = self.file_attributes(&file)? {
+            file.place
+                .put_guard(Guard::of(stored.mode, stored.uid, stored.gid), &path)
+                .map_err(|e| e.in_object(path))?;
         }
         Ok(done.findings)
     }

@@ -1,6 +1,6 @@
 //! A small file with its own object: because it is larger than the log takes, or fewer users may read it than the log.
 
-use super::{Bytes, Node, State, TIMES, first_kept};
+use super::{Bytes, Node, State, TIMES, initial_attributes};
 use crate::errno;
 use crate::small_file::folder::{Folder, Inner, hidden};
 use crate::small_file::log;
@@ -38,13 +38,13 @@ impl Node {
 
     /// Moves a file to its own object, or uses the object that another process has created for it.
     ///
-    /// - `kept`: its new attributes, if they are not those that follow from a write now.
+    /// - `stored`: its new attributes, if they are not those that follow from a write now.
     pub(super) fn keep_own(
         &self,
         folder: &Folder,
         inner: &mut Inner,
         state: &mut State,
-        kept: Option<RecordedAttributes>,
+        stored: Option<RecordedAttributes>,
     ) -> Result<()> {
         let mut found = Ok(());
         for _ in 0..TIMES {
@@ -53,7 +53,7 @@ impl Node {
             }
             let Bytes::Memory(bytes) = &state.bytes else { break };
             let written = self.change(inner, Content::Gone, SystemTime::now());
-            let change = Change { kept: kept.or(written.kept), ..written };
+            let change = Change { stored: stored.or(written.stored), ..written };
             match self.to_own(folder, inner, change, &|object| object.write_at(0, &[IoSlice::new(bytes)]))? {
                 Some((number, object)) => {
                     state.bytes = Bytes::Own(number, object);
@@ -75,8 +75,8 @@ impl Node {
         change: Change,
         fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<Option<(u64, Box<dyn WriteObject>)>> {
-        let kept = change.kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-        let (number, object) = folder.own_object(inner, &kept, fill)?;
+        let stored = change.stored.unwrap_or_else(|| initial_attributes(SystemTime::now()));
+        let (number, object) = folder.own_object(inner, &stored, fill)?;
         if self.is_linked() {
             let (name, base) = (change.name.clone(), self.base());
             let before = inner.file(&name).map(|entry| entry.content);
@@ -97,7 +97,7 @@ impl Node {
     /// Moves the bytes of a file out of a log that more users can read than the file, and records its attributes.
     ///
     /// - `others`: the file has other open handles.
-    pub fn protect(&self, kept: RecordedAttributes, others: bool) -> Result<()> {
+    pub fn protect(&self, stored: RecordedAttributes, others: bool) -> Result<()> {
         let mut state = self.state();
         self.load(&mut state, false)?;
         let folder = self.folder();
@@ -105,7 +105,7 @@ impl Node {
         if !self.is_linked() || !matches!(state.bytes, Bytes::Memory(_)) {
             return Ok(());
         }
-        self.keep_own(&folder, &mut inner, &mut state, Some(kept))?;
+        self.keep_own(&folder, &mut inner, &mut state, Some(stored))?;
         drop(inner);
         self.let_own_go(&mut state, others)
     }

@@ -13,8 +13,8 @@ pub struct Entry {
     pub content: Content,
     /// When `content` was recorded.
     pub stamp: Stamp,
-    pub kept: Option<RecordedAttributes>,
-    kept_stamp: Stamp,
+    pub stored: Option<RecordedAttributes>,
+    stored_stamp: Stamp,
     pub more: Option<Arc<More>>,
     more_stamp: Stamp,
 }
@@ -23,14 +23,14 @@ impl Entry {
     const NONE: Entry = Entry {
         content: Content::Gone,
         stamp: Stamp { clock: 0, log: 0 },
-        kept: None,
-        kept_stamp: Stamp { clock: 0, log: 0 },
+        stored: None,
+        stored_stamp: Stamp { clock: 0, log: 0 },
         more: None,
         more_stamp: Stamp { clock: 0, log: 0 },
     };
 
-    pub fn kept_stamp(&self) -> Stamp {
-        self.kept_stamp
+    pub fn stored_stamp(&self) -> Stamp {
+        self.stored_stamp
     }
 
     pub fn more_stamp(&self) -> Stamp {
@@ -54,10 +54,10 @@ impl Inner {
     }
 
     /// Adds a file that is created but not recorded yet: only this process knows it.
-    pub fn pretend(&mut self, name: &str, kept: RecordedAttributes) {
+    pub fn pretend(&mut self, name: &str, stored: RecordedAttributes) {
         let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
         entry.content = Content::Here { length: 0, crc: 0 };
-        (entry.kept, entry.more) = (Some(kept), None);
+        (entry.stored, entry.more) = (Some(stored), None);
     }
 
     /// The record that a new file needs so that it does not inherit the extended attributes of a removed file of this name.
@@ -84,7 +84,7 @@ impl Inner {
 pub(super) fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
     let Head::Changes { clock: recorded, changes } = head else { return };
     *clock = (*clock).max(recorded);
-    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some() || c.more.is_some()) {
+    for change in changes.into_iter().filter(|c| c.content.is_some() || c.stored.is_some() || c.more.is_some()) {
         let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
         *clock = (*clock).max(stamp.clock);
         // A copy by compaction has the stamp of its original, and replaces it.
@@ -100,8 +100,8 @@ pub(super) fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u6
         {
             (entry.content, entry.stamp) = (content, stamp);
         }
-        if change.kept.is_some() && newer(stamp, entry.kept_stamp) {
-            (entry.kept, entry.kept_stamp) = (change.kept, stamp);
+        if change.stored.is_some() && newer(stamp, entry.stored_stamp) {
+            (entry.stored, entry.stored_stamp) = (change.stored, stamp);
         }
         if let Some(more) = change.more
             && newer(stamp, entry.more_stamp)
@@ -114,7 +114,7 @@ pub(super) fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u6
 /// The name of a record that is an intent: one change without contents.
 pub(super) fn intent(changes: &[Change]) -> Option<String> {
     match changes {
-        [Change { name, stamp: None, content: None, kept: None, more: None }] => Some(name.clone()),
+        [Change { name, stamp: None, content: None, stored: None, more: None }] => Some(name.clone()),
         _ => None,
     }
 }

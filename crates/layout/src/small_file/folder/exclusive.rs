@@ -15,7 +15,7 @@ impl Folder {
     /// Records a new name exclusively: at most one process succeeds, if the store shows bytes immediately.
     ///
     /// # Errors
-    /// `AlreadyExists` if another process was first; `EBUSY` if no process could complete; those of the store.
+    /// `AlreadyExists` if another process was first; `EBUSY` if no process could complete; errors of the store.
     pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
         if !self.store.capability().write_at {
             return self.record(inner, vec![change], &[]);

@@ -13,7 +13,7 @@ impl Folder {
     /// Removes the hidden folder of a folder without files, so that the folder itself can be removed.
     ///
     /// # Errors
-    /// `InvalidArgument` (`ENOTEMPTY`) if there is a file, or another process has just created one; those of the store.
+    /// `InvalidArgument` (`ENOTEMPTY`) if there is a file, or another process has just created one; errors of the store.
     pub fn clear(&self) -> Result<()> {
         let mut inner = self.fresh()?;
         let empty = |inner: &Inner| inner.real.is_empty() && inner.names.values().all(|e| e.content == Content::Gone);

@@ -31,7 +31,7 @@ impl Folder {
         self.writer(inner)?.find(all)
     }
 
-    /// Like [`Folder::room`]; the room stays reserved until [`Folder::kept_promise`].
+    /// Like [`Folder::room`]; the room stays reserved until [`Folder::release_room`].
     pub fn promise(&self, inner: &mut Inner, bytes: u64) -> Result<()> {
         self.room(inner, bytes)?;
         self.promised.fetch_add(bytes, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Folder {
     }
 
     /// Releases reserved bytes: they are recorded, or will not be.
-    pub fn kept_promise(&self, bytes: u64) {
+    pub fn release_room(&self, bytes: u64) {
         self.promised.fetch_sub(bytes, Ordering::Relaxed);
     }
 

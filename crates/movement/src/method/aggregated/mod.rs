@@ -321,7 +321,7 @@ fn pass<'c>(
     let writer = closing.writer(closing.open.role.set);
     let Open { output, role, memory, spill, shares, place, .. } = &mut closing.open;
     let (to, rank) = (role.members[0], output.rank());
-    let (shares, lacking) = buffer::or_wanted(shares.obtainable(), *shares);
+    let (shares, lacking) = buffer::or_requested(shares.obtainable(), *shares);
     let pack = &mut *closing.request.pack;
     // A rank that failed earlier has no length: its pack may be unusable.
     let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| part.size()));
@@ -345,7 +345,7 @@ fn collect<'c>(
     let (writer, unwritten) = (closing.writer(closing.open.role.set), closing.unwritten(false));
     let (open, pack) = (&closing.open, &mut *closing.request.pack);
     let (rank, passers) = (open.output.rank(), &open.role.members[1..]);
-    let (shares, lacking) = buffer::or_wanted(open.shares.obtainable(), open.shares);
+    let (shares, lacking) = buffer::or_requested(open.shares.obtainable(), open.shares);
     let piece = shares.piece;
     let (own, start) = match open.output.start() {
         Ok(started) => started,

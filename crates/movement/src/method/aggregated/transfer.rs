@@ -7,16 +7,16 @@
 //! | brigade | the set is a chain: each rank sends its own group to the rank before it, then forwards the groups that it receives from the rank behind it |
 //! | memory | a piece is half a chunk, or shorter if a rank of the set has less memory. Each rank needs memory for two pieces: the one in use and the one being received |
 //! | on one node | the two pieces are slots in the receiver's part of the node's shared memory ([`crate::nodes::memory`]): the sender fills one slot while the receiver writes or forwards the other, and messages only announce a full slot. In a chain a slot has at most 512 KiB, because every rank except the last receives pieces |
-//! | small messages | per rank: a size, a place, an outcome; per piece: an answer |
+//! | small messages | per rank: a size, an assignment, an outcome; per piece: an answer |
 //! | a store that fails | the error is in the answer to the next piece, which is propagated along the chain; groups that are not yet written are given up |
 //! | a rank without memory | a rank that cannot allocate a receive buffer frees its reserve, receives the piece, discards it and reports `NoMemory` like a failed write |
 //! | a rank that fails | sends a failure flag in place of its last piece; its extent stays a hole |
-//! | a rank that is lost | the communicator reports the loss to the ranks that wait for it; in a chain, the ranks behind it must write elsewhere |
+//! | a rank that is lost | the communicator reports the loss to the ranks that wait for it; in a chain, the ranks after it must write elsewhere |
 //!
 //! | message | to | content |
 //! |---|---|---|
 //! | size | the writer | bytes of the group (`u64::MAX`: no process group); bytes of the longest piece for which the rank has memory |
-//! | place | a rank | error kind (0: none), offset of its group, the rank to send to, the rank to receive from, and the number of groups to forward; slot of its first piece (0 or 1); bytes of a slot (0: pieces are messages), which in a chain apply to each pair of neighbours that share memory; bytes of a piece sent as a message |
+//! | assignment | a rank | error kind (0: none), offset of its group, the rank to send to, the rank to receive from, and the number of groups to forward; slot of its first piece (0 or 1); bytes of a slot (0: pieces are messages), which in a chain apply to each pair of neighbours that share memory; bytes of a piece sent as a message |
 //! | piece | the rank to send to | a flag, 7 unused bytes, then bytes of the group, or the number of bytes in the slot |
 //! | answer | the sender of a piece | 0: send the next piece; otherwise stop, with the error kind |
 //! | outcome | a rank | 0: its group is written; otherwise the error kind |
@@ -181,22 +181,22 @@ fn pass_on(
     comm.send(writer, tags::TRANSFER_SIZE, &size)?;
     let Some(length) = length else { return Ok(None) };
     let refused = |kind| Error::reported(kind, writer, "cannot write the process group of this rank");
-    let said_place = Place::decode(&comm.receive(Some(writer), tags::TRANSFER_PLACE)?.bytes)?;
-    if let Some(kind) = said_place.refused {
+    let assigned = Assignment::decode(&comm.receive(Some(writer), tags::TRANSFER_ASSIGNMENT)?.bytes)?;
+    if let Some(kind) = assigned.refused {
         return Err(refused(kind));
     }
-    let extent = *place.insert(Extent::new(said_place.offset, length));
-    let shares = |rank: u32| memory.filter(|memory| said_place.room > 0 && memory.reaches(rank));
+    let extent = *place.insert(Extent::new(assigned.offset, length));
+    let shares = |rank: u32| memory.filter(|memory| assigned.room > 0 && memory.reaches(rank));
     let mut out = Out {
         comm,
-        to: said_place.to,
-        size: piece.min(usize::try_from(said_place.piece).unwrap_or(piece)).max(1),
+        to: assigned.to,
+        size: piece.min(usize::try_from(assigned.piece).unwrap_or(piece)).max(1),
         left: length,
         piece: Vec::new(),
-        in_memory: shares(said_place.to).map(|memory| InMemory {
+        in_memory: shares(assigned.to).map(|memory| InMemory {
             memory,
-            room: said_place.room,
-            place: said_place.first % 2,
+            room: assigned.room,
+            place: assigned.first % 2,
             filled: 0,
         }),
         unanswered: false,
@@ -207,8 +207,8 @@ fn pass_on(
     if poured.is_err() && out.stop.is_none() {
         let _ = out.end(FAILED);
     }
-    let comes = shares(said_place.from).map(|memory| Comes { memory, room: said_place.room, place: 0 });
-    out.relay(said_place.from, said_place.groups, comes);
+    let comes = shares(assigned.from).map(|memory| Comes { memory, room: assigned.room, place: 0 });
+    out.relay(assigned.from, assigned.groups, comes);
     let _ = out.answered();
     match (poured, out.stop) {
         (Err(e), Some(Stop::Lost(_))) => Err(e),
@@ -224,8 +224,8 @@ fn pass_on(
     }
 }
 
-/// The message `place`: the offset of a rank's group in the file and its route to the writer.
-struct Place {
+/// The message `assignment`: the offset of a rank's group in the file and its route to the writer.
+struct Assignment {
     refused: Option<ErrorKind>,
     offset: u64,
     to: u32,
@@ -239,7 +239,7 @@ struct Place {
     piece: u64,
 }
 
-impl Place {
+impl Assignment {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u8(self.refused.map_or(0, number));
@@ -250,14 +250,14 @@ impl Place {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Place> {
+    fn decode(bytes: &[u8]) -> Result<Assignment> {
         let refused = said(bytes);
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         c.u8("outcome")?;
-        let offset = c.u64("place")?;
+        let offset = c.u64("offset")?;
         let (to, from, groups) = (c.u32("rank")?, c.u32("rank")?, c.u32("groups")?);
         let (first, room, piece) = (c.u32("first")?, c.u64("room")?, c.u64("piece")?);
-        Ok(Place { refused, offset, to, from, groups, first, room, piece })
+        Ok(Assignment { refused, offset, to, from, groups, first, room, piece })
     }
 }
 
@@ -265,7 +265,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// An error was reported: the receiver accepts no further pieces, or this rank cannot forward them.
-    Told(ErrorKind),
+    Reported(ErrorKind),
     /// The receiver cannot be reached.
     Lost(ErrorKind),
 }
@@ -273,7 +273,7 @@ enum Stop {
 impl Stop {
     fn kind(self) -> ErrorKind {
         match self {
-            Stop::Told(kind) | Stop::Lost(kind) => kind,
+            Stop::Reported(kind) | Stop::Lost(kind) => kind,
         }
     }
 }
@@ -386,8 +386,8 @@ impl Out<'_> {
             .receive(Some(self.to), tags::TRANSFER_ANSWER)
             .inspect_err(|e| self.stop = Some(Stop::Lost(e.kind())))?;
         said(&answer.bytes).map_or(Ok(()), |kind| {
-            self.stop = Some(Stop::Told(kind));
-            Err(self.stopped(Stop::Told(kind)))
+            self.stop = Some(Stop::Reported(kind));
+            Err(self.stopped(Stop::Reported(kind)))
         })
     }
 
@@ -406,7 +406,7 @@ impl Out<'_> {
                 Ok((bytes, None)) => bytes,
                 Ok((bytes, Some(e))) => {
                     self.say_broken(e.kind());
-                    self.stop.get_or_insert(Stop::Told(e.kind()));
+                    self.stop.get_or_insert(Stop::Reported(e.kind()));
                     bytes
                 }
                 Err(e) => return self.say_broken(e.kind()),
@@ -440,7 +440,7 @@ impl Out<'_> {
             };
             if let (Err(e), None) = (passed, self.stop) {
                 self.say_broken(e.kind());
-                self.stop = Some(Stop::Told(e.kind()));
+                self.stop = Some(Stop::Reported(e.kind()));
             }
         }
     }
@@ -484,7 +484,7 @@ struct Passer {
     rank: u32,
     place: Extent,
     written: u64,
-    /// The message `place` was sent to it.
+    /// The message `assignment` was sent to it.
     told: bool,
     /// It was assigned an extent, and waits for the outcome.
     waits: bool,
@@ -605,12 +605,12 @@ impl Collect<'_> {
         let groups = if from == NOBODY { 0 } else { (passers.len() - i - 1) as u32 };
         let piece = slots.piece;
         let room = self.memory.filter(|_| slots.trusted).map_or(0, |_| self.pattern.room(piece));
-        let place =
-            Place { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room, piece };
+        let assignment =
+            Assignment { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room, piece };
         (passers[i].told, passers[i].waits) = (true, refused.is_none());
         let puts = to == self.comm.rank() && self.memory.is_some_and(|memory| memory.reaches(passers[i].rank));
         passers[i].puts = (puts && room > 0).then_some((slots.next, room));
-        tell(self.comm, passers[i].rank, tags::TRANSFER_PLACE, &place.encode());
+        tell(self.comm, passers[i].rank, tags::TRANSFER_ASSIGNMENT, &assignment.encode());
     }
 
     fn tell_outcome(&self, passer: &mut Passer, outcome: u8) {

@@ -256,7 +256,7 @@ impl Collective {
         let (comm, how, file) = (closing.request.comm, closing.how, &closing.open);
         let (base, rank, size) = (file.index.base, file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
-        let (shares, lacking) = buffer::or_wanted(shares.obtainable(), shares);
+        let (shares, lacking) = buffer::or_requested(shares.obtainable(), shares);
         let lacking = lacking.map_or(Ok(()), |e| Err(e.at_rank(rank)));
         // The complement makes the maximum yield the smallest piece: a rank must be able to send pieces of any requested length.
         let numbers = [before.saturating_add(size), !shares.piece];

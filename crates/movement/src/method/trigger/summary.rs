@@ -5,7 +5,7 @@ use crate::pack::Pack;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use thalweg_bp::wire::{Cursor, Put};
-use thalweg_comm::tree_gather::Heard;
+use thalweg_comm::tree_gather::ChildMessage;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
@@ -158,10 +158,10 @@ impl Summary {
     }
 
     /// Merges the summary of other ranks.
-    pub fn join(&mut self, heard: Heard<'_>) {
-        if let Some(e) = heard.short {
+    pub fn join(&mut self, message: ChildMessage<'_>) {
+        if let Some(e) = message.short {
             self.failed = self.failed.or(Some(e.kind().code()));
-        } else if self.add(heard.bytes).is_err() {
+        } else if self.add(message.bytes).is_err() {
             self.damaged = true;
         }
     }
@@ -331,15 +331,15 @@ mod tests {
         Summary::of(&mut pack, false, None)
     }
 
-    fn heard(bytes: &[u8]) -> Heard<'_> {
-        Heard { bytes, short: None }
+    fn message(bytes: &[u8]) -> ChildMessage<'_> {
+        ChildMessage { bytes, short: None }
     }
 
     #[test]
     fn ranks_join_to_the_facts_of_the_whole_output() {
         let mut all = of_rank(0, &[1.0, f64::NAN, 2.5]);
-        all.join(heard(&of_rank(1, &[f64::NAN; 3]).encode()));
-        all.join(heard(&of_rank(2, &[-7.25, f64::INFINITY, 0.0]).encode()));
+        all.join(message(&of_rank(1, &[f64::NAN; 3]).encode()));
+        all.join(message(&of_rank(2, &[-7.25, f64::INFINITY, 0.0]).encode()));
         assert_eq!(all.failed(), None);
         let json = all.to_json();
         assert_eq!(
@@ -357,10 +357,10 @@ mod tests {
     #[test]
     fn blocks_of_other_extents_have_no_shape_and_a_failed_rank_is_known() {
         let mut all = of_rank(0, &[1.0, 2.0]);
-        all.join(heard(&of_rank(1, &[1.0, 2.0, 3.0]).encode()));
+        all.join(message(&of_rank(1, &[1.0, 2.0, 3.0]).encode()));
         assert_eq!(all.to_json()[1]["shape"], Json::Null);
         let mut pack = Pack::new(Arc::new(BufferPool::new(None)), &header());
-        all.join(heard(&Summary::of(&mut pack, false, Some(ErrorKind::NoSpace)).encode()));
+        all.join(message(&Summary::of(&mut pack, false, Some(ErrorKind::NoSpace)).encode()));
         assert_eq!(all.failed(), Some(ErrorKind::NoSpace));
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let whole = of_rank(0, &[1.0]).encode();
         for end in 3..whole.len() {
             let mut all = Summary::default();
-            all.join(heard(&whole[..end]));
+            all.join(message(&whole[..end]));
             // A cut between two variables cannot be seen; it does not happen, as messages arrive whole or not at all.
             assert!(all.failed().is_some() || all.variables.len() < 4, "{end}");
         }

@@ -124,7 +124,7 @@ impl Drain {
     /// Begins a drain of these stores, and removes incomplete copies of an earlier one.
     ///
     /// # Errors
-    /// `AlreadyExists` if another process or thread drains them; errors of the shadow store; those of [`journal::read`].
+    /// `AlreadyExists` if another process or thread drains them; errors of the shadow store and of [`journal::read`].
     pub fn new(tiered: &Tiered, pace: Pace) -> Result<Drain> {
         let shadow = tiered.shadow();
         let Some(alone) = shadow.lock(&format!("{OURS}/drain"), false)? else {
@@ -179,7 +179,7 @@ impl Drain {
     /// Removes this node's pointers to objects that the shadow store lacks, left by a crash or a failed removal.
     ///
     /// # Errors
-    /// Those of the stores. Pointers before the failed one are removed.
+    /// Errors of the stores. Pointers before the failed one are removed.
     /// # Cost
     /// A list of all pointers of the canonical store; a read for each.
     pub fn clear_pointers(&self) -> Result<()> {
@@ -204,7 +204,7 @@ impl Drain {
     /// One round over all objects of the shadow store. Ends early once `stop` is set.
     ///
     /// # Errors
-    /// Those of listing the shadow store and of making a journal; errors of single objects are in [`Passed::failed`].
+    /// Errors of listing the shadow store and of making a journal; errors of single objects are in [`Passed::failed`].
     /// # Cost
     /// A walk of the shadow store; for each object one read, one write and, if verified, one read back in the canonical store.
     pub fn pass(&self, stop: &AtomicBool) -> Result<Passed> {
@@ -706,7 +706,7 @@ pub struct Status {
 /// The state of a burst buffer, while other processes use it.
 ///
 /// # Errors
-/// Those of the shadow store; those of [`journal::read`].
+/// Errors of the shadow store and of [`journal::read`].
 /// # Cost
 /// A walk of the shadow store, with an open of each object.
 pub fn status(tiered: &Tiered) -> Result<Status> {

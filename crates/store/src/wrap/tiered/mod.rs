@@ -130,8 +130,8 @@ impl Tiered {
 
     /// Sets the function that is called after each close (or drop) of an object in the shadow store, when it may be drained. Only the
     /// first call has an effect.
-    pub fn after_close(&self, told: impl Fn() + Send + Sync + 'static) {
-        let _ = self.shared.closed.set(Box::new(told));
+    pub fn after_close(&self, call: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.closed.set(Box::new(call));
     }
 
     /// The pointers that tell which node's fast store has an object.
@@ -270,7 +270,7 @@ impl Shared {
         if lease.is_none() {
             return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store refuses a lease", name));
         }
-        Ok(Box::new(Writing { inner, told: Some((lease, Told(self.clone()))) }))
+        Ok(Box::new(Writing { inner, on_close: Some((lease, CloseNotifier(self.clone()))) }))
     }
 
     /// Makes the folder of an object in the shadow store if the canonical store has it.
@@ -477,7 +477,7 @@ impl Store for Tiered {
             }
             outcome => outcome?,
         };
-        Ok(Box::new(Writing { inner, told: None }))
+        Ok(Box::new(Writing { inner, on_close: None }))
     }
 
     /// That of the canonical store, where all objects lie in the end.
@@ -715,18 +715,18 @@ impl ReadObject for Reading {
 
 /// An object being written: in the shadow store, with a lease until it is closed or dropped; or in the canonical store.
 struct Writing {
-    // Dropped in this order: the lease has ended when `Told` is dropped.
+    // Dropped in this order: the lease has ended when `CloseNotifier` is dropped.
     inner: Box<dyn WriteObject>,
-    told: Option<(Option<Lease>, Told)>,
+    on_close: Option<(Option<Lease>, CloseNotifier)>,
 }
 
 /// Calls the function of [`Tiered::after_close`] when it is dropped.
-struct Told(Arc<Shared>);
+struct CloseNotifier(Arc<Shared>);
 
-impl Drop for Told {
+impl Drop for CloseNotifier {
     fn drop(&mut self) {
-        if let Some(told) = self.0.closed.get() {
-            told();
+        if let Some(call) = self.0.closed.get() {
+            call();
         }
     }
 }
@@ -765,9 +765,9 @@ impl WriteObject for Writing {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Writing { inner, told } = *self;
+        let Writing { inner, on_close } = *self;
         let outcome = inner.close();
-        drop(told);
+        drop(on_close);
         outcome
     }
 }

@@ -108,7 +108,7 @@ pub struct Pointers {
     /// The identity of this shadow store.
     pub us: Identity,
     /// Pointers are used: the canonical store makes names exclusively.
-    kept: bool,
+    used: bool,
 }
 
 /// The shadow store's identity, in its own folder.
@@ -174,23 +174,23 @@ impl Pointers {
     /// - `_alone`: the lock of the shadow store.
     ///
     /// # Errors
-    /// `Config` if the canonical store makes no names exclusively and has another shadow store; those of [`Identity::decode`] and of the
+    /// `Config` if the canonical store makes no names exclusively and has another shadow store; errors of [`Identity::decode`] and of the
     /// stores.
     pub fn new(shadow: &dyn Store, canonical: Arc<dyn Store>, _alone: &Lease) -> Result<(Pointers, bool)> {
         let known = match found(shadow.read_all(&identity_object()))? {
             Some(bytes) => Some(Identity::decode(&bytes).map_err(|e| e.in_object(identity_object()))?),
             None => None,
         };
-        let kept = canonical.capability().exclusive;
+        let used = canonical.capability().exclusive;
         if let Some(us) = known {
-            return Ok((Pointers { canonical, us, kept }, false));
+            return Ok((Pointers { canonical, us, used }, false));
         }
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let us = Identity { number: drawn(), shown: format!("{} on host {}", shadow.describe(), host.trim()) };
-        let pointers = Pointers { canonical, us, kept };
+        let pointers = Pointers { canonical, us, used };
         pointers.canonical.make_folder(&register())?;
         put(&*pointers.canonical, &entry_of(pointers.us.number), &pointers.us.encode(), OpenWrite::New)?;
-        if let (false, Some(other)) = (kept, pointers.others()?.first()) {
+        if let (false, Some(other)) = (used, pointers.others()?.first()) {
             let _ = pointers.canonical.remove(&entry_of(pointers.us.number));
             let what = format!(
                 "store {} cannot be the canonical store of several fast stores: it lacks exclusive creation, and {} is before it already",
@@ -205,7 +205,7 @@ impl Pointers {
     /// Records in the shadow store that it is registered, with pointers to all its objects.
     ///
     /// # Errors
-    /// Those of the shadow store; it is registered anew then.
+    /// Errors of the shadow store; it is registered anew then.
     pub fn registered(&self, shadow: &dyn Store) -> Result<()> {
         let temporary = format!("{OURS}/journal-{}", unique());
         let object = shadow.open_write(&temporary, OpenWrite::New)?;
@@ -219,7 +219,7 @@ impl Pointers {
     /// The other shadow stores that were ever before this canonical store and were not given up.
     ///
     /// # Errors
-    /// Those of the canonical store.
+    /// Errors of the canonical store.
     /// # Cost
     /// A list, and a read for each.
     pub fn others(&self) -> Result<Vec<Identity>> {
@@ -241,11 +241,11 @@ impl Pointers {
     /// The shadow store that has the newest object of a name; `None`: the canonical store has it, or there is no such object.
     ///
     /// # Errors
-    /// Those of the canonical store; `Corrupt` or `Unsupported` naming a pointer.
+    /// Errors of the canonical store; `Corrupt` or `Unsupported` naming a pointer.
     /// # Cost
     /// One read, as for all functions on one object.
     pub fn owner(&self, object: &str) -> Result<Option<Owner>> {
-        if !self.kept {
+        if !self.used {
             return Ok(None);
         }
         self.read(&pointer(object)).map(|read| read.map(|(owner, _)| owner))
@@ -270,7 +270,7 @@ impl Pointers {
     /// - `kind`: of the error.
     ///
     /// # Errors
-    /// `kind` naming that store; those of the canonical store.
+    /// `kind` naming that store; errors of the canonical store.
     pub fn not_elsewhere(&self, kind: ErrorKind, what: &str, object: &str) -> Result<()> {
         match self.owner(object)? {
             Some(Owner::Other(who)) => Err(elsewhere(kind, what, &who, object)),
@@ -282,9 +282,9 @@ impl Pointers {
     /// incomplete pointer of another process.
     ///
     /// # Errors
-    /// `AlreadyExists` with `new`, else `Io`, naming the shadow store that has the object; those of the canonical store.
+    /// `AlreadyExists` with `new`, else `Io`, naming the shadow store that has the object; errors of the canonical store.
     pub fn acquire(&self, what: &str, object: &str, new: bool) -> Result<()> {
-        if !self.kept {
+        if !self.used {
             return Ok(());
         }
         let (pointer, started) = (pointer(object), Instant::now());
@@ -340,9 +340,9 @@ impl Pointers {
     /// Removes the pointer to an object that has left this shadow store. Under the lock of its name.
     ///
     /// # Errors
-    /// Those of the canonical store. The next drain removes the pointer.
+    /// Errors of the canonical store. The next drain removes the pointer.
     pub fn release(&self, object: &str) -> Result<()> {
-        if self.kept {
+        if self.used {
             found(self.canonical.remove(&pointer(object)))?;
         }
         Ok(())
@@ -350,7 +350,7 @@ impl Pointers {
 
     /// Removes the folder of pointers of a removed folder, if it is empty.
     pub fn forget_folder(&self, folder: &str) {
-        if self.kept {
+        if self.used {
             let _ = self.canonical.remove(&pointer_folder(folder));
         }
     }
@@ -358,9 +358,9 @@ impl Pointers {
     /// Names in a folder that have a pointer.
     ///
     /// # Errors
-    /// Those of the canonical store.
+    /// Errors of the canonical store.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        if !self.kept {
+        if !self.used {
             return Ok(Vec::new());
         }
         let entries = found(self.canonical.list(&pointer_folder(folder)))?.unwrap_or_default();
@@ -374,7 +374,7 @@ impl Pointers {
     /// # Cost
     /// A list for each folder, a read for each pointer of any shadow store.
     pub fn each(&self, of: u128, tell: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-        match self.kept {
+        match self.used {
             true => self.walk("", of, tell),
             false => Ok(()),
         }
@@ -411,7 +411,7 @@ impl Pointers {
     /// Gives up the objects of a lost shadow store; returns how many. Older objects of the canonical store become visible.
     ///
     /// # Errors
-    /// Those of the canonical store. The call may be repeated.
+    /// Errors of the canonical store. The call may be repeated.
     pub fn forget(&self, lost: u128) -> Result<u64> {
         let mut names = Vec::new();
         self.each(lost, &mut |name| {
