@@ -263,9 +263,8 @@ fn what_forked_processes_write_is_there() {
     renames_to_another_store();
     siblings_with_a_layout_each();
     children_that_inherit_a_layout();
-    for inline in [false, true] {
-        for buffer in [0, 4 << 20] {
-            children_that_inherit_a_handle_of_a_container(buffer, inline);
-        }
+    // Inline data logs are held in the buffer: without one there are none.
+    for (inline, buffer) in [(false, 0), (false, 4 << 20), (true, 8 << 10), (true, 4 << 20)] {
+        children_that_inherit_a_handle_of_a_container(buffer, inline);
     }
 }
