@@ -1,4 +1,4 @@
-//! Template of a method: copy this file, rename it, and change the marked parts (`docs/recipes/add-a-method.md`). The suite
+//! Template of a method: copy this file and change it as `docs/recipes/add-a-method.md` describes. The suite
 //! `conformance::method` tests it like any other method; the registry does not list it, so programs cannot choose it.
 //!
 //! | question     | answer |
@@ -24,8 +24,8 @@ use crate::plan;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Extent, Result};
 
-/// Entry of the registry: names in the XML, the id that process groups contain (unique among methods, see the registry),
-/// description, parameters, the least memory beside the buffer, values that `thalweg tune` tries.
+/// Entry of the registry: names in the XML, the id that process groups contain (32 to 252, unique among methods; up to 31 those
+/// of ADIOS 1.x), description, parameters, the least memory beside the buffer, values that `thalweg tune` tries.
 pub const KIND: MethodKind = MethodKind {
     names: &["TEMPLATE"],
     id: 253,
