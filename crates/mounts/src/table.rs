@@ -329,7 +329,8 @@ pub fn remember_working_directory() {
 /// The files that describe the mounts of this process, in order of precedence, the highest last.
 ///
 /// # Errors
-/// `NotFound` if [`VARIABLE`] names a missing file.
+/// `NotFound` if [`VARIABLE`] names a missing file; `Io` if the system cannot say whether one of the usual files exists: without its
+/// mounts, a program would write to the wrong place.
 pub fn files() -> Result<Vec<PathBuf>> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         if named.is_empty() {
@@ -339,7 +340,7 @@ pub fn files() -> Result<Vec<PathBuf>> {
         if let (true, Some(started)) = (path.is_relative(), STARTED_IN.get()) {
             path = started.join(path);
         }
-        if !path.is_file() {
+        if !is_there(&path)? {
             let what = format!("{VARIABLE} names a mount table that does not exist");
             return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
         }
@@ -348,8 +349,22 @@ pub fn files() -> Result<Vec<PathBuf>> {
     let home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
     let usual = [Some(PathBuf::from("/etc")), home];
-    let usual = usual.into_iter().flatten().map(|folder| folder.join("thalweg/mounts.toml"));
-    Ok(usual.filter(|path| path.is_file()).collect())
+    let mut files = Vec::new();
+    for path in usual.into_iter().flatten().map(|folder| folder.join("thalweg/mounts.toml")) {
+        if is_there(&path)? {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_there(path: &Path) -> Result<bool> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(true),
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory) => Ok(false),
+        Err(e) => Err(Error::io("cannot look for a mount table", e).in_object(path.display().to_string())),
+    }
 }
 
 /// The mounts that these files describe; a later file takes precedence over an earlier one.
