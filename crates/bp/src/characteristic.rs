@@ -306,7 +306,8 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// `Corrupt` for record ids unknown to BP version 3, and for more dimensions than arrays have; `Torn` where the set ends early.
-    #[inline]
+    // Part of each decoder's loop: as a call it costs readers of many steps a sixth of their time.
+    #[inline(always)]
     pub fn next(c: &mut Cursor<'a>) -> Result<Record<'a>> {
         Ok(match c.u8("characteristic")? {
             3 => Record::RecordOffset(c.u64("record offset")?),
@@ -316,18 +317,27 @@ impl<'a> Record<'a> {
             7 => Record::File(c.u32("file index")?),
             8 => Record::Time(c.u32("time index")?),
             9 => Record::Bitmap(c.u32("bitmap")?),
-            11 => {
-                let mut end = c.clone();
-                let uid = end.u8("transform")?;
-                end.take(usize::from(uid) + 1, "transform")?;
-                dimensions(&mut end)?;
-                end.str16("transform")?;
-                Record::Transform(c.inside((end.position() - c.position()) as u64, "transform")?)
-            }
+            11 => Record::Transform(transform(c)?),
             typed @ (0 | 1 | 2 | 10) => Record::Typed(typed),
-            other => return Err(c.fail(ErrorKind::Corrupt, format!("characteristic {other} is none of BP version 3"))),
+            other => return Err(unknown(c, other)),
         })
     }
+}
+
+/// The bytes of a transform's record.
+#[cold]
+fn transform<'a>(c: &mut Cursor<'a>) -> Result<Cursor<'a>> {
+    let mut end = c.clone();
+    let uid = end.u8("transform")?;
+    end.take(usize::from(uid) + 1, "transform")?;
+    dimensions(&mut end)?;
+    end.str16("transform")?;
+    c.inside((end.position() - c.position()) as u64, "transform")
+}
+
+#[cold]
+fn unknown(c: &Cursor<'_>, id: u8) -> Error {
+    c.fail(ErrorKind::Corrupt, format!("characteristic {id} is none of BP version 3"))
 }
 
 /// The name of a transform, at the start of its record.
