@@ -1,5 +1,5 @@
-//! Metadata of a file, its variables and blocks, as Python objects with typed, read-only attributes; `python/thalweg/_core.pyi`
-//! declares the types.
+//! Metadata of a file, its variables, attributes and blocks, as Python objects with typed, read-only attributes;
+//! `python/thalweg/_core.pyi` declares the types.
 
 use crate::value;
 use pyo3::prelude::*;
@@ -39,6 +39,47 @@ impl FileFacts {
             subfiles: status.subfiles,
             length: status.length,
         }
+    }
+}
+
+/// Metadata of a variable from the head of its index entry: known without reading the entry.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct HeadFacts {
+    name: String,
+    group: String,
+    /// BP name of the element type; `None` for a code that BP version 3 does not know.
+    element: Option<&'static str>,
+    blocks: u64,
+}
+
+impl From<&thalweg_reader::Head> for HeadFacts {
+    fn from(head: &thalweg_reader::Head) -> HeadFacts {
+        HeadFacts {
+            name: head.name.clone(),
+            group: head.group.clone(),
+            element: head.element.map(|t| t.name()),
+            blocks: head.blocks,
+        }
+    }
+}
+
+/// An attribute and its last value.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct AttributeFacts {
+    /// BP name of the element type.
+    element: &'static str,
+    /// The value, or a list of the values.
+    value: Py<PyAny>,
+    /// The variable that the attribute refers to.
+    variable: Option<String>,
+    /// Written by the library rather than the application.
+    internal: bool,
+}
+
+impl AttributeFacts {
+    pub fn new(py: Python<'_>, a: thalweg_reader::Attribute) -> PyResult<AttributeFacts> {
+        let value = value::attribute(py, &a.value)?.unbind();
+        Ok(AttributeFacts { element: a.element.name(), value, variable: a.variable, internal: a.internal })
     }
 }
 

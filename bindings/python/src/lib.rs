@@ -9,7 +9,7 @@
 //! |--------|---------|
 //! | `messages` | warnings for Python's `logging` |
 //! | `failure` | Thalweg's errors as Python exceptions, a class per error kind |
-//! | `facts` | metadata of files, variables and blocks, as typed objects |
+//! | `facts` | metadata of files, variables, attributes and blocks, as typed objects |
 //! | `value` | conversion of single values between Rust and Python |
 //! | `read` | files open for reading |
 //! | `follow` | following a file while its writer runs |
@@ -30,7 +30,7 @@ mod write;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::facts::{BlockFacts, DeclaredFacts, FileFacts, SummaryFacts, VariableFacts};
+    use crate::facts::{AttributeFacts, BlockFacts, DeclaredFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
     #[pymodule_export]
     use crate::follow::Follower;
     #[pymodule_export]

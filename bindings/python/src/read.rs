@@ -1,6 +1,6 @@
 //! Files open for reading.
 
-use crate::facts::{BlockFacts, FileFacts, SummaryFacts, VariableFacts};
+use crate::facts::{AttributeFacts, BlockFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
 use crate::failure::Outcome;
 use crate::value;
 use numpy::PyReadwriteArray1;
@@ -40,9 +40,6 @@ pub fn layout() -> Result<Arc<dyn Layout>> {
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Reader(pub thalweg_reader::Reader);
 
-/// Name, group, BP type name, blocks.
-type Head = (String, String, Option<&'static str>, u64);
-
 #[pymethods]
 impl Reader {
     #[new]
@@ -61,24 +58,17 @@ impl Reader {
         FileFacts::new(self.0.status())
     }
 
-    fn variables(&self) -> Vec<Head> {
-        let name = |h: &thalweg_reader::Head| h.element.map(|t| t.name());
-        self.0.variables().iter().map(|h| (h.name.clone(), h.group.clone(), name(h), h.blocks)).collect()
+    fn variables(&self) -> Vec<HeadFacts> {
+        self.0.variables().iter().map(HeadFacts::from).collect()
     }
 
     fn attribute_names(&self) -> Vec<String> {
         self.0.attributes().iter().map(|h| h.name.clone()).collect()
     }
 
-    /// BP type name; value or list of values; name of the variable whose value the attribute has; whether the attribute is
-    /// internal.
-    fn attribute<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-    ) -> Outcome<(&'static str, Bound<'py, PyAny>, Option<String>, bool)> {
+    fn attribute(&self, py: Python<'_>, name: &str) -> Outcome<AttributeFacts> {
         let a = py.detach(|| self.0.attribute(name))?;
-        Ok((a.element.name(), value::attribute(py, &a.value)?, a.variable, a.internal))
+        Ok(AttributeFacts::new(py, a)?)
     }
 
     fn variable(&self, py: Python<'_>, name: &str) -> Outcome<VariableFacts> {

@@ -177,7 +177,7 @@ pub fn known<'a>(heads: &'a [Head], name: &str) -> Option<&'a str> {
 
 /// The failure that there is no such variable or attribute, with the nearest name.
 pub fn absent(sort: &str, heads: &[Head], name: &str) -> Failure {
-    let near = thalweg_schema::report::nearest(name, heads.iter().map(|h| h.name.as_str()));
+    let near = thalweg_params::nearest(name, heads.iter().map(|h| h.name.as_str()));
     let hint = match near {
         Some(near) => format!("; the nearest is '{}'", plain(near)),
         None if heads.is_empty() => format!("; the file has no {sort}s"),

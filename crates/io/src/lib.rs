@@ -20,6 +20,7 @@
 //! | read or write the bytes of the format | [`thalweg_bp`] |
 //! | open one file on many ranks, its index shared | [`thalweg_collective_open`](../thalweg_collective_open/index.html) |
 //! | see what each rank did in an output | [`thalweg_profile`] |
+//! | show the mistakes in a configuration | [`thalweg_diagnostics::Report`] |
 //! | receive the library's warnings | [`thalweg_warnings::hear`] |
 //! | understand a failure | [`thalweg_types::Error`], [`thalweg_types::ErrorKind`] |
 //!

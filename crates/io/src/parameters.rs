@@ -12,8 +12,8 @@
 use crate::mounts::{layouts, stores, with_far_stores, wrappers};
 use crate::registry::{COMMON, METHODS};
 use std::fmt::Write;
+use thalweg_diagnostics::Problem;
 use thalweg_params::{Kind, Parameter};
-use thalweg_schema::report::Problem;
 
 /// A subject of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

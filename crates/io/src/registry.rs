@@ -5,11 +5,11 @@
 //! The list is explicit, because linkers drop objects that register themselves when a C or Fortran code links us statically.
 
 use crate::consistency;
+use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
 use thalweg_profile as profile;
-use thalweg_schema::report::Problem;
-use thalweg_schema::{MethodChoice, Report, Schema};
+use thalweg_schema::{MethodChoice, Schema};
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 

@@ -77,7 +77,7 @@ impl Session {
     pub fn from_xml(text: &str, file_name: &str, comm: Box<dyn Communicator>) -> Result<Session> {
         let read = || {
             let schema = thalweg_schema::xml::parse(text, file_name).map_err(all_of)?;
-            let mut report = thalweg_schema::Report::new(file_name, text);
+            let mut report = thalweg_diagnostics::Report::new(file_name, text);
             registry::look_to_run(&schema, &mut report);
             if report.errors() > 0 {
                 return Err(all_of(report));
@@ -278,8 +278,7 @@ impl Session {
             return Ok(group.clone());
         }
         let known = groups.iter().map(|(n, _)| n.as_str());
-        let hint =
-            thalweg_schema::report::nearest(name, known).map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
+        let hint = thalweg_params::nearest(name, known).map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
         Err(Error::new(ErrorKind::NotFound, format!("no group \"{name}\" is declared{hint}")))
     }
 
@@ -392,7 +391,7 @@ fn profiled_by_environment() -> Result<bool> {
 }
 
 /// All errors of a document, as one.
-fn all_of(report: thalweg_schema::Report) -> Error {
+fn all_of(report: thalweg_diagnostics::Report) -> Error {
     Error::new(ErrorKind::Config, format!("the configuration is refused\n{}", report.render(false).trim_end()))
 }
 

@@ -1,7 +1,7 @@
 //! Transforms of a group's variables: the schema's transforms checked against those that this build contains.
 
-use thalweg_schema::report::Problem;
-use thalweg_schema::{Dimension, Report, Schema, Statistics, Variable};
+use thalweg_diagnostics::{Problem, Report};
+use thalweg_schema::{Dimension, Schema, Statistics, Variable};
 use thalweg_transform::{Spec, find, is_of_adios1};
 use thalweg_types::Result;
 

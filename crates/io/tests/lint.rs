@@ -3,8 +3,9 @@
 mod common;
 
 use thalweg_comm::alone::Alone;
+use thalweg_diagnostics::Report;
 use thalweg_io::{Session, registry};
-use thalweg_schema::{Report, xml};
+use thalweg_schema::xml;
 use thalweg_types::ErrorKind;
 
 const DOCUMENT: &str = r#"<adios-config>

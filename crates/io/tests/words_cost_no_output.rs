@@ -4,10 +4,11 @@ mod common;
 
 use common::*;
 use thalweg_comm::alone::Alone;
+use thalweg_diagnostics::Report;
 use thalweg_io::registry::{self, Weight};
 use thalweg_io::{Mode, Session};
 use thalweg_reader::Reader;
-use thalweg_schema::{MethodChoice, Report, xml};
+use thalweg_schema::{MethodChoice, xml};
 use thalweg_types::Selection;
 
 fn choice(method: &str, parameters: &str) -> MethodChoice {

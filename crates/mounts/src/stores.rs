@@ -3,8 +3,8 @@
 use crate::draining;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use thalweg_diagnostics::Problem;
 use thalweg_params::Parameter;
-use thalweg_schema::report::Problem;
 use thalweg_store::wrap::{Sequential, Tiered};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::mutex::Mutex;

@@ -31,4 +31,11 @@ mod tests {
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest(&"chunk".repeat(1000), known), None);
     }
+
+    #[test]
+    fn far_names_are_not_offered() {
+        assert_eq!(nearest("offst", ["offsets", "dimensions"]), Some("offsets"));
+        assert_eq!(nearest("DIMENSION", ["offsets", "dimensions"]), Some("dimensions"));
+        assert_eq!(nearest("zzz", ["offsets", "dimensions"]), None);
+    }
 }

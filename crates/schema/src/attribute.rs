@@ -1,7 +1,7 @@
 //! Values of attributes, read from text: one number, several separated by commas, text, texts separated by commas.
 
 use crate::model::AttributeSource;
-use crate::report::Problem;
+use thalweg_diagnostics::Problem;
 use thalweg_types::{ElementType, Value};
 
 /// Names of types that ADIOS 1.13 accepts beside [`ElementType::NAMES`].

@@ -26,8 +26,8 @@ use crate::model::{
     Attribute, AttributeSource, Group, Mesh, MeshKind, MethodChoice, Schema, Statistics, TimeMarks, Variable,
 };
 use crate::name::{check_name, check_path};
-use crate::report::Problem;
 use std::collections::HashMap;
+use thalweg_diagnostics::Problem;
 use thalweg_types::transform_names::{TRANSFORM_NAMES, is_transform_name};
 use thalweg_types::{ElementType, Error, ErrorKind, Result, Value};
 

@@ -5,10 +5,11 @@
 //! A group's names are in its [`Scope`].
 
 use crate::model::{Attribute, AttributeSource, Group, Variable};
-use crate::report::{Problem, few};
+use crate::name::few;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
+use thalweg_diagnostics::Problem;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// One extent or offset, resolved when the write happens.

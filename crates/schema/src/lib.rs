@@ -11,7 +11,8 @@
 //! | [`xml`] | the XML document of the papers and of ADIOS 1.x, read into a schema |
 //! | [`declare`] | the same schema declared from code |
 //! | [`calls`] | program text that writes and reads a group |
-//! | [`report`] | all errors of a document at once, each with place, expectation and nearest known name |
+//!
+//! All mistakes in a document are one [`thalweg_diagnostics::Report`].
 #![forbid(unsafe_code)]
 
 pub mod attribute;
@@ -22,12 +23,10 @@ pub mod mesh;
 pub mod method;
 pub mod model;
 pub mod name;
-pub mod report;
 pub mod xml;
 
 pub use declare::GroupBuilder;
 pub use dimension::Dimension;
 pub use mesh::mesh_attributes;
 pub use model::*;
-pub use report::{Report, SourceSpan};
 pub use xml::{parse, parse_bytes, parse_with_warnings};

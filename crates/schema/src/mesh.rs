@@ -17,8 +17,8 @@
 
 use crate::dimension::Scope;
 use crate::model::{Attribute, AttributeSource, Cells, Group, Mesh, MeshKind, TimeMarks};
-use crate::report::Problem;
 use std::collections::HashSet;
+use thalweg_diagnostics::Problem;
 use thalweg_types::Value;
 
 /// Types of cells by name; a number of points serves, too.

@@ -1,7 +1,7 @@
 //! The schema: groups, methods and the buffer, as an XML document or a program describes them.
 
 use crate::dimension::Dimension;
-use crate::report::SourceSpan;
+use thalweg_diagnostics::SourceSpan;
 use thalweg_types::{ElementType, Value};
 
 /// The contents of a document.

@@ -1,6 +1,7 @@
-//! Names of groups, variables, attributes and meshes: any text without a comma.
+//! Names of groups, variables, attributes and meshes: any text without a comma; how many of them an unknown name is compared with.
 
-use crate::report::Problem;
+use std::cell::Cell;
+use thalweg_diagnostics::Problem;
 
 /// Longest name, and longest path, in bytes: files keep the length in two bytes.
 pub const LONGEST_NAME: usize = u16::MAX as usize;
@@ -33,4 +34,14 @@ pub fn check_path(path: &str) -> Result<(), Problem> {
     } else {
         Ok(())
     }
+}
+
+/// The known names that an unknown name is compared with: none once a document had a million compared, because each
+/// of its mistakes would cost all its names. `before` counts the names compared so far.
+pub(crate) fn few<'a, I: Iterator<Item = &'a str>>(before: &Cell<usize>, known: I) -> std::iter::Take<I> {
+    const MOST: usize = 1_000_000;
+    let left = MOST.saturating_sub(before.get());
+    let named = known.size_hint().1.unwrap_or(left).min(left);
+    before.set(before.get() + named);
+    known.take(left)
 }

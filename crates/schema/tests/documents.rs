@@ -203,9 +203,9 @@ fn places_of_methods_and_parameters_are_kept_for_later_checks() {
     let (schema, mut report) = parse_with_warnings(text, "config.xml");
     let schema = schema.unwrap();
     let source = schema.methods[0].source.as_ref().unwrap();
-    let at = |span: thalweg_schema::SourceSpan| &text[span.offset_bytes..span.offset_bytes + span.length_bytes];
+    let at = |span: thalweg_diagnostics::SourceSpan| &text[span.offset_bytes..span.offset_bytes + span.length_bytes];
     assert_eq!((at(source.method), at(source.group), at(source.parameters[1])), ("MPJ", "g", "strip=4"));
-    let unknown = thalweg_schema::report::Problem::unknown("parameter", "strip", ["stripe", "verbose"]);
+    let unknown = thalweg_diagnostics::Problem::unknown("parameter", "strip", ["stripe", "verbose"]);
     report.error(source.parameters[1], unknown);
     assert!(
         report.render(false).starts_with("config.xml:4:3: error: unknown parameter \"strip\"\n    4 |   strip=4\n"),
@@ -220,7 +220,7 @@ fn places_stay_right_where_values_had_no_quotes() {
     let (schema, report) = parse_with_warnings(text, "config.xml");
     let schema = schema.unwrap();
     let source = schema.methods[0].source.as_ref().unwrap();
-    let at = |span: thalweg_schema::SourceSpan| &text[span.offset_bytes..span.offset_bytes + span.length_bytes];
+    let at = |span: thalweg_diagnostics::SourceSpan| &text[span.offset_bytes..span.offset_bytes + span.length_bytes];
     assert_eq!((at(source.method), at(source.group), at(source.parameters[0])), ("MPJ", "g", "a=1"));
     let places: Vec<&str> = report.findings().iter().map(|f| at(f.span)).collect();
     assert_eq!(places, ["C", "g", "g"]);

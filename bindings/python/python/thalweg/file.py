@@ -52,7 +52,7 @@ class File(Mapping[str, Variable]):
     def _known(self) -> dict[str, str]:
         """The accepted forms of names, with the names in the file."""
         if self._names is None:
-            names = [head[0] for head in self._reader.variables()]
+            names = [head.name for head in self._reader.variables()]
             self._names = {name.lstrip("/"): name for name in reversed(names)}
             self._names.update((name, name) for name in names)
         return self._names
@@ -63,7 +63,7 @@ class File(Mapping[str, Variable]):
         return self._variables[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([head[0] for head in self._reader.variables()])
+        return iter([head.name for head in self._reader.variables()])
 
     def __len__(self) -> int:
         return len(self._reader.variables())
@@ -196,7 +196,7 @@ class Attributes(Mapping[str, Any]):
         self._known = {n.strip("/"): n for n in reversed(self._names)}
 
     def __getitem__(self, name: str) -> Any:
-        return self._file._reader.attribute(name)[1]
+        return self._file._reader.attribute(name).value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -215,10 +215,11 @@ class Attributes(Mapping[str, Any]):
     def _typed(self, variable: str, name: str) -> Any:
         """An attribute of a variable; numbers keep the type in the file."""
         full = self._known[f"{variable.strip('/')}/{name}"]
-        element, value = self._file._reader.attribute(full)[:2]
+        facts = self._file._reader.attribute(full)
+        value = facts.value
         if isinstance(value, str) or (isinstance(value, list) and any(isinstance(v, str) for v in value)):
             return value
-        return np.array(value, dtypes.of(element, full))[()]
+        return np.array(value, dtypes.of(facts.element, full))[()]
 
     def __repr__(self) -> str:
         return repr(dict(self))

@@ -51,7 +51,7 @@ fn chosen<'s>(schema: &'s Schema, names: &[String]) -> Result<Vec<&'s thalweg_sc
     let known = || schema.groups.iter().map(|g| g.name.as_str());
     let find = |name: &String| {
         schema.group(name).ok_or_else(|| {
-            let hint = thalweg_schema::report::nearest(name, known())
+            let hint = thalweg_params::nearest(name, known())
                 .map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
             Failure::Absent(format!("no group \"{name}\" is described{hint}"))
         })

@@ -80,7 +80,7 @@ fn chosen<'s>(schema: &'s Schema, name: Option<&str>) -> Result<&'s Group, Failu
     let names: Vec<&str> = schema.groups.iter().map(|g| g.name.as_str()).collect();
     match (name, schema.groups.as_slice()) {
         (Some(name), groups) => groups.iter().find(|g| g.name == name).ok_or_else(|| {
-            let hint = thalweg_schema::report::nearest(name, names.iter().copied())
+            let hint = thalweg_params::nearest(name, names.iter().copied())
                 .map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
             Failure::Absent(format!("no group \"{name}\" is described{hint}"))
         }),

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_io::resolve;
+use thalweg_params::nearest;
 use thalweg_schema::dimension::{Dimension, NameRef};
-use thalweg_schema::report::nearest;
 use thalweg_schema::{AttributeSource, Group, HostLanguage, Variable};
 use thalweg_types::{ElementType, Error, ErrorKind, Value};
 

@@ -42,7 +42,7 @@ impl Names {
             }
             None => {
                 let known: Vec<String> = variables.iter().map(Variable::full_name).collect();
-                let hint = thalweg_schema::report::nearest(name, known.iter().map(String::as_str))
+                let hint = thalweg_params::nearest(name, known.iter().map(String::as_str))
                     .map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
                 Err(Error::new(ErrorKind::NotFound, format!("the group has no such variable{hint}")))
             }

@@ -4,10 +4,12 @@ use super::attributes::{self, StoredAttributes};
 use super::file::File;
 use super::guard::Guard;
 use super::inline_object::Locked;
+use super::names::{self, Seen};
 use super::objects::{self, remove_if_there};
-use super::place::HIDDEN;
-use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, most_inside, names};
-use crate::{Kind, Lease};
+use super::place::{HIDDEN, now};
+use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, identity_of, most_inside};
+use crate::{Attributes, Change, Kind, Lease, SetXattr, errno};
+use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use thalweg_store::{StoreExt, fresh};
 use thalweg_types::{ErrorKind, Result};
@@ -19,6 +21,132 @@ pub(super) struct Alone<'a> {
 }
 
 impl Container {
+    /// Makes a folder. On stores without modes, its mode is stored in it.
+    pub(super) fn make_folder_with_mode(&self, path: &str, mode: u32) -> Result<()> {
+        let path = self.inside(path, "make folder")?;
+        self.first().make_one_folder(&path, mode)?;
+        if !self.first().capability().modes {
+            let mut stored = self.folder_attributes(&path)?;
+            stored.change(
+                &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
+                now(),
+            );
+            self.put_folder_attributes(&of_folder(&path), &stored)?;
+        }
+        Ok(())
+    }
+
+    /// The attributes of a file, folder or link; see [`Layout::attributes`](crate::Layout::attributes).
+    pub(super) fn attributes_of(&self, path: &str) -> Result<Attributes> {
+        let inside = self.inside(path, "look at")?;
+        let (named, known) = self.known(&inside)?;
+        if named.kind != Kind::File && self.first().capability().modes {
+            // A store may have modes but no other property that identifies a link (HDFS).
+            return named.about.map_or_else(|| self.first().attributes(&inside), Ok);
+        }
+        // A link that the store keeps has no mode: the mode of its target.
+        let folder = match named.kind {
+            Kind::File => None,
+            _ => Some(self.first().stat(&inside)?).filter(|about| about.is_folder),
+        };
+        let identity = |named: &names::Named| match &named.about {
+            Some(about) => Ok(about.identity),
+            None => self.first().stat(&inside).map(|about| about.identity),
+        };
+        let (kind, length, stored, mtime, links, identity) = match folder {
+            Some(about) => {
+                let stored = self.folder_attributes(&inside)?;
+                let mtime = stored.mtime;
+                (Kind::Folder, 0, stored, mtime, 1, about.identity)
+            }
+            None => match self.seen(&inside, known)? {
+                Seen::Link { length, stored } => {
+                    let mtime = stored.mtime;
+                    (Kind::Link, length, stored, mtime, 1, identity(&named)?)
+                }
+                Seen::File { file, length, stored } => {
+                    let mtime = stored.written(file.written());
+                    (Kind::File, length, stored, mtime, named.links, identity_of(&file))
+                }
+            },
+        };
+        Ok(stored.told(kind, length, mtime, links, identity))
+    }
+
+    /// Changes mode, owner or times; see [`Layout::set_attributes`](crate::Layout::set_attributes).
+    pub(super) fn change_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        let inside = self.inside(path, "change")?;
+        let with = |stored: &mut StoredAttributes| {
+            stored.change(change, now());
+            Ok(())
+        };
+        if !self.first().capability().modes {
+            return self.change(path, "change", with);
+        }
+        let (about, known) = match self.first().capability().attributes {
+            true => self.first().open_known(&inside)?,
+            false => (self.first().attributes(&inside)?, None),
+        };
+        match about.kind {
+            Kind::File => {
+                let known = known.map(|object| (object, about.length));
+                self.change_known(&inside, false, known, with)
+            }
+            // The first store itself keeps mode, owner and times of folders and links.
+            Kind::Folder | Kind::Link => self.first().set_attributes(&inside, change),
+        }
+    }
+
+    /// An extended attribute.
+    pub(super) fn xattr(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.stores_own(path)? {
+            true => self.first().xattr(&self.inside(path, "look at")?, key),
+            false => Ok(self.stored_attributes(path, "look at")?.xattrs.remove(key)),
+        }
+    }
+
+    /// Sets an extended attribute. `EEXIST` and `ENODATA` where `how` asks for a new or an existing one.
+    pub(super) fn set_xattr(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        if self.stores_own(path)? {
+            return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
+        }
+        crate::takes_xattr(key, path)?;
+        self.change(path, "set an extended attribute", |stored| {
+            match (how, stored.xattrs.contains_key(key)) {
+                (SetXattr::New, true) => return Err(errno::failure(Errno::EXIST, "set an extended attribute", path)),
+                (SetXattr::Existing, false) => {
+                    return Err(errno::failure(Errno::NODATA, "set an extended attribute", path));
+                }
+                _ => {}
+            }
+            stored.xattrs.insert(key.into(), value.into());
+            stored.ctime = now();
+            Ok(())
+        })
+    }
+
+    /// The keys of all extended attributes.
+    pub(super) fn xattr_keys(&self, path: &str) -> Result<Vec<String>> {
+        match self.stores_own(path)? {
+            true => self.first().list_xattrs(&self.inside(path, "look at")?),
+            false => Ok(self.stored_attributes(path, "look at")?.xattrs.into_keys().collect()),
+        }
+    }
+
+    /// Removes an extended attribute; `ENODATA` if there is none.
+    pub(super) fn remove_xattr(&self, path: &str, key: &str) -> Result<()> {
+        if self.stores_own(path)? {
+            return self.first().remove_xattr(&self.inside(path, "change")?, key);
+        }
+        self.change(path, "remove an extended attribute", |stored| match stored.xattrs.remove(key) {
+            Some(_) => {
+                stored.ctime = now();
+                Ok(())
+            }
+            None => Err(errno::failure(Errno::NODATA, "remove an extended attribute", path)),
+        })
+    }
+
     pub(super) fn file_attributes(&self, file: &File) -> Result<(StoredAttributes, Option<(u64, u64)>)> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {

@@ -21,7 +21,7 @@
 //! | [`stamp`] | the object of a file's name; the identity of a store |
 //! | `names` | lookup of a name: its stamp, or its link |
 //! | `making` | creation of files |
-//! | `changing` | reads and changes of attributes |
+//! | `changing` | reads and changes of attributes and extended attributes |
 //! | `place` | locations of a container's parts |
 //! | `stores` | the stores of a mount and their identities |
 //! | `guard` | permission bits and owner of a container's objects |
@@ -45,15 +45,13 @@ use crate::{
     Attributes, Change, Kind, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
     errno, wire,
 };
-use attributes::StoredAttributes;
-use changing::of_folder;
 use file::File;
 use handle::{Reader, Writer};
 use index::Module;
 use inline_object::Opened;
 use making::Made;
-use names::{Found, Seen};
-use place::{HIDDEN, now};
+use names::Found;
+use place::HIDDEN;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -376,76 +374,15 @@ impl Layout for Container {
     }
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
-        let path = self.inside(path, "make folder")?;
-        self.first().make_one_folder(&path, mode)?;
-        if !self.first().capability().modes {
-            let mut stored = self.folder_attributes(&path)?;
-            stored.change(
-                &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
-                now(),
-            );
-            self.put_folder_attributes(&of_folder(&path), &stored)?;
-        }
-        Ok(())
+        self.make_folder_with_mode(path, mode)
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        let inside = self.inside(path, "look at")?;
-        let (named, known) = self.known(&inside)?;
-        if named.kind != Kind::File && self.first().capability().modes {
-            // A store may have modes but no other property that identifies a link (HDFS).
-            return named.about.map_or_else(|| self.first().attributes(&inside), Ok);
-        }
-        // A link that the store keeps has no mode: the mode of its target.
-        let folder = match named.kind {
-            Kind::File => None,
-            _ => Some(self.first().stat(&inside)?).filter(|about| about.is_folder),
-        };
-        let identity = |named: &names::Named| match &named.about {
-            Some(about) => Ok(about.identity),
-            None => self.first().stat(&inside).map(|about| about.identity),
-        };
-        let (kind, length, stored, mtime, links, identity) = match folder {
-            Some(about) => {
-                let stored = self.folder_attributes(&inside)?;
-                let mtime = stored.mtime;
-                (Kind::Folder, 0, stored, mtime, 1, about.identity)
-            }
-            None => match self.seen(&inside, known)? {
-                Seen::Link { length, stored } => {
-                    let mtime = stored.mtime;
-                    (Kind::Link, length, stored, mtime, 1, identity(&named)?)
-                }
-                Seen::File { file, length, stored } => {
-                    let mtime = stored.written(file.written());
-                    (Kind::File, length, stored, mtime, named.links, identity_of(&file))
-                }
-            },
-        };
-        Ok(stored.told(kind, length, mtime, links, identity))
+        self.attributes_of(path)
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        let inside = self.inside(path, "change")?;
-        let with = |stored: &mut StoredAttributes| {
-            stored.change(change, now());
-            Ok(())
-        };
-        if !self.first().capability().modes {
-            return self.change(path, "change", with);
-        }
-        let (about, known) = match self.first().capability().attributes {
-            true => self.first().open_known(&inside)?,
-            false => (self.first().attributes(&inside)?, None),
-        };
-        match about.kind {
-            Kind::File => {
-                let known = known.map(|object| (object, about.length));
-                self.change_known(&inside, false, known, with)
-            }
-            // The first store itself keeps mode, owner and times of folders and links.
-            Kind::Folder | Kind::Link => self.first().set_attributes(&inside, change),
-        }
+        self.change_attributes(path, change)
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
@@ -488,49 +425,19 @@ impl Layout for Container {
     }
 
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
-        match self.stores_own(path)? {
-            true => self.first().xattr(&self.inside(path, "look at")?, key),
-            false => Ok(self.stored_attributes(path, "look at")?.xattrs.remove(key)),
-        }
+        self.xattr(path, key)
     }
 
     fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
-        if self.stores_own(path)? {
-            return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
-        }
-        crate::takes_xattr(key, path)?;
-        self.change(path, "set an extended attribute", |stored| {
-            match (how, stored.xattrs.contains_key(key)) {
-                (SetXattr::New, true) => return Err(errno::failure(Errno::EXIST, "set an extended attribute", path)),
-                (SetXattr::Existing, false) => {
-                    return Err(errno::failure(Errno::NODATA, "set an extended attribute", path));
-                }
-                _ => {}
-            }
-            stored.xattrs.insert(key.into(), value.into());
-            stored.ctime = now();
-            Ok(())
-        })
+        self.set_xattr(path, key, value, how)
     }
 
     fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
-        match self.stores_own(path)? {
-            true => self.first().list_xattrs(&self.inside(path, "look at")?),
-            false => Ok(self.stored_attributes(path, "look at")?.xattrs.into_keys().collect()),
-        }
+        self.xattr_keys(path)
     }
 
     fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
-        if self.stores_own(path)? {
-            return self.first().remove_xattr(&self.inside(path, "change")?, key);
-        }
-        self.change(path, "remove an extended attribute", |stored| match stored.xattrs.remove(key) {
-            Some(_) => {
-                stored.ctime = now();
-                Ok(())
-            }
-            None => Err(errno::failure(Errno::NODATA, "remove an extended attribute", path)),
-        })
+        self.remove_xattr(path, key)
     }
 
     fn space(&self, path: &str) -> Result<Space> {

@@ -205,7 +205,7 @@ impl Parser<'_> {
                 let function = FUNCTIONS.iter().find(|(name, _)| *name == word).map(|(_, f)| *f);
                 if function.is_none() && word != "attribute" {
                     let known = FUNCTIONS.iter().map(|(name, _)| *name).chain(["attribute"]);
-                    let near = thalweg_schema::report::nearest(&word, known.clone());
+                    let near = thalweg_params::nearest(&word, known.clone());
                     let all = known.collect::<Vec<_>>().join(", ");
                     let hint = near.map(|n| format!(" (nearest: {n})")).unwrap_or_default();
                     return Err(self.mistake_at(at, format!("no function '{word}'{hint}; functions: {all}")));

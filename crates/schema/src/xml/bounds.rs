@@ -1,8 +1,8 @@
 //! Checks before a document is parsed: the XML parser compares every attribute of an element with every other,
 //! and copies namespaces from element to element, so that a document that has very many of them takes time as their square.
 
-use crate::report::Problem;
 use std::ops::Range;
+use thalweg_diagnostics::Problem;
 
 /// Most attributes of one element. The longest list of those known has 18.
 const ATTRIBUTES: usize = 1000;

@@ -3,9 +3,9 @@
 use super::Reader;
 use super::elements::STATISTICS;
 use crate::model::{HostLanguage, Statistics};
-use crate::report::{Problem, SourceSpan};
 use roxmltree::Node;
 use std::collections::HashMap;
+use thalweg_diagnostics::{Problem, SourceSpan};
 use thalweg_params::{Default, Kind, Parameter, Take, Value};
 
 /// An attribute's value and where it is.

@@ -9,9 +9,9 @@ use crate::declare::{attribute_from, check_centering, check_variable_type};
 use crate::dimension::{Dimension, Extents, Scope, check_agreement, mark_dimensions};
 use crate::model::*;
 use crate::name::{check_name, check_path};
-use crate::report::Problem;
 use roxmltree::Node;
 use std::collections::{HashMap, HashSet};
+use thalweg_diagnostics::Problem;
 use thalweg_types::{ElementType, Value};
 
 const GROUP_ELEMENTS: &[&str] = &["var", "global-bounds", "attribute", "mesh", "gwrite", "schema", "multilink"];

@@ -6,10 +6,10 @@ use super::group::PendingVariable;
 use crate::dimension::Scope;
 use crate::mesh;
 use crate::model::*;
-use crate::name::check_name;
-use crate::report::{Problem, few};
+use crate::name::{check_name, few};
 use roxmltree::Node;
 use std::collections::HashMap;
+use thalweg_diagnostics::Problem;
 use thalweg_params::Parameter;
 
 /// `time-varying`, the one attribute of a mesh with a value of its own kind.

@@ -28,13 +28,13 @@ mod unquoted;
 use crate::declare::check_version;
 use crate::method;
 use crate::model::*;
-use crate::name::check_name;
-use crate::report::{Problem, Report, SourceSpan, few};
+use crate::name::{check_name, few};
 use element_attributes::{ElementAttributes, Found, Spellings};
 use elements::{ALLOCATE, BUFFER, CONFIG, FREE_MEMORY, MAX_SIZE, METHOD};
 use roxmltree::{Document, Node};
 use std::cell::Cell;
 use std::collections::HashSet;
+use thalweg_diagnostics::{Problem, Report, SourceSpan};
 
 pub use elements::{ELEMENTS, Element};
 

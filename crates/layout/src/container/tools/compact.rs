@@ -11,9 +11,20 @@ use super::super::session::Session;
 use super::super::session::publishing::close_mark;
 use super::super::{Container, removal};
 use super::repair::tidy;
-use super::{Compacted, WINDOW, alone};
+use super::{WINDOW, alone};
 use std::io::IoSlice;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Result of a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Sessions before.
+    pub sessions: usize,
+    /// Bytes written to the new log.
+    pub bytes: u64,
+    /// Removed bytes, which were overwritten or truncated.
+    pub dead: u64,
+}
 
 impl Container {
     /// Writes a file's live bytes into one log and removes all others. Open readers find the new log.

@@ -1,24 +1,9 @@
-//! All errors of a document at once, each with place, expectation and nearest known name.
-//!
-//! Plain, for logs and pipes (every finding starts with `file:line:column`):
-//!
-//! ```text
-//! config.xml:4:24: error: unknown type "flaot"
-//!     4 |   <var name="x" type="flaot"/>
-//!       |                       ^^^^^
-//!   expected: byte, short, integer, long, ... double complex, string
-//!   nearest known name: "float"
-//! 1 error
-//! ```
-//!
-//! The same facts are drawn with frames and colours for terminals. Later checks (method names, their parameters) add to
-//! the same report: `let report = Report::new(file, text); report.error(span, Problem::new(...))`.
+//! All findings about one document, in the order of their places; as plain text, drawn for terminals, or as one error.
 
+use crate::Problem;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource};
-use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
-pub use thalweg_params::nearest;
 use thalweg_types::printable::printable;
 use thalweg_types::{Error, ErrorKind};
 
@@ -35,76 +20,6 @@ impl From<Range<usize>> for SourceSpan {
     fn from(range: Range<usize>) -> SourceSpan {
         SourceSpan { offset_bytes: range.start, length_bytes: range.end.saturating_sub(range.start) }
     }
-}
-
-/// A problem, without its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The fact, in a few words.
-    pub what: String,
-    /// The expected form.
-    pub expected: Option<String>,
-    /// The known name nearest to the one found.
-    pub nearest: Option<String>,
-}
-
-impl Problem {
-    /// A statement of the problem; other functions add the expected form and the nearest name.
-    pub fn new(what: impl Into<String>) -> Problem {
-        Problem { what: what.into(), expected: None, nearest: None }
-    }
-
-    /// Adds the expected form.
-    pub fn expected(mut self, expected: impl Into<String>) -> Problem {
-        self.expected = Some(expected.into());
-        self
-    }
-
-    /// Adds the name nearest to `name`, where one of `known` is near.
-    pub fn nearest_to<'a>(mut self, name: &str, known: impl IntoIterator<Item = &'a str>) -> Problem {
-        self.nearest = nearest(name, known).map(str::to_string);
-        self
-    }
-
-    /// An unknown name of some kind ("type", "element"), with all known ones and the nearest of them.
-    pub fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Problem {
-        let all: Vec<&str> = known.clone().into_iter().collect();
-        let problem = Problem::new(format!("unknown {kind} {name:?}")).nearest_to(name, known);
-        match all.len() {
-            0 => problem,
-            1..=40 => problem.expected(all.join(", ")),
-            more => problem.expected(format!("{}, ... ({more} in all)", all[..40].join(", "))),
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        if let Some(expected) = &self.expected {
-            write!(f, "; expected: {expected}")?;
-        }
-        if let Some(nearest) = &self.nearest {
-            write!(f, "; nearest known name: {nearest:?}")?;
-        }
-        Ok(())
-    }
-}
-
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Error {
-        Error::new(ErrorKind::Config, problem.to_string())
-    }
-}
-
-/// The known names that an unknown one is compared with: none any more where a document had very many compared, as each
-/// of its mistakes would cost all its names. `before` counts those compared so far.
-pub(crate) fn few<'a, I: Iterator<Item = &'a str>>(before: &Cell<usize>, known: I) -> std::iter::Take<I> {
-    const MOST: usize = 1_000_000;
-    let left = MOST.saturating_sub(before.get());
-    let named = known.size_hint().1.unwrap_or(left).min(left);
-    before.set(before.get() + named);
-    known.take(left)
 }
 
 /// How bad a finding is.
@@ -176,7 +91,7 @@ impl Report {
     }
 
     /// The same findings about another spelling of the document; `place` turns spans of this one into spans of that one.
-    pub(crate) fn about(&self, text: &str, place: impl Fn(SourceSpan) -> SourceSpan) -> Report {
+    pub fn about(&self, text: &str, place: impl Fn(SourceSpan) -> SourceSpan) -> Report {
         let mut report = Report::new(&self.file, text);
         for finding in &self.findings {
             report.push(finding.severity, place(finding.span), finding.problem.clone());
@@ -230,7 +145,7 @@ impl Report {
         self.text[*start..end].trim_end_matches('\r')
     }
 
-    /// The report as text: frames and colours where `color`, plain otherwise (see the module's page). Shows the first
+    /// The report as text: frames and colours where `color`, plain otherwise (see the crate's page). Shows the first
     /// [`SHOWN_IN_FULL`] findings, and ends with a count of all.
     pub fn render(&self, color: bool) -> String {
         // A frame around a line of this many bytes would be unreadable; such lines are cut around the finding.
@@ -410,13 +325,6 @@ mod tests {
             let text = report.render(color);
             assert!(text.contains('x') && text.contains('y') && !text.contains("\u{1b}[2J"), "{text}");
         }
-    }
-
-    #[test]
-    fn far_names_are_not_offered() {
-        assert_eq!(nearest("offst", ["offsets", "dimensions"]), Some("offsets"));
-        assert_eq!(nearest("DIMENSION", ["offsets", "dimensions"]), Some("dimensions"));
-        assert_eq!(nearest("zzz", ["offsets", "dimensions"]), None);
     }
 
     #[test]
