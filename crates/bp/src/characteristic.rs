@@ -26,7 +26,7 @@ use crate::shape::Shape;
 use crate::statistics::{Level, Part, Statistics};
 use crate::wire::{Cursor, Put};
 use thalweg_types::value::long_double_to_f64;
-use thalweg_types::{AttributeValue, ElementType, ErrorKind, Result, Value};
+use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Result, Value};
 
 /// File index of a block in a single file.
 pub const SINGLE_FILE: u32 = u32::MAX;
