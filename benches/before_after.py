@@ -2,8 +2,8 @@
 
 usage: before_after.py BEFORE.json... -- AFTER.json...   (the files that BENCH_JSON names, one of each run)
 
-Nothing of the raw writes or of other libraries differs between the two, so how far their ratios lie from 1 is what the machine
-does to a measurement; a measurement of Thalweg that lies farther out is marked.
+The code of raw writes and of other libraries is the same in both checkouts. The range of their ratios shows what the machine does to a
+measurement; a measurement of Thalweg outside of that range is marked.
 """
 
 import json
@@ -15,7 +15,7 @@ OTHERS = ("raw", "adios", "hdf5", "pnetcdf", "serial", "h5py", "pwrite", "pread"
 
 
 def samples(paths):
-    """All samples of each measurement, in the order in which names first came; names without a time or rate are left out."""
+    """All samples of each measurement, in the order in which names first came."""
     found = {}
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -26,7 +26,7 @@ def samples(paths):
 
 
 def main(arguments):
-    """Prints the table; 1 where a file cannot be read or no measurement is in both."""
+    """Prints the table; returns 1 if no measurement is in both checkouts."""
     middle = arguments.index("--")
     before, after = samples(arguments[:middle]), samples(arguments[middle + 1 :])
     rows = []

@@ -33,7 +33,12 @@ if [[ -n $before ]]; then
         order=("before=$before" "after=$here")
         ((turn % 2)) || order=("after=$here" "before=$before")
         for one in "${order[@]}"; do
-            (cd "${one#*=}" && ./dev bench "$name" "$@" >"$results/${one%%=*}-$turn.log" 2>&1)
+            log=$results/${one%%=*}-$turn.log
+            (cd "${one#*=}" && ./dev bench "$name" "$@" >"$log" 2>&1) || {
+                tail -n 20 "$log" >&2
+                echo "dev bench: the bench failed in ${one#*=} (log: $log)" >&2
+                exit 1
+            }
             cp "${one#*=}/build/bench/$name.json" "$results/${one%%=*}-$turn.json"
         done
     done

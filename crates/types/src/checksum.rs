@@ -30,7 +30,7 @@ impl Crc32c {
     /// Adds `count` zeros.
     ///
     /// # Cost
-    /// A microsecond or two, whatever the count.
+    /// As [`combined`].
     pub fn update_zeros(&mut self, count: u64) {
         let before = !shifted(!self.finish(), count);
         *self = Crc32c { before, ..Crc32c::new() };
@@ -92,7 +92,8 @@ impl Default for Crc32c {
 /// CRC-32C of bytes in two parts: of the first, of the second, and how long this is.
 ///
 /// # Cost
-/// A microsecond or two, whatever the length. (`checksum_combine` of `crc-fast` 0.2 ms: it squares matrices, and an output combines several.)
+/// At most 64 multiplications, one per bit of the length: 0.04 to 3 us. (`checksum_combine` of `crc-fast` 1.10 squares matrices: 40 to 250 us, and an
+/// output combines several checksums.)
 pub fn combined(first: u32, second: u32, second_length: u64) -> u32 {
     shifted(first, second_length) ^ second
 }
