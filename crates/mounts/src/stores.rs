@@ -1,6 +1,7 @@
 //! The one table of stores: the part of a URL before the first `:` selects one.
 
 use crate::draining;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use thalweg_diagnostics::Problem;
@@ -83,7 +84,7 @@ pub const STORES: &[StoreKind] = &[
         sequential,
     ),
     here(
-        "tiered",
+        TIERED,
         "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer: the fast store, then the canonical store",
         |url| Ok(Arc::new(tiered(url)?)),
     ),
@@ -97,6 +98,8 @@ pub const STORES: &[StoreKind] = &[
     far("webdav", "webdav://host/runs: WebDAV", SERVICES),
 ];
 
+/// The scheme of burst buffers.
+const TIERED: &str = "tiered";
 /// The Cargo feature of HDFS.
 pub const HDFS: &str = "hdfs";
 /// The Cargo feature of S3.
@@ -118,6 +121,7 @@ const fn far(scheme: &'static str, form: &'static str, feature: &'static str) ->
 /// `Config` names an unknown kind and the nearest known one; `Unsupported` if this build lacks the kind; those of the store.
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     let kind = kind(url).map_err(Error::from)?;
+    let url = &*spelled(url);
     match (kind.code, kind.lacks(), FAR.get()) {
         (Code::Here(open), ..) => open(url),
         (Code::Far(_), None, Some(far)) => (far.open)(url),
@@ -133,12 +137,28 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>> {
 ///
 /// - `drains`: a burst buffer's drain starts automatically: [`draining`].
 pub(crate) fn open_to_mount(url: &str, drains: bool) -> Result<Arc<dyn Store>> {
-    if !drains || !url.starts_with("tiered:") {
+    if !drains || !is_tiered(url) {
         return open(url);
     }
     let store = tiered(url)?;
     draining::after_close(&store, url);
     Ok(Arc::new(store))
+}
+
+/// A URL with the scheme as [`STORES`] spells it: schemes are read without regard to case, and the code of stores compares them. In
+/// the URL of a burst buffer, those of its two stores likewise. URLs of unknown kinds stay.
+pub(crate) fn spelled(url: &str) -> Cow<'_, str> {
+    let Ok(kind) = kind(url) else { return url.into() };
+    match tiers(url) {
+        Some((fast, canonical)) => format!("{TIERED}:{}=>{}", spelled(fast), spelled(canonical)).into(),
+        None if url.starts_with(kind.scheme) => url.into(),
+        None => format!("{}:{}", kind.scheme, rest(url)).into(),
+    }
+}
+
+/// Whether a URL names a burst buffer.
+pub(crate) fn is_tiered(url: &str) -> bool {
+    kind(url).is_ok_and(|kind| kind.scheme == TIERED)
 }
 
 /// The kind of store that a URL names.
@@ -154,6 +174,12 @@ pub(crate) fn kind(url: &str) -> std::result::Result<&'static StoreKind, Problem
 
 fn rest(url: &str) -> &str {
     url.split_once(':').map_or("", |(_, rest)| rest)
+}
+
+/// The URLs of a burst buffer's two stores, the fast one first.
+fn tiers(url: &str) -> Option<(&str, &str)> {
+    let (fast, canonical) = rest(url).split_once("=>").filter(|_| is_tiered(url))?;
+    Some((fast.trim(), canonical.trim()))
 }
 
 /// `posix:/folder`, and `posix:///folder` as other programs write it.
@@ -178,12 +204,11 @@ fn memory(url: &str) -> Result<Arc<dyn Store>> {
 /// # Errors
 /// `Config` for another kind of URL, or stores that cannot form a burst buffer; those of the stores.
 pub fn tiered(url: &str) -> Result<Tiered> {
-    let stores = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>"));
-    let Some((fast, canonical)) = stores.map(|(fast, canonical)| (fast.trim(), canonical.trim())) else {
+    let Some((fast, canonical)) = tiers(url) else {
         let what = format!("\"{url}\" names no burst buffer: expected tiered:FAST=>CANONICAL, both URLs of stores");
         return Err(Error::new(ErrorKind::Config, what));
     };
-    if [fast, canonical].iter().any(|url| url.starts_with("tiered:")) {
+    if is_tiered(fast) || is_tiered(canonical) {
         return Err(Error::new(ErrorKind::Config, format!("\"{url}\": a burst buffer within a burst buffer")));
     }
     Tiered::new(open(fast)?, open(canonical)?)
@@ -191,8 +216,8 @@ pub fn tiered(url: &str) -> Result<Tiered> {
 
 /// Whether opening a store contacts another machine.
 pub(crate) fn is_far(url: &str) -> bool {
-    if let Some((fast, canonical)) = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>")) {
-        return is_far(fast.trim()) || is_far(canonical.trim());
+    if let Some((fast, canonical)) = tiers(url) {
+        return is_far(fast) || is_far(canonical);
     }
     kind(url).is_ok_and(StoreKind::is_far)
 }
@@ -218,6 +243,17 @@ mod tests {
         open("memory:kept").unwrap().write_all("a", b"bytes").unwrap();
         assert_eq!(open("memory:kept").unwrap().read_all("a").unwrap(), b"bytes");
         assert!(!open("memory:other").unwrap().exists("a").unwrap());
+    }
+
+    #[test]
+    fn the_case_of_a_scheme_does_not_matter() {
+        assert_eq!(spelled("HDFS://Node:8020/Runs"), "hdfs://Node:8020/Runs");
+        assert_eq!(spelled("Tiered:POSIX:/A => S3://Bucket"), "tiered:posix:/A=>s3://Bucket");
+        assert_eq!(spelled("POSX:/tmp"), "POSX:/tmp");
+        open("TIERED:Memory:Fast=>MEMORY:Slow").unwrap().write_all("a", b"bytes").unwrap();
+        assert_eq!(open("memory:Fast").unwrap().read_all("a").unwrap(), b"bytes");
+        assert!(is_far("Tiered:posix:/a=>S3://bucket") && !is_far("POSIX:/a"));
+        assert!(open("tiered:memory:a=>Tiered:memory:b=>memory:c").is_err());
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
     }
     if entry.wrappers.tells_drain()
         && let Some((key, _)) = table.iter().find(|(key, _)| key.get_ref() == "drain")
-        && !entry.stores.iter().any(|url| url.starts_with("tiered:"))
+        && !entry.stores.iter().any(|url| stores::is_tiered(url))
     {
         let what = "drain needs a burst buffer, tiered:FAST=>CANONICAL, among the mount's stores";
         report.error(key.span(), Problem::new(what));
@@ -212,13 +212,14 @@ fn url(value: &Spanned<DeValue<'_>>, entry: &mut Entry, report: &mut Report) {
         report.error(value.span(), Problem::new("a store is a text").expected("\"posix:/scratch/a\""));
         return;
     };
+    let url = stores::spelled(text);
     match stores::kind(text) {
         Err(problem) => report.error(value.span(), problem),
-        Ok(_) if entry.stores.iter().any(|known| known == text) => {
+        Ok(_) if entry.stores.iter().any(|known| *known == url) => {
             report.error(value.span(), Problem::new("the same store twice"));
         }
         Ok(_) => {
-            entry.stores.push(text.to_string());
+            entry.stores.push(url.into_owned());
             entry.spans.stores.push(value.span().into());
         }
     }
