@@ -3,9 +3,9 @@
 use crate::rows::Rows;
 use crate::statistics::{Accumulator, Level, Statistics};
 use thalweg_types::ElementType;
-use thalweg_types::checksum::Crc32c;
+use thalweg_types::checksum::combined;
 
-/// Bytes of a piece: it stays in a core's second-level cache while it is read two or three times. A multiple of every element
+/// Bytes of a piece that is copied: it stays in a core's second-level cache while it is read two or three times. A multiple of every element
 /// size.
 pub const PIECE: usize = 128 * 1024;
 
@@ -18,30 +18,33 @@ pub struct Digest {
     pub crc: u32,
 }
 
-/// Statistics and checksum of a block in memory, in this machine's byte order. Each piece is passed to `then` (to be copied or
-/// written) while it is in the cache. The result does not depend on whether the block is contiguous.
+/// Statistics and checksum of a block in memory, in this machine's byte order. Each piece is passed to `first` (to be copied or
+/// written), then its statistics and checksum are computed from the cache, where `first` has brought it. The result does not depend on whether the block is contiguous.
+///
+/// - `piece`: bytes of a piece, a multiple of every element size. Sums of real numbers do not depend on it if it is a multiple of [`PIECE`].
 ///
 /// # Errors
-/// Errors of `then`, which is not called again then.
+/// Errors of `first`, which is not called again then.
 pub fn over<'d, E>(
     bytes: impl Into<Rows<'d>>,
     element: ElementType,
     level: Level,
-    mut then: impl FnMut(&[u8]) -> Result<(), E>,
+    piece: usize,
+    mut first: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Digest, E> {
     let mut statistics = Accumulator::new(element, level);
-    let mut crc = Crc32c::new();
-    bytes.into().pieces(PIECE, |piece| {
-        statistics.update(piece);
-        crc.update(piece);
-        then(piece)
+    let mut crc = 0;
+    bytes.into().pieces(piece, |piece| {
+        first(piece)?;
+        crc = combined(crc, statistics.update_with_checksum(piece), piece.len() as u64);
+        Ok(())
     })?;
-    Ok(Digest { statistics: statistics.finish(), crc: crc.finish() })
+    Ok(Digest { statistics: statistics.finish(), crc })
 }
 
 /// Statistics and checksum, and the bytes appended to `out`.
 pub fn copy<'d>(bytes: impl Into<Rows<'d>>, element: ElementType, level: Level, out: &mut Vec<u8>) -> Digest {
-    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |piece| {
+    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, PIECE, |piece| {
         out.extend_from_slice(piece);
         Ok(())
     });
@@ -53,7 +56,7 @@ pub fn copy<'d>(bytes: impl Into<Rows<'d>>, element: ElementType, level: Level, 
 
 /// Statistics and checksum alone.
 pub fn look<'d>(bytes: impl Into<Rows<'d>>, element: ElementType, level: Level) -> Digest {
-    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |_| Ok(()));
+    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, PIECE, |_| Ok(()));
     match done {
         Ok(digest) => digest,
         Err(never) => match never {},

@@ -12,7 +12,12 @@
 //!
 //! Source: Lofstead et al., SAND2009-7763, "data characteristics"; which values BP holds: `docs/format/bp3.md`.
 
+#[cfg(target_arch = "x86_64")]
+mod folding;
+mod fused;
+
 use multiversion::multiversion;
+use thalweg_types::checksum::crc32c;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ByteOrder, ElementType, Value};
 
@@ -112,57 +117,88 @@ struct Whole<T> {
     squares: f64,
 }
 
+/// Elements of one type, added to their statistics in lanes, a stretch at a time.
+trait Lanes: Copy {
+    /// The statistics.
+    type Total;
+    /// Bytes of an element.
+    const SIZE: usize;
+
+    /// Before the first element of a stretch.
+    fn start() -> Self;
+
+    /// Adds at most [`LANES`] elements.
+    fn add(&mut self, elements: &[u8]);
+
+    /// Adds the results of a stretch.
+    fn finish(self, stretch: &[u8], total: &mut Self::Total);
+}
+
+/// Adds whole elements.
+#[inline(always)]
+fn add<L: Lanes>(bytes: &[u8], total: &mut L::Total) {
+    for stretch in bytes.chunks(STRETCH * L::SIZE) {
+        let mut lanes = L::start();
+        let whole = stretch.chunks_exact(LANES * L::SIZE);
+        let rest = whole.remainder();
+        whole.for_each(|elements| lanes.add(elements));
+        lanes.add(rest);
+        lanes.finish(stretch, total);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RealLanes<T> {
+    min: [T; LANES],
+    max: [T; LANES],
+    sum: [f64; LANES],
+    squares: [f64; LANES],
+}
+
 macro_rules! real {
     ($name:ident, $type:ty) => {
-        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2+fma", "aarch64+neon"))]
-        fn $name(bytes: &[u8], total: &mut Real<$type>) {
+        impl Lanes for RealLanes<$type> {
+            type Total = Real<$type>;
             const SIZE: usize = size_of::<$type>();
-            let at = |b: &[u8]| {
-                let mut word = [0; SIZE];
-                word.copy_from_slice(b);
-                <$type>::from_ne_bytes(word)
-            };
-            for stretch in bytes.chunks(STRETCH * SIZE) {
-                let mut min = [<$type>::INFINITY; LANES];
-                let mut max = [<$type>::NEG_INFINITY; LANES];
-                let mut sum = [0f64; LANES];
-                let mut squares = [0f64; LANES];
-                let whole = stretch.chunks_exact(LANES * SIZE);
-                let rest = whole.remainder();
-                for lanes in whole {
-                    for l in 0..LANES {
-                        let mut word = [0; SIZE];
-                        word.copy_from_slice(&lanes[l * SIZE..(l + 1) * SIZE]);
-                        let x = <$type>::from_ne_bytes(word);
-                        min[l] = if x < min[l] { x } else { min[l] };
-                        max[l] = if x > max[l] { x } else { max[l] };
-                        let d = f64::from(x);
-                        sum[l] += d;
-                        squares[l] += d * d;
-                    }
+
+            #[inline(always)]
+            fn start() -> Self {
+                RealLanes {
+                    min: [<$type>::INFINITY; LANES],
+                    max: [<$type>::NEG_INFINITY; LANES],
+                    sum: [0.0; LANES],
+                    squares: [0.0; LANES],
                 }
-                for (l, b) in rest.chunks_exact(SIZE).enumerate() {
-                    let x = at(b);
-                    min[l] = if x < min[l] { x } else { min[l] };
-                    max[l] = if x > max[l] { x } else { max[l] };
+            }
+
+            #[inline(always)]
+            fn add(&mut self, elements: &[u8]) {
+                for (l, bytes) in elements.as_chunks().0.iter().enumerate() {
+                    let x = <$type>::from_ne_bytes(*bytes);
+                    self.min[l] = if x < self.min[l] { x } else { self.min[l] };
+                    self.max[l] = if x > self.max[l] { x } else { self.max[l] };
                     let d = f64::from(x);
-                    sum[l] += d;
-                    squares[l] += d * d;
+                    self.sum[l] += d;
+                    self.squares[l] += d * d;
                 }
-                let s: f64 = sum.iter().sum();
-                let q: f64 = squares.iter().sum();
+            }
+
+            #[inline(always)]
+            fn finish(self, stretch: &[u8], total: &mut Real<$type>) {
+                let sum: f64 = self.sum.iter().sum();
+                let squares: f64 = self.squares.iter().sum();
                 // A NaN, an infinity or an overflow makes the sum of squares non-finite; the slow loop handles all of them.
-                if q.is_finite() {
-                    total.sum += s;
-                    total.squares += q;
-                    total.finite += (stretch.len() / SIZE) as u64;
+                if squares.is_finite() {
+                    total.sum += sum;
+                    total.squares += squares;
+                    total.finite += (stretch.len() / Self::SIZE) as u64;
                     for l in 0..LANES {
-                        total.min = total.min.min(min[l]);
-                        total.max = total.max.max(max[l]);
+                        total.min = total.min.min(self.min[l]);
+                        total.max = total.max.max(self.max[l]);
                     }
                 } else {
-                    for b in stretch.chunks_exact(SIZE) {
-                        let x = at(b);
+                    for bytes in stretch.as_chunks().0 {
+                        let x = <$type>::from_ne_bytes(*bytes);
                         if x.is_finite() {
                             total.min = total.min.min(x);
                             total.max = total.max.max(x);
@@ -174,44 +210,67 @@ macro_rules! real {
                 }
             }
         }
+
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2+fma", "aarch64+neon"))]
+        fn $name(bytes: &[u8], total: &mut Real<$type>) {
+            add::<RealLanes<$type>>(bytes, total);
+        }
     };
 }
 real!(real_f32, f32);
 real!(real_f64, f64);
 
+#[derive(Clone, Copy)]
+struct WholeLanes<T> {
+    min: T,
+    max: T,
+    /// Two halves, so that sums of 64-bit numbers stay exact without 128-bit arithmetic inside the loop.
+    low: u64,
+    high: i64,
+    squares: [f64; LANES],
+}
+
 macro_rules! whole {
     ($name:ident, $type:ty) => {
+        impl Lanes for WholeLanes<$type> {
+            type Total = Whole<$type>;
+            const SIZE: usize = size_of::<$type>();
+
+            #[inline(always)]
+            fn start() -> Self {
+                WholeLanes { min: <$type>::MAX, max: <$type>::MIN, low: 0, high: 0, squares: [0.0; LANES] }
+            }
+
+            #[inline(always)]
+            fn add(&mut self, elements: &[u8]) {
+                for (l, bytes) in elements.as_chunks().0.iter().enumerate() {
+                    let x = <$type>::from_ne_bytes(*bytes);
+                    self.min = self.min.min(x);
+                    self.max = self.max.max(x);
+                    if Self::SIZE == 8 {
+                        self.low += (x as u64) & 0xffff_ffff;
+                        self.high += if <$type>::MIN == 0 { ((x as u64) >> 32) as i64 } else { (x as i64) >> 32 };
+                    } else {
+                        self.high += x as i64;
+                    }
+                    self.squares[l] += x as f64 * x as f64;
+                }
+            }
+
+            #[inline(always)]
+            fn finish(self, stretch: &[u8], total: &mut Whole<$type>) {
+                total.min = total.min.min(self.min);
+                total.max = total.max.max(self.max);
+                total.count += (stretch.len() / Self::SIZE) as u64;
+                let (low, high) = (i128::from(self.low), i128::from(self.high));
+                total.sum += if Self::SIZE == 8 { (high << 32) + low } else { high };
+                total.squares += self.squares.iter().sum::<f64>();
+            }
+        }
+
         #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2", "aarch64+neon"))]
         fn $name(bytes: &[u8], total: &mut Whole<$type>) {
-            const SIZE: usize = size_of::<$type>();
-            for stretch in bytes.chunks(STRETCH * SIZE) {
-                let mut min = <$type>::MAX;
-                let mut max = <$type>::MIN;
-                // Two halves, so that sums of 64-bit numbers stay exact without 128-bit arithmetic inside the loop.
-                let (mut low, mut high) = (0u64, 0i64);
-                let mut squares = [0f64; LANES];
-                for lanes in stretch.chunks(LANES * SIZE) {
-                    for (l, b) in lanes.chunks_exact(SIZE).enumerate() {
-                        let mut word = [0; SIZE];
-                        word.copy_from_slice(b);
-                        let x = <$type>::from_ne_bytes(word);
-                        min = min.min(x);
-                        max = max.max(x);
-                        if SIZE == 8 {
-                            low += (x as u64) & 0xffff_ffff;
-                            high += if <$type>::MIN == 0 { ((x as u64) >> 32) as i64 } else { (x as i64) >> 32 };
-                        } else {
-                            high += x as i64;
-                        }
-                        squares[l] += x as f64 * x as f64;
-                    }
-                }
-                total.min = total.min.min(min);
-                total.max = total.max.max(max);
-                total.count += (stretch.len() / SIZE) as u64;
-                total.sum += if SIZE == 8 { (i128::from(high) << 32) + i128::from(low) } else { i128::from(high) };
-                total.squares += squares.iter().sum::<f64>();
-            }
+            add::<WholeLanes<$type>>(bytes, total);
         }
     };
 }
@@ -353,6 +412,28 @@ impl Accumulator {
                 }
             }
         }
+    }
+
+    /// As [`Accumulator::update`], and returns the CRC-32C of the piece: of most types in one loop, which reads each register's worth
+    /// of bytes once.
+    pub fn update_with_checksum(&mut self, bytes: &[u8]) -> u32 {
+        let in_one_loop = match &mut self.state {
+            State::F32(t) => fused::add::<RealLanes<f32>>(bytes, t),
+            State::F64(t) => fused::add::<RealLanes<f64>>(bytes, t),
+            State::I8(t) => fused::add::<WholeLanes<i8>>(bytes, t),
+            State::I16(t) => fused::add::<WholeLanes<i16>>(bytes, t),
+            State::I32(t) => fused::add::<WholeLanes<i32>>(bytes, t),
+            State::I64(t) => fused::add::<WholeLanes<i64>>(bytes, t),
+            State::U8(t) => fused::add::<WholeLanes<u8>>(bytes, t),
+            State::U16(t) => fused::add::<WholeLanes<u16>>(bytes, t),
+            State::U32(t) => fused::add::<WholeLanes<u32>>(bytes, t),
+            State::U64(t) => fused::add::<WholeLanes<u64>>(bytes, t),
+            State::None | State::LongDouble { .. } | State::Complex { .. } => None,
+        };
+        in_one_loop.unwrap_or_else(|| {
+            self.update(bytes);
+            crc32c(bytes)
+        })
     }
 
     /// The statistics of all pieces; `None` for types and levels without statistics.

@@ -553,6 +553,11 @@ pub trait WriteObject: Send + Sync {
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
+    /// Whether the object's bytes are a file of this machine ([`WriteObject::file`]): a large write may then be split, because a call
+    /// costs little beside its bytes, and in any order.
+    fn is_file(&self) -> bool {
+        self.file().is_some()
+    }
     /// Takes a lease: [`ReadObject::life`] shows others that this process still extends the object, until the lease is dropped or
     /// the process ends in any way. An object may have any number of leases, which do not exclude each other. `None` if the store
     /// has no leases.

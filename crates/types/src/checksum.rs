@@ -72,8 +72,21 @@ const fn multiplied(a: u32, mut b: u32) -> u32 {
     product
 }
 
+/// x^`exponent` modulo the polynomial, bits reversed: bit 31 is the coefficient of x^0.
+pub const fn power(exponent: u32) -> u32 {
+    let (mut product, mut left) = (1 << 31, exponent);
+    while left != 0 {
+        product = multiplied(POWERS[left.trailing_zeros() as usize % POWERS.len()], product);
+        left &= left - 1;
+    }
+    product
+}
+
 /// A remainder times x^(8 `count`): what `count` zero bytes make of it.
-fn shifted(mut remainder: u32, count: u64) -> u32 {
+///
+/// # Cost
+/// As [`combined`].
+pub fn shifted(mut remainder: u32, count: u64) -> u32 {
     let mut left = count;
     while left != 0 {
         // A byte is 2^3 bits.

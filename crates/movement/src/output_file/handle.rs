@@ -105,6 +105,10 @@ impl WriteObject for Handle {
     fn lease(&self) -> Result<Option<Lease>> {
         self.ask(|object| object.lease())
     }
+
+    fn is_file(&self) -> bool {
+        self.ask(|object| Ok(object.is_file())).unwrap_or(false)
+    }
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         let single = request.cache.begins(request.group, request.layout, request.path);
         // A file for this output only is leased while the output is open, if a lease is a lock on the open file; in other
         // layouts a lease would create objects.
-        let lease = if single && object.file().is_some() { object.lease()? } else { None };
+        let lease = if single && object.is_file() { object.lease()? } else { None };
         if !single {
             request.cache.take_lease(request.layout, request.path, &*object)?;
         }

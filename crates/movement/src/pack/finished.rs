@@ -14,6 +14,32 @@ use thalweg_profile::{Phase, span};
 use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
+/// The writes of `slices`, which follow each other from byte `start`, without those at `written`.
+fn unwritten<'s>(slices: Vec<&'s [u8]>, start: u64, written: &[Extent]) -> Vec<(u64, Vec<IoSlice<'s>>)> {
+    let mut writes = Vec::new();
+    let (mut begin, mut at, mut io) = (start, start, Vec::new());
+    let mut left = written.iter().peekable();
+    for slice in slices.into_iter().filter(|slice| !slice.is_empty()) {
+        let end = at + slice.len() as u64;
+        while left.peek().is_some_and(|extent| extent.offset + extent.length <= at) {
+            left.next();
+        }
+        if left.peek().is_some_and(|extent| extent.offset <= at) {
+            if !io.is_empty() {
+                writes.push((begin, std::mem::take(&mut io)));
+            }
+            begin = end;
+        } else {
+            io.push(IoSlice::new(slice));
+        }
+        at = end;
+    }
+    if !io.is_empty() {
+        writes.push((begin, io));
+    }
+    writes
+}
+
 impl Pack<'_> {
     pub(super) fn encode_attributes(&self) -> (Vec<u8>, Vec<Extent>) {
         let mut out = vec![0; SECTION_HEAD];
@@ -45,21 +71,26 @@ impl Pack<'_> {
     /// # Errors
     /// As [`Pack::fragment`]; errors of the store.
     pub fn write(&mut self, object: &dyn WriteObject, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
+        let offset = place.offset;
+        if self.gone == 0 {
+            reserve(object, offset, place.length)?;
+        }
+        let written = self.write_deferred_in_turns(object, offset)?;
         self.settle_deferred();
         let (front, back, fragment) = self.finish(place, header, writer)?;
-        let offset = place.offset;
         let mut slices: Vec<&[u8]> = Vec::new();
+        let mut at = self.front + self.gone;
         if self.gone == 0 {
             slices.push(&front);
+            at = 0;
         }
         slices.extend(self.waiting());
         slices.push(&back);
-        let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
-        if self.gone == 0 {
-            reserve(object, offset, place.length)?;
-            object.write_at(offset, &io)?;
-        } else {
-            object.write_at(offset + self.front + self.gone, &io)?;
+        // The trailer, which makes the group complete, is in the last write.
+        for (at, io) in unwritten(slices, at, &written) {
+            object.write_at(offset + at, &io)?;
+        }
+        if self.gone > 0 {
             object.write_at(offset, &[IoSlice::new(&front)])?;
             self.write_moved(object, offset)?;
         }
