@@ -4,7 +4,7 @@ use super::attributes::{self, StoredAttributes};
 use super::file::File;
 use super::guard::Guard;
 use super::inline_object::Locked;
-use super::names::{self, Seen};
+use super::names::{self, NameState};
 use super::objects::{self, remove_if_there};
 use super::place::{HIDDEN, now};
 use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, identity_of, most_inside};
@@ -60,11 +60,11 @@ impl Container {
                 (Kind::Folder, 0, stored, mtime, 1, about.identity)
             }
             None => match self.seen(&inside, known)? {
-                Seen::Link { length, stored } => {
+                NameState::Link { length, stored } => {
                     let mtime = stored.mtime;
                     (Kind::Link, length, stored, mtime, 1, identity(&named)?)
                 }
-                Seen::File { file, length, stored } => {
+                NameState::File { file, length, stored } => {
                     let mtime = stored.written(file.written());
                     (Kind::File, length, stored, mtime, named.links, identity_of(&file))
                 }
