@@ -24,10 +24,10 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
-struct NativeReader(Mutex<Open>);
+struct NativeReader(Mutex<ReaderState>);
 
 /// An open file, and the memory whose addresses the program has.
-struct Open {
+struct ReaderState {
     reader: Reader,
     following: Option<Following>,
     variables: HashMap<String, Box<CachedVariable>>,
@@ -137,9 +137,9 @@ fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
 }
 
-impl Open {
-    fn new(reader: Reader) -> Open {
-        Open {
+impl ReaderState {
+    fn new(reader: Reader) -> ReaderState {
+        ReaderState {
             reader,
             following: None,
             variables: HashMap::new(),
@@ -216,7 +216,7 @@ impl Open {
         Ok(needed)
     }
 
-    /// As [`Open::note`], for a request with memory.
+    /// As [`ReaderState::note`], for a request with memory.
     ///
     /// # Safety
     /// See [`crate::pointer`].
@@ -278,7 +278,7 @@ unsafe extern "C" fn thalweg_core_reader_open(
         };
         let (place, path) = apart(asked);
         let opened = open_reader(&*comm, path, &layout)?;
-        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(Open::new(opened)))));
+        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(ReaderState::new(opened)))));
         Ok(())
     })
 }
@@ -409,7 +409,7 @@ unsafe extern "C" fn thalweg_core_reader_follow(
             Err(e) => (path.and(Err(e)), Wait::default()),
         };
         let following = Following::open(comm, path, &wait, &layout)?;
-        let mut open = Open::new(following.follower.reader().clone());
+        let mut open = ReaderState::new(following.follower.reader().clone());
         open.following = Some(following);
         *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(open))));
         Ok(())
@@ -488,7 +488,7 @@ unsafe extern "C" fn thalweg_reader_close(reader: *mut NativeReader) {
 ///
 /// # Safety
 /// See [`crate::pointer`].
-unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut ReaderState) -> Result<T>) -> Result<T> {
     // SAFETY: from C.
     let reader = unsafe { handle(reader, "reader") }?;
     f(&mut reader.0.lock())

@@ -5,7 +5,7 @@ use super::read::{State, type_number, with_file};
 use super::structures::{AdiosFile, AdiosStatistics, AdiosVarBlock, AdiosVarInfo, AdiosVarMesh, AdiosVarStat};
 use super::{pointer, status, value};
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::read::info::{Info, Known};
+use crate::adios1::read::info::{Info, ValueStatistics};
 use crate::adios1::read::mesh;
 use std::ffi::{c_char, c_double, c_int};
 use std::ptr::null_mut;
@@ -108,7 +108,7 @@ fn doubles(values: Option<Vec<f64>>, arena: &mut Arena) -> *mut c_double {
 }
 
 /// Statistics of steps or blocks as four arrays.
-fn lists(known: Vec<Known>, arena: &mut Arena) -> *mut AdiosStatistics {
+fn lists(known: Vec<ValueStatistics>, arena: &mut Arena) -> *mut AdiosStatistics {
     let bytes = |values: &Option<Vec<f64>>| {
         values.as_ref().map(|v| v.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>())
     };

@@ -14,18 +14,18 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
 /// A file that a program has open.
-struct Open {
+struct OpenAdiosFile {
     /// The structure the program looks at; ours to write and to free.
     shown: *mut AdiosFile,
     state: Mutex<Option<State>>,
 }
 
 // SAFETY: `shown` is written under the lock of `state` only, and freed when the file has no user any more.
-unsafe impl Send for Open {}
+unsafe impl Send for OpenAdiosFile {}
 // SAFETY: likewise.
-unsafe impl Sync for Open {}
+unsafe impl Sync for OpenAdiosFile {}
 
-impl Drop for Open {
+impl Drop for OpenAdiosFile {
     fn drop(&mut self) {
         // SAFETY: from `Box::into_raw`, and freed nowhere else.
         drop(unsafe { Box::from_raw(self.shown) });
@@ -46,7 +46,7 @@ pub struct State {
     groups: Arena,
 }
 
-static FILES: Mutex<BTreeMap<usize, Arc<Open>>> = Mutex::new(BTreeMap::new());
+static FILES: Mutex<BTreeMap<usize, Arc<OpenAdiosFile>>> = Mutex::new(BTreeMap::new());
 
 fn no_file() -> Failure {
     Failure::new(number::INVALID_FILE_POINTER, "this is no file opened by adios_read_open or adios_read_open_file")
@@ -134,7 +134,7 @@ fn opened(file: ReadFile) -> *mut AdiosFile {
         groups: Arena::default(),
     };
     show(&mut state, shown);
-    let open = Arc::new(Open { shown, state: Mutex::new(Some(state)) });
+    let open = Arc::new(OpenAdiosFile { shown, state: Mutex::new(Some(state)) });
     FILES.lock().insert(shown as usize, open);
     shown
 }
