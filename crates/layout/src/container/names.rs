@@ -119,11 +119,11 @@ impl Container {
     /// As [`Container::stays_inside`], for the folder of a name that is about to be created; asked once for each folder.
     pub(super) fn folder_stays_inside(&self, path: &str) -> Result<()> {
         let folder = name::folder_of(path);
-        if folder.is_empty() || self.inside.lock().contains(folder) {
+        if folder.is_empty() || self.folders_inside.lock().contains(folder) {
             return Ok(());
         }
         self.stays_inside(folder)?;
-        let mut inside = self.inside.lock();
+        let mut inside = self.folders_inside.lock();
         if inside.len() >= MOST_INSIDE {
             inside.clear();
         }

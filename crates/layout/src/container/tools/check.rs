@@ -26,7 +26,7 @@ impl Container {
     /// `NotFound` if the name was removed; `Corrupt` or `Torn` if the stamp or the marks cannot be read; errors of the store from
     /// any call. Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
-        let path = self.inside(path, "check")?;
+        let path = self.store_name(path, "check")?;
         let mut checked = 0;
         loop {
             let (_, opened) = self.follow(&path)?;
