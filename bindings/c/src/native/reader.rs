@@ -263,6 +263,9 @@ unsafe fn selection(selection: *const CSelection) -> Result<Selection> {
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// Two reductions and a duplicate of the communicator, which is freed on return. Every rank opens the file by itself:
+/// [`Reader::open`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_reader_open(
     reader: *mut *mut NativeReader,
@@ -389,6 +392,8 @@ impl Following {
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// Two reductions and a duplicate of the communicator. Every rank polls the file by itself, every 50 ms, until its first step.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_reader_follow(
     reader: *mut *mut NativeReader,
@@ -426,6 +431,9 @@ unsafe extern "C" fn thalweg_reader_follow(reader: *mut *mut NativeReader, path:
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// With several ranks a reduction, in which the others wait while rank 0 polls the file every 50 ms, and one more if there is a step.
+/// Every rank reads the records of new steps by itself: [`Reader::catch_up`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last: c_int, timeout: f64) -> c_int {
     // SAFETY: from C.
@@ -719,6 +727,8 @@ unsafe extern "C" fn thalweg_reader_attribute(
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// Index entries, without values; a text is read, from the index.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_get_bytes(
     reader: *const NativeReader,
@@ -770,6 +780,8 @@ unsafe extern "C" fn thalweg_read(
 
 /// # Safety
 /// See [`crate::pointer`]; the memory is the library's until the next perform.
+/// # Cost
+/// The read is planned twice: alone, to check the request, then in the batch. Texts are read here and kept until the next perform.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: *const CRequest) -> c_int {
     // SAFETY: from C.
@@ -792,6 +804,8 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// As [`Batch::perform`], once for each state of the file in which requests were noted.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_perform(reader: *const NativeReader) -> c_int {
     // SAFETY: from C.

@@ -114,6 +114,8 @@ pub unsafe extern "C" fn adios_free_var_transform(transform: *mut AdiosVarTransf
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// As [`super::inquire::adios_inq_var_blockinfo`]: all blocks of the variable are decoded, also those of other steps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_find_intersecting_pgs(
     fp: *const AdiosFile,

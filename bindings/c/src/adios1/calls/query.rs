@@ -428,6 +428,8 @@ pub unsafe extern "C" fn adios_query_set_method(q: *mut AdiosQuery, method: c_in
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// Characteristics of the blocks of the step; no values are read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_int) -> i64 {
     value(-1, || {
@@ -452,6 +454,9 @@ pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_in
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// The first call for a timestep decodes the characteristics of its blocks. `ADIOS_QUERY_METHOD_MINMAX` reads no values; the
+/// others read values until it is known whether more than `batch_size` places match ([`thalweg_query::Evaluation::next_batch`]).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_evaluate(
     q: *mut AdiosQuery,
