@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use std::convert::Infallible;
 use thalweg_bp::extension::{Directory, Records, Tag, before, state_offset};
 use thalweg_bp::scan::partial_steps;
-use thalweg_bp::sums::{LENGTH, Part, SumsLocations, join, split};
+use thalweg_bp::sums::{LENGTH, SplitPart, SumsLocations, join, split};
 use thalweg_fuzz::{cursor, input};
 use thalweg_types::ByteOrder;
 
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
             split.put::<Infallible>(part, &mut bytes, &mut |_| Ok(())).unwrap();
             bytes
         };
-        let (sets, sums) = (of(Part::Sets), of(Part::Sums));
+        let (sets, sums) = (of(SplitPart::Sets), of(SplitPart::Sums));
         assert_eq!((sets.len() as u64, sums.len() as u64), (split.sets.length, split.sums.length));
         join(&mut cursor(&sets, ByteOrder::NATIVE), &sums).expect("what was split is joined");
     }

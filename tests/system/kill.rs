@@ -110,12 +110,12 @@ struct Judge {
     bpls: Option<String>,
     /// A writer under MPI, and its command.
     foreign: Vec<String>,
-    seen: Seen,
+    seen: KillCounts,
 }
 
 /// What the kills met, so that the report shows whether they meant anything.
 #[derive(Debug, Default)]
-struct Seen {
+struct KillCounts {
     kills: u64,
     steps_checked: u64,
     before_the_first_close: u64,
@@ -441,7 +441,7 @@ fn judge(arguments: &[String]) -> Outcome<()> {
         thalweg: thalweg.clone(),
         bpls: bpls.first().cloned(),
         foreign: foreign.iter().skip(1).cloned().collect(),
-        seen: Seen::default(),
+        seen: KillCounts::default(),
     };
     let done = judge.run(kills.parse()?);
     let s = &judge.seen;

@@ -23,7 +23,7 @@
 
 use crate::process_group::{Applied, Block};
 use crate::shape::Shape;
-use crate::statistics::{Level, Part, Statistics};
+use crate::statistics::{ComponentStatistics, Level, Statistics};
 use crate::wire::{Cursor, Put};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Result, Value};
@@ -564,7 +564,7 @@ fn decode_statistics(c: &mut Cursor<'_>, element: Option<ElementType>, bits: u32
         exact_sum: None,
         complex: None,
     };
-    let mut parts = [Part::default(); 3];
+    let mut parts = [ComponentStatistics::default(); 3];
     let real = |c: &mut Cursor<'_>, t: ElementType| -> Result<f64> {
         let bytes = c.take(t.size() as usize, "statistics")?;
         Ok(match Value::from_bytes(t, bytes, c.order()) {

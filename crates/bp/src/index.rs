@@ -19,7 +19,7 @@ use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
-use crate::sums::{self, LengthAndCrc, Part, Split, SumsLocations};
+use crate::sums::{self, LengthAndCrc, Split, SplitPart, SumsLocations};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -557,14 +557,14 @@ impl Index {
     /// # Errors
     /// `OutOfBounds` where an entry exceeds 4 GiB, the limit of BP version 3.
     pub fn encode(&self, start: u64, subfiles: bool, finished: bool) -> Result<EncodedIndex<'_>> {
-        let mut index: Vec<Piece<'_>> = Vec::new();
+        let mut index: Vec<IndexSegment<'_>> = Vec::new();
         let mut directory =
             Directory { steps: self.last_time, process_groups: self.process_group_count, ..Directory::default() };
         let mut head = Vec::new();
         head.put_u64(self.process_group_count);
         head.put_u64(self.process_groups.len() as u64);
-        index.push(Piece::of(head));
-        index.push(Piece::of(self.process_groups.as_slice()));
+        index.push(IndexSegment::of(head));
+        index.push(IndexSegment::of(self.process_groups.as_slice()));
         directory.process_groups_crc = crc_of(&index);
         let mut at = 16 + self.process_groups.len() as u64;
         let mut rest = Vec::new();
@@ -572,15 +572,15 @@ impl Index {
         let (mut locations, mut beside) = (SumsLocations::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
-            let mut sets: Vec<Piece<'_>> = Vec::with_capacity(table.entries.len());
+            let mut sets: Vec<IndexSegment<'_>> = Vec::with_capacity(table.entries.len());
             for (number, entry) in table.entries.iter().enumerate() {
                 sets.push(match sums::split(&entry.sets).filter(|_| i == 0) {
                     Some(split) => {
                         locations.add(number as u32, split.sums);
-                        beside.push(Piece { checksum: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
-                        Piece { checksum: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
+                        beside.push(IndexSegment { checksum: split.sums, bytes: Bytes::Apart(split, SplitPart::Sums) });
+                        IndexSegment { checksum: split.sets, bytes: Bytes::Apart(split, SplitPart::Sets) }
                     }
-                    None => Piece::of(entry.sets.as_slice()),
+                    None => IndexSegment::of(entry.sets.as_slice()),
                 });
             }
             let mut head = Vec::new();
@@ -588,9 +588,9 @@ impl Index {
             head.put_u64(table.entries.iter().zip(&sets).map(|(e, sets)| e.head_length() + sets.checksum.length).sum());
             at += head.len() as u64;
             rest.push(head.clone());
-            index.push(Piece::of(head));
+            index.push(IndexSegment::of(head));
             for (entry, sets) in table.entries.iter().zip(sets) {
-                let head = Piece::of(entry.encode_head(sets.checksum.length as usize));
+                let head = IndexSegment::of(entry.encode_head(sets.checksum.length as usize));
                 let length = head.checksum.length + sets.checksum.length;
                 if u32::try_from(length - 4).is_err() {
                     return Err(Error::new(
@@ -638,11 +638,11 @@ impl Index {
         .encode(&mut footer);
         directory.rest_crc = extension::crc_of(rest.iter().map(Vec::as_slice).chain([footer.as_slice()]));
         records.0.insert(Tag::Directory as u32, directory.encode());
-        index.push(Piece::of(footer));
+        index.push(IndexSegment::of(footer));
         let index_length = index.iter().map(|p| p.checksum.length).sum();
         let (front, tail) = extension::encode(start, &records, &locations, finished, index_length, crc_of(&index));
         let extension = Extent::new(start, index_start - start);
-        let section = std::iter::once(Piece::of(front)).chain(beside).chain([Piece::of(tail)]);
+        let section = std::iter::once(IndexSegment::of(front)).chain(beside).chain([IndexSegment::of(tail)]);
         let pieces = section.chain(index).filter(|p| p.checksum.length > 0).collect();
         Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })
     }
@@ -650,7 +650,7 @@ impl Index {
 
 /// Bytes of an index, with their length and checksum.
 #[derive(Debug)]
-struct Piece<'a> {
+struct IndexSegment<'a> {
     checksum: LengthAndCrc,
     bytes: Bytes<'a>,
 }
@@ -660,24 +660,27 @@ enum Bytes<'a> {
     /// Encoded bytes.
     Whole(Cow<'a, [u8]>),
     /// One part of split sets, which is encoded when it is written.
-    Apart(Split<'a>, Part),
+    Apart(Split<'a>, SplitPart),
 }
 
-impl<'a> Piece<'a> {
-    fn of(bytes: impl Into<Cow<'a, [u8]>>) -> Piece<'a> {
+impl<'a> IndexSegment<'a> {
+    fn of(bytes: impl Into<Cow<'a, [u8]>>) -> IndexSegment<'a> {
         let bytes = bytes.into();
-        Piece { checksum: LengthAndCrc { length: bytes.len() as u64, crc: crc32c(&bytes) }, bytes: Bytes::Whole(bytes) }
+        IndexSegment {
+            checksum: LengthAndCrc { length: bytes.len() as u64, crc: crc32c(&bytes) },
+            bytes: Bytes::Whole(bytes),
+        }
     }
 }
 
-fn crc_of<'a>(pieces: impl IntoIterator<Item = &'a Piece<'a>>) -> u32 {
+fn crc_of<'a>(pieces: impl IntoIterator<Item = &'a IndexSegment<'a>>) -> u32 {
     pieces.into_iter().fold(crc32c(&[]), |crc, p| combined(crc, p.checksum.crc, p.checksum.length))
 }
 
 /// A full index ready to be written.
 #[derive(Debug)]
 pub struct EncodedIndex<'a> {
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<IndexSegment<'a>>,
     /// Extent of its extension section in the file.
     pub extension: Extent,
     /// Bytes of the whole index, including the extension section.

@@ -48,7 +48,7 @@ impl Level {
 
 /// Sums over the finite values of one real quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Part {
+pub struct ComponentStatistics {
     /// Smallest value.
     pub min: f64,
     /// Largest value.
@@ -78,7 +78,7 @@ pub struct Statistics {
     /// Their exact sum, for integer types.
     pub exact_sum: Option<i128>,
     /// Magnitude, real and imaginary part, for complex types.
-    pub complex: Option<[Part; 3]>,
+    pub complex: Option<[ComponentStatistics; 3]>,
 }
 
 impl Statistics {
@@ -493,7 +493,7 @@ impl Accumulator {
                 let zero = if single { Value::Complex([0.0; 2]) } else { Value::DoubleComplex([0.0; 2]) };
                 let part = |t: &Real<f64>| {
                     let none = t.finite == 0;
-                    Part {
+                    ComponentStatistics {
                         min: if none { 0.0 } else { t.min },
                         max: if none { 0.0 } else { t.max },
                         sum: t.sum,

@@ -66,7 +66,7 @@ pub struct LengthAndCrc {
 
 /// One of the two parts of [`Split`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum SplitPart {
     /// The sets without counts and sums.
     Sets,
     /// Counts and sums.
@@ -84,13 +84,13 @@ struct Apart<'a> {
 }
 
 impl Apart<'_> {
-    fn put(&self, part: Part, out: &mut Vec<u8>) {
+    fn put(&self, part: SplitPart, out: &mut Vec<u8>) {
         match part {
-            Part::Sets => {
+            SplitPart::Sets => {
                 out.put(&self.head);
                 self.records.iter().for_each(|records| out.put(records));
             }
-            Part::Sums => out.put(self.sums.unwrap_or(&[])),
+            SplitPart::Sums => out.put(self.sums.unwrap_or(&[])),
         }
     }
 }
@@ -132,7 +132,7 @@ pub fn split(whole: &[u8]) -> Option<Split<'_>> {
     let (records, mut first) = characteristic::next_set(&mut c).ok()?;
     bounds(records, &mut first)?;
     let mut any = false;
-    let tell = |part: Part, any: &mut bool| {
+    let tell = |part: SplitPart, any: &mut bool| {
         let (mut total, mut crc, mut bytes) = (LengthAndCrc { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
         for set in apart(whole) {
             let set = set?;
@@ -147,7 +147,7 @@ pub fn split(whole: &[u8]) -> Option<Split<'_>> {
         crc.update(&bytes);
         Some(LengthAndCrc { length: total.length + bytes.len() as u64, crc: crc.finish() })
     };
-    let split = Split { whole, sums: tell(Part::Sums, &mut any)?, sets: tell(Part::Sets, &mut any)? };
+    let split = Split { whole, sums: tell(SplitPart::Sums, &mut any)?, sets: tell(SplitPart::Sets, &mut any)? };
     any.then_some(split)
 }
 
@@ -158,7 +158,7 @@ impl Split<'_> {
     /// Errors of `each`.
     pub fn put<E>(
         &self,
-        part: Part,
+        part: SplitPart,
         out: &mut Vec<u8>,
         each: &mut dyn FnMut(&mut Vec<u8>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
@@ -330,7 +330,7 @@ mod tests {
             split.put(part, &mut out, &mut |_| Ok::<_, ()>(())).unwrap();
             out
         };
-        let (sets, sums) = (bytes(Part::Sets), bytes(Part::Sums));
+        let (sets, sums) = (bytes(SplitPart::Sets), bytes(SplitPart::Sums));
         for (total, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
             assert_eq!(total, LengthAndCrc { length: bytes.len() as u64, crc: crc32c(bytes) });
         }

@@ -177,6 +177,9 @@ impl crate::MpiCommunicator {
     /// # Safety
     /// `table` must come from `thalweg_mpi_table` in a library that stays loaded, and `handle` from `thalweg_mpi_wrap` of the
     /// same library; no other code may use or release this handle. Either may be null.
+    /// # Cost
+    /// One reduction of two numbers. `MPI_Comm_dup`, which blocks until all ranks call, unless every rank has the same unused
+    /// duplicate of the program's communicator, left by an earlier user that called [`thalweg_comm::Communicator::set_idle`].
     pub unsafe fn from_raw(table: *const Table, handle: *mut c_void) -> Result<Self> {
         // SAFETY: as the caller promises.
         let comm = unsafe { Self::from_raw_to_agree(table, handle) }?;
@@ -192,6 +195,8 @@ impl crate::MpiCommunicator {
     ///
     /// # Safety
     /// As [`Self::from_raw`].
+    /// # Cost
+    /// No communication. The first `all_reduce` carries two more numbers and may call `MPI_Comm_dup`, as [`Self::from_raw`].
     pub unsafe fn from_raw_to_agree(table: *const Table, handle: *mut c_void) -> Result<Self> {
         // SAFETY: the caller's promise covers the requirements of both.
         Self::on(unsafe { RawComm::new(Library::new(table)?, handle)? })

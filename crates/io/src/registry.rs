@@ -291,3 +291,41 @@ pub fn check_all(schema: &Schema) -> Result<Vec<String>> {
     }
     Ok(left_out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn every_method_that_stores_has_an_id_of_its_own() {
+        let all = METHODS.iter().chain([&method::template::KIND]);
+        let mut by_id = HashMap::new();
+        for kind in all.filter(|kind| kind.id != method::STORES_NOTHING) {
+            let name = kind.names[0];
+            if let Some(other) = by_id.insert(kind.id, name) {
+                panic!("methods {other} and {name} have the same id, {}", kind.id);
+            }
+        }
+    }
+
+    #[test]
+    fn methods_with_names_of_adios1_have_its_ids() {
+        // Enumeration ADIOS_IO_METHOD; process groups contain the number as u8, NULL's -1 as 255.
+        let of_adios1 = [
+            ("NULL", 255),
+            ("MPI", 0),
+            ("POSIX", 2),
+            ("MPI_CIO", 6),
+            ("MPI_LUSTRE", 10),
+            ("ADAPTIVE", 13),
+            ("MPI_AMR", 16),
+        ];
+        for (name, id) in of_adios1 {
+            assert_eq!(find(name).map(|kind| kind.id), Some(id), "{name}");
+        }
+        let given: Vec<u8> = METHODS.iter().map(|kind| kind.id).filter(|id| *id < 32).collect();
+        let reserved = |id: &u8| of_adios1.iter().any(|(_, of_adios1)| of_adios1 == id);
+        assert!(given.iter().all(reserved), "{given:?}");
+    }
+}

@@ -147,7 +147,8 @@ impl Encoding {
     }
 }
 
-enum Piece<'a> {
+/// Consecutive bytes of a pack.
+enum PackPiece<'a> {
     Chunk(Vec<u8>),
     Deferred { block: usize, data: Rows<'a> },
 }
@@ -227,7 +228,7 @@ pub struct Pack<'a> {
     /// Bytes before the first record.
     front: u64,
     blocks: Vec<Placed>,
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<PackPiece<'a>>,
     /// Bytes of all records so far.
     records: u64,
     /// Bytes of the records that were written through.
@@ -352,12 +353,12 @@ impl<'a> Pack<'a> {
         let mut at = placed.record.checked_sub(self.gone)?;
         for piece in &mut self.pieces {
             match piece {
-                Piece::Chunk(chunk) => match at.checked_sub(chunk.len() as u64) {
+                PackPiece::Chunk(chunk) => match at.checked_sub(chunk.len() as u64) {
                     Some(behind) => at = behind,
                     None => return chunk.get_mut(at as usize..)?.get_mut(..length),
                 },
                 // The head of a deferred block is in `Placed`.
-                Piece::Deferred { block, .. } => {
+                PackPiece::Deferred { block, .. } => {
                     at = at.checked_sub(self.blocks[*block].head + self.blocks[*block].payload)?;
                 }
             }
@@ -399,7 +400,7 @@ impl<'a> Pack<'a> {
         if self.takes_the_place(block, spec, &data)
             && let Some(piece) = self.deferred(block)
         {
-            self.pieces[piece] = Piece::Deferred { block, data };
+            self.pieces[piece] = PackPiece::Deferred { block, data };
             let placed = &mut self.blocks[block];
             (placed.spec, placed.digest) = (spec.clone(), None);
             return Earlier::Replaced;
@@ -409,7 +410,9 @@ impl<'a> Pack<'a> {
 
     /// The piece of a deferred block.
     fn deferred(&self, block: usize) -> Option<usize> {
-        self.pieces.iter().position(|piece| matches!(piece, Piece::Deferred { block: other, .. } if *other == block))
+        self.pieces
+            .iter()
+            .position(|piece| matches!(piece, PackPiece::Deferred { block: other, .. } if *other == block))
     }
 
     /// Replaces a deferred block's piece by an empty chunk of its size; `false` if the buffer has no room.
@@ -418,7 +421,7 @@ impl<'a> Pack<'a> {
         let Some(piece) = self.deferred(block) else { return false };
         let Some(mut chunk) = self.pool.take(length, 0) else { return false };
         chunk.resize(length as usize, 0);
-        self.pieces[piece] = Piece::Chunk(chunk);
+        self.pieces[piece] = PackPiece::Chunk(chunk);
         true
     }
 
@@ -436,24 +439,24 @@ impl<'a> Pack<'a> {
             let mut at = self.blocks[block].record - self.gone;
             for piece in &mut self.pieces {
                 let waiting = match piece {
-                    Piece::Chunk(chunk) if at < chunk.len() as u64 => {
+                    PackPiece::Chunk(chunk) if at < chunk.len() as u64 => {
                         chunk.drain(at as usize..at as usize + length);
                         break;
                     }
-                    Piece::Chunk(chunk) => chunk.len() as u64,
-                    Piece::Deferred { block, .. } => self.blocks[*block].head + self.blocks[*block].payload,
+                    PackPiece::Chunk(chunk) => chunk.len() as u64,
+                    PackPiece::Deferred { block, .. } => self.blocks[*block].head + self.blocks[*block].payload,
                 };
                 at -= waiting;
             }
         } else {
-            self.pieces.retain(|piece| !matches!(piece, Piece::Deferred { block: other, .. } if *other == block));
+            self.pieces.retain(|piece| !matches!(piece, PackPiece::Deferred { block: other, .. } if *other == block));
         }
         let gone = self.blocks.remove(block);
         let length = gone.head + gone.payload;
         self.records -= length;
         self.blocks[block..].iter_mut().for_each(|later| later.record -= length);
         for piece in &mut self.pieces {
-            if let Piece::Deferred { block: other, .. } = piece
+            if let PackPiece::Deferred { block: other, .. } = piece
                 && *other > block
             {
                 *other -= 1;
@@ -560,23 +563,23 @@ impl<'a> Pack<'a> {
         let mut probe = Vec::new();
         self.encoding.head(spec, None, data.len() as u64, &mut probe);
         let need = (probe.len() + data.len()) as u64;
-        let fits = matches!(self.pieces.last(), Some(Piece::Chunk(c)) if (c.capacity() - c.len()) as u64 >= need);
+        let fits = matches!(self.pieces.last(), Some(PackPiece::Chunk(c)) if (c.capacity() - c.len()) as u64 >= need);
         if !fits {
             let hint = self.expected.saturating_sub(self.records).max(self.records.min(1 << 24));
             match self.pool.take(need, hint) {
-                Some(chunk) => self.pieces.push(Piece::Chunk(chunk)),
+                Some(chunk) => self.pieces.push(PackPiece::Chunk(chunk)),
                 None => return Ok(false),
             }
         }
         let block = self.place(spec.clone(), data.len() as u64)?;
-        let Some(Piece::Chunk(mut chunk)) = self.pieces.pop() else { return Ok(false) };
+        let Some(PackPiece::Chunk(mut chunk)) = self.pieces.pop() else { return Ok(false) };
         let _copying = span(Phase::Copy, data.len() as u64);
         let at = chunk.len();
         chunk.extend_from_slice(&probe);
         let digest = pass::copy(data, spec.element, spec.taken(), &mut chunk);
         let head = self.settle(block, digest);
         chunk[at..at + head.len()].copy_from_slice(head);
-        self.pieces.push(Piece::Chunk(chunk));
+        self.pieces.push(PackPiece::Chunk(chunk));
         Ok(true)
     }
 
@@ -587,7 +590,7 @@ impl<'a> Pack<'a> {
     pub fn defer(&mut self, spec: BlockSpec, data: impl Into<Rows<'a>>) -> Result<()> {
         let data = data.into();
         let block = self.place(spec, data.len() as u64)?;
-        self.pieces.push(Piece::Deferred { block, data });
+        self.pieces.push(PackPiece::Deferred { block, data });
         Ok(())
     }
 
@@ -640,8 +643,8 @@ impl<'a> Pack<'a> {
         let mut slices: Vec<&[u8]> = Vec::with_capacity(2 * self.pieces.len() + 2);
         for piece in &self.pieces {
             match piece {
-                Piece::Chunk(chunk) => slices.push(chunk),
-                Piece::Deferred { block, data } => {
+                PackPiece::Chunk(chunk) => slices.push(chunk),
+                PackPiece::Deferred { block, data } => {
                     slices.push(self.blocks[*block].head_bytes.as_slice());
                     slices.extend(data.iter());
                 }
@@ -697,7 +700,7 @@ impl<'a> Pack<'a> {
 
     fn give_back(&mut self) {
         for piece in self.pieces.drain(..) {
-            if let Piece::Chunk(chunk) = piece {
+            if let PackPiece::Chunk(chunk) = piece {
                 self.pool.give(chunk);
             }
         }
@@ -706,7 +709,7 @@ impl<'a> Pack<'a> {
     /// Computes the statistics of deferred blocks. Several methods may write one pack: the first one settles it.
     fn settle_deferred(&mut self) {
         for i in 0..self.pieces.len() {
-            if let Piece::Deferred { block, data } = &self.pieces[i] {
+            if let PackPiece::Deferred { block, data } = &self.pieces[i] {
                 let (block, placed) = (*block, &self.blocks[*block]);
                 if placed.digest.is_none() {
                     let digest = look(data, &placed.spec);

@@ -35,7 +35,7 @@ enum LeafSelection {
 }
 
 /// A block, or the part of it inside the selection.
-struct Part {
+struct SelectedBlock {
     number: u64,
     bounds: BoundingBox,
     answer: Answer,
@@ -49,7 +49,7 @@ pub(crate) struct Leaf {
     condition: Condition,
     selection: LeafSelection,
     /// In the order they were written; of overlapping blocks, the later one counts.
-    parts: Vec<Part>,
+    parts: Vec<SelectedBlock>,
     /// The parts by where they start along the slowest dimension, and the most rows that one has.
     rows: (Vec<u32>, u64),
     overlapping: bool,
@@ -199,9 +199,9 @@ impl Leaf {
         find().map_err(|e: Error| e.in_variable(name.clone()).at_step(step).in_object(reader.path()))
     }
 
-    fn part(&self, block: &Block, bounds: BoundingBox) -> Part {
+    fn part(&self, block: &Block, bounds: BoundingBox) -> SelectedBlock {
         let answer = self.condition.answer(block);
-        Part { number: block.number, bounds, answer, share: self.condition.share(block) }
+        SelectedBlock { number: block.number, bounds, answer, share: self.condition.share(block) }
     }
 
     /// The last part that holds each point.
@@ -281,7 +281,7 @@ impl Leaf {
         }
     }
 
-    fn covers<'a>(&self, region: &BoundingBox, mut parts: impl Iterator<Item = &'a Part>) -> bool {
+    fn covers<'a>(&self, region: &BoundingBox, mut parts: impl Iterator<Item = &'a SelectedBlock>) -> bool {
         let volume = |b: &BoundingBox| b.elements().unwrap_or(0);
         if self.overlapping {
             return parts.any(|p| p.bounds.intersect(region).as_ref() == Some(region));
@@ -345,7 +345,7 @@ impl Leaf {
 
     /// The blocks inside the selection: number, and position in the selection.
     pub fn blocks(&self) -> Vec<(u64, Where)> {
-        let numbered = |p: &Part| (p.number, Where::Region(p.bounds.clone()));
+        let numbered = |p: &SelectedBlock| (p.number, Where::Region(p.bounds.clone()));
         match &self.selection {
             LeafSelection::Points { owners, .. } => {
                 let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();

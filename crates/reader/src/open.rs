@@ -54,7 +54,7 @@ mod status;
 
 use block_records::BlockRecords;
 use groups::{Fortran, Groups};
-use lookup::{CachedSets, Known};
+use lookup::{CachedSets, IndexedVariable};
 use names::Names;
 pub use origin::Reads;
 use origin::{FirstReads, GroupRead};

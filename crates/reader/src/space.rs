@@ -50,7 +50,7 @@ impl Bytes {
 
 /// One file of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct FileSpace {
     /// Its path.
     pub object: String,
     /// Process groups of closed steps in it.
@@ -67,7 +67,7 @@ pub struct Space {
     /// Steps.
     pub steps: u64,
     /// The file itself first, then its subfiles by number.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FileSpace>,
     /// Whether process groups were distinguished; not in files of adios2, where all bytes but the index count as dead.
     pub groups_known: bool,
 }
@@ -110,9 +110,11 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     }
     let looked_at = |object: &Object, end: u64| match groups_known {
         true => part(object, end, last_time, order),
-        false => Ok(Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() }),
+        false => {
+            Ok(FileSpace { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() })
+        }
     };
-    let finish = |mut part: Part, object: &Object, index: u64| {
+    let finish = |mut part: FileSpace, object: &Object, index: u64| {
         part.bytes.index = index;
         part.bytes.dead = object.length().saturating_sub(part.bytes.all());
         part
@@ -136,9 +138,9 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
 }
 
 /// The part that a scan of the first `end` bytes finds; `dead` are the remaining bytes.
-fn part(object: &Object, end: u64, last_time: u32, order: ByteOrder) -> Result<Part> {
+fn part(object: &Object, end: u64, last_time: u32, order: ByteOrder) -> Result<FileSpace> {
     let scan = scan::scan(&Before { source: object, end }, order).map_err(|e| e.in_object(&*object.path))?;
-    let mut part = Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };
+    let mut part = FileSpace { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };
     for group in scan.groups.iter().filter(|g| g.header.time_index <= last_time) {
         let values: u64 = group.variables.iter().map(|(_, v)| v.payload.length).sum();
         let values = values.min(group.extent.length);

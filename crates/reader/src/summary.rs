@@ -2,7 +2,7 @@
 
 use crate::Block;
 use std::cmp::Ordering;
-use thalweg_bp::statistics::{Accumulator, Level, Part};
+use thalweg_bp::statistics::{Accumulator, ComponentStatistics, Level};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ElementType, Value};
 
@@ -26,7 +26,7 @@ pub struct Summary {
     /// Exact sum of whole numbers, where every block recorded it or its double is exact.
     pub exact_sum: Option<i128>,
     /// Magnitude, real and imaginary part of complex values.
-    pub complex: Option<[Part; 3]>,
+    pub complex: Option<[ComponentStatistics; 3]>,
 }
 
 /// Orders two values of one real type; `None` for text and complex numbers.
@@ -53,7 +53,7 @@ pub(crate) struct Joining {
     all_bounds: bool,
     all_sums: bool,
     all_exact: bool,
-    parts: Option<[Part; 3]>,
+    parts: Option<[ComponentStatistics; 3]>,
 }
 
 impl Joining {

@@ -119,6 +119,9 @@ impl GroupBuilder {
     ///
     /// # Errors
     /// `Config` for bad names and dimensions, and where the name is defined already with another type.
+    /// # Cost
+    /// As [`Dimension::parse`] for each dimension; all definitions of the names used in dimensions are marked. The number of
+    /// variables does not matter otherwise.
     pub fn define_variable(
         &mut self,
         name: &str,
@@ -387,6 +390,9 @@ impl GroupBuilder {
     }
 
     /// Forgets all variables, so that others can be defined for the next output. A name defined again gets its old id.
+    ///
+    /// # Cost
+    /// O(variables + attributes): the names for dimensions are collected again.
     pub fn delete_variables(&mut self) {
         self.group.variables.clear();
         self.group.program_text.clear();
@@ -395,6 +401,9 @@ impl GroupBuilder {
     }
 
     /// Forgets all attributes. A name defined again gets its old id.
+    ///
+    /// # Cost
+    /// O(variables + attributes): the names for dimensions are collected again.
     pub fn delete_attributes(&mut self) {
         self.group.attributes.clear();
         self.attribute_at.clear();
@@ -407,6 +416,8 @@ impl GroupBuilder {
     ///
     /// # Errors
     /// `Config` for the first thing missing.
+    /// # Cost
+    /// O(variables + attributes + meshes), and for each variable on a mesh a comparison with the names of all meshes.
     pub fn check(&self) -> Result<()> {
         let in_group = |e: Error| e.in_group(&self.group.name);
         for mesh in &self.group.meshes {

@@ -178,11 +178,11 @@ impl Store for Memory {
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
         let (object, _) = self.open(name, how)?;
-        Ok(Box::new(Open { object, name: name.into() }))
+        Ok(Box::new(MemoryHandle { object, name: name.into() }))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
-        Ok(Box::new(Open { object: self.find(name, "open")?, name: name.into() }))
+        Ok(Box::new(MemoryHandle { object: self.find(name, "open")?, name: name.into() }))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -498,12 +498,12 @@ fn split(offset: u64, count: usize) -> impl Iterator<Item = (u64, usize, std::op
 }
 
 /// An object, open.
-struct Open {
+struct MemoryHandle {
     object: Arc<Object>,
     name: String,
 }
 
-impl ReadObject for Open {
+impl ReadObject for MemoryHandle {
     fn length(&self) -> Result<u64> {
         Ok(self.object.length())
     }
@@ -521,7 +521,7 @@ impl ReadObject for Open {
     }
 }
 
-impl WriteObject for Open {
+impl WriteObject for MemoryHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.object.write_at(offset, pieces).map_err(|e| e.in_object(shown(&self.name)))
     }

@@ -121,7 +121,7 @@ impl Store for Posix {
             OpenWrite::Any => options.create(true),
         };
         let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
-        Ok(Box::new(Open::new(file, path.into_whole())))
+        Ok(Box::new(PosixHandle::new(file, path.into_whole())))
     }
 
     fn reopens(&self) -> bool {
@@ -139,7 +139,7 @@ impl Store for Posix {
             return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
         }
         no_pipe(&about, &path)?;
-        Ok(Box::new(Open::new(file, path.into_whole())))
+        Ok(Box::new(PosixHandle::new(file, path.into_whole())))
     }
 
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
@@ -163,7 +163,7 @@ impl Store for Posix {
             return Ok((told, None));
         }
         no_pipe(&about, &path)?;
-        Ok((told, Some(Box::new(Open::new(file, path.into_whole())))))
+        Ok((told, Some(Box::new(PosixHandle::new(file, path.into_whole())))))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -352,7 +352,7 @@ impl Store for Posix {
 }
 
 /// A file, open.
-struct Open {
+struct PosixHandle {
     /// Dropped before the file.
     leases: Leases,
     file: File,
@@ -365,9 +365,9 @@ enum Blocks {
     GiveBack,
 }
 
-impl Open {
-    fn new(file: File, path: PathBuf) -> Open {
-        Open { leases: Leases::default(), file, path }
+impl PosixHandle {
+    fn new(file: File, path: PathBuf) -> PosixHandle {
+        PosixHandle { leases: Leases::default(), file, path }
     }
 
     #[cfg(target_os = "linux")]
@@ -398,16 +398,16 @@ impl Open {
     /// Opens the same file again, by a description of its own: a description from before a `fork` is shared with the other process,
     /// with its locks.
     #[cfg(target_os = "linux")]
-    fn anew(&self) -> Result<Open> {
+    fn anew(&self) -> Result<PosixHandle> {
         use std::os::fd::AsRawFd;
         let through = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = OpenOptions::new().read(true).write(true).open(through);
         let file = file.map_err(|e| failed("open anew", &self.path, e))?;
-        Ok(Open::new(file, self.path.clone()))
+        Ok(PosixHandle::new(file, self.path.clone()))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn anew(&self) -> Result<Open> {
+    fn anew(&self) -> Result<PosixHandle> {
         Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew").in_object(shown(&self.path)))
     }
 
@@ -471,7 +471,7 @@ impl Open {
     }
 }
 
-impl ReadObject for Open {
+impl ReadObject for PosixHandle {
     fn length(&self) -> Result<u64> {
         self.bytes()
     }
@@ -520,7 +520,7 @@ impl ReadObject for Open {
     }
 }
 
-impl WriteObject for Open {
+impl WriteObject for PosixHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let in_range = offset.checked_add(pieces::total(pieces)).is_some_and(|end| end <= i64::MAX as u64);
         if !in_range {
@@ -579,7 +579,7 @@ impl WriteObject for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Open { leases, file, path } = *self;
+        let PosixHandle { leases, file, path } = *self;
         drop(leases);
         // The descriptor is closed even if the system reports an error: no retry, not even after an interrupt.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))

@@ -94,6 +94,8 @@ unsafe extern "C" fn thalweg_file_open(
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// As [`CollectiveFile::open`], after the reduction and duplicate of [`thalweg_comm_mpi::MpiCommunicator::from_raw`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_file_open(
     file: *mut *mut NativeFile,
@@ -141,6 +143,8 @@ unsafe extern "C" fn thalweg_file_read(
     })
 }
 
+/// # Cost
+/// As [`CollectiveFile::read_all`] if ranks opened the file together, else one read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_read_all(
     file: *const NativeFile,

@@ -102,6 +102,9 @@ unsafe fn open_arguments<'c>(
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// As [`thalweg_core_output_open`]. In a session of MPI also a barrier and `MPI_Comm_dup`, at every call: only duplicates of the
+/// program's communicators are reused, as by `thalweg_output_open_mpi`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_output_open(
     out: *mut *mut NativeOutput,
@@ -151,6 +154,9 @@ unsafe fn of_session(
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// One reduction, in which the ranks also agree on a duplicate of the communicator, and the collective calls of the group's methods,
+/// which their first pages list; further ones with full consistency, and for methods that end outputs later than close.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_output_open(
     out: *mut *mut NativeOutput,

@@ -24,10 +24,10 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
-struct NativeReader(Mutex<Open>);
+struct NativeReader(Mutex<ReaderState>);
 
 /// An open file, and the memory whose addresses the program has.
-struct Open {
+struct ReaderState {
     reader: Reader,
     following: Option<Following>,
     variables: HashMap<String, Box<CachedVariable>>,
@@ -137,9 +137,9 @@ fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
 }
 
-impl Open {
-    fn new(reader: Reader) -> Open {
-        Open {
+impl ReaderState {
+    fn new(reader: Reader) -> ReaderState {
+        ReaderState {
             reader,
             following: None,
             variables: HashMap::new(),
@@ -216,7 +216,7 @@ impl Open {
         Ok(needed)
     }
 
-    /// As [`Open::note`], for a request with memory.
+    /// As [`ReaderState::note`], for a request with memory.
     ///
     /// # Safety
     /// See [`crate::pointer`].
@@ -263,6 +263,9 @@ unsafe fn selection(selection: *const CSelection) -> Result<Selection> {
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// Two reductions and a duplicate of the communicator, which is freed on return. Every rank opens the file by itself:
+/// [`Reader::open`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_reader_open(
     reader: *mut *mut NativeReader,
@@ -278,7 +281,7 @@ unsafe extern "C" fn thalweg_core_reader_open(
         };
         let (place, path) = apart(asked);
         let opened = open_reader(&*comm, path, &layout)?;
-        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(Open::new(opened)))));
+        *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(ReaderState::new(opened)))));
         Ok(())
     })
 }
@@ -389,6 +392,8 @@ impl Following {
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// Two reductions and a duplicate of the communicator. Every rank polls the file by itself, every 50 ms, until its first step.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_reader_follow(
     reader: *mut *mut NativeReader,
@@ -409,7 +414,7 @@ unsafe extern "C" fn thalweg_core_reader_follow(
             Err(e) => (path.and(Err(e)), Wait::default()),
         };
         let following = Following::open(comm, path, &wait, &layout)?;
-        let mut open = Open::new(following.follower.reader().clone());
+        let mut open = ReaderState::new(following.follower.reader().clone());
         open.following = Some(following);
         *place? = Box::into_raw(Box::new(NativeReader(Mutex::new(open))));
         Ok(())
@@ -426,6 +431,9 @@ unsafe extern "C" fn thalweg_reader_follow(reader: *mut *mut NativeReader, path:
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// With several ranks a reduction, in which the others wait while rank 0 polls the file every 50 ms, and one more if there is a step.
+/// Every rank reads the records of new steps by itself: [`Reader::catch_up`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last: c_int, timeout: f64) -> c_int {
     // SAFETY: from C.
@@ -488,7 +496,7 @@ unsafe extern "C" fn thalweg_reader_close(reader: *mut NativeReader) {
 ///
 /// # Safety
 /// See [`crate::pointer`].
-unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut ReaderState) -> Result<T>) -> Result<T> {
     // SAFETY: from C.
     let reader = unsafe { handle(reader, "reader") }?;
     f(&mut reader.0.lock())
@@ -719,6 +727,8 @@ unsafe extern "C" fn thalweg_reader_attribute(
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// Index entries, without values; a text is read, from the index.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_get_bytes(
     reader: *const NativeReader,
@@ -770,6 +780,8 @@ unsafe extern "C" fn thalweg_read(
 
 /// # Safety
 /// See [`crate::pointer`]; the memory is the library's until the next perform.
+/// # Cost
+/// The read is planned twice: alone, to check the request, then in the batch. Texts are read here and kept until the next perform.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: *const CRequest) -> c_int {
     // SAFETY: from C.
@@ -792,6 +804,8 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
 
 /// # Safety
 /// See [`crate::pointer`].
+/// # Cost
+/// As [`Batch::perform`], once for each state of the file in which requests were noted.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_perform(reader: *const NativeReader) -> c_int {
     // SAFETY: from C.

@@ -70,6 +70,8 @@ fn split(full: &str) -> (&str, &str) {
 
 /// # Safety
 /// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+/// # Cost
+/// Two reductions and the duplicate of [`thalweg_comm_mpi::MpiCommunicator::from_raw`]. Every rank reads and parses the document.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_session_open(
     session: *mut *mut NativeSession,

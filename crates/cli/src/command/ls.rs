@@ -7,7 +7,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
-use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_bp::statistics::{ComponentStatistics, Level, Statistics};
 use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
 use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
 use thalweg_report::json as report;
@@ -215,11 +215,11 @@ fn credible(s: &Summary) -> (Option<f64>, Option<f64>) {
     (mean, std)
 }
 
-fn magnitude(s: &Summary) -> Option<&Part> {
+fn magnitude(s: &Summary) -> Option<&ComponentStatistics> {
     s.complex.as_ref().filter(|_| s.finite.is_some_and(|n| n > 0)).map(|parts| &parts[0])
 }
 
-fn mean_and_std(part: &Part, finite: u64) -> (Option<f64>, Option<f64>) {
+fn mean_and_std(part: &ComponentStatistics, finite: u64) -> (Option<f64>, Option<f64>) {
     if finite == 0 {
         return (None, None);
     }
@@ -418,7 +418,7 @@ fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -
 
 fn json_facts(element: ElementType, s: &Summary) -> Json {
     let real = |v: Option<f64>| v.map(report::real);
-    let part = |p: &Part| {
+    let part = |p: &ComponentStatistics| {
         let (mean, std) = mean_and_std(p, s.finite.unwrap_or(0));
         json!({ "min": report::real(p.min), "max": report::real(p.max), "mean": real(mean), "std": real(std) })
     };

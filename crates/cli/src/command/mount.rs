@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_fuse::last_words::{self, Known, unpublished};
+use thalweg_fuse::last_words::{self, MountServer, unpublished};
 use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
@@ -353,7 +353,7 @@ fn no_mounts() -> Failure {
 }
 
 pub fn end(arguments: &Unmount) -> Result<Outcome, Failure> {
-    let known = logs().ok().and_then(|folder| Known::of(&folder, &arguments.mount_point));
+    let known = logs().ok().and_then(|folder| MountServer::of(&folder, &arguments.mount_point));
     thalweg_fuse::unmount(&arguments.mount_point, arguments.lazy, known.as_ref())?;
     Ok(Outcome::Done)
 }

@@ -7,11 +7,11 @@ use crate::terminal::{HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use thalweg_reader::Space;
-use thalweg_reader::space::{Bytes, Part};
+use thalweg_reader::space::{Bytes, FileSpace};
 use thalweg_report::text::count;
 
 /// Space of the files on the device; holes of sparse files take none.
-fn on_device(parts: &[Part]) -> Option<u64> {
+fn on_device(parts: &[FileSpace]) -> Option<u64> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;

@@ -22,13 +22,14 @@ const TICK: Duration = Duration::from_millis(20);
 /// The cache. See the module's page.
 pub struct AttributeCache {
     timeout: Duration,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, CachedAttributes>,
     /// Counts requests and changes, which orders them.
     turn: u64,
 }
 
+/// The cached attributes of a file or directory, and the changes that outdate answers in progress.
 #[derive(Default)]
-struct Known {
+struct CachedAttributes {
     /// The attributes, and when they expire.
     told: Option<(Attributes, Instant)>,
     /// Time of the last operation whose effect on the attributes only the layout knows.
@@ -97,7 +98,7 @@ impl AttributeCache {
     /// Call after any other change to a directory.
     pub fn changed(&mut self, ino: u64) {
         let changed = self.next();
-        self.known.insert(ino, Known { told: None, changed, touched: None });
+        self.known.insert(ino, CachedAttributes { told: None, changed, touched: None });
     }
 
     /// Call when the kernel has forgotten the directory.

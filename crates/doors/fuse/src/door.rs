@@ -5,8 +5,8 @@
 
 use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
-use crate::nodes::{Nodes, Number, Seen};
-use crate::open::Open;
+use crate::nodes::{FileIdentity, Nodes, Number};
+use crate::open::OpenHandle;
 use crate::settings::{Cache, Settings};
 use fuser::{Errno, FileAttr};
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ pub struct Door {
     nodes: Mutex<Nodes>,
     names: RwLock<()>,
     next: AtomicU64,
-    handles: RwLock<HashMap<u64, Arc<Open>>>,
+    handles: RwLock<HashMap<u64, Arc<OpenHandle>>>,
     folders: Mutex<HashMap<u64, Listed>>,
     helpers: Helpers,
     attributes: Mutex<AttributeCache>,
@@ -169,7 +169,7 @@ impl Door {
     }
 
     fn entry(&self, folder: u64, name: &str, about: &Attributes) -> Entry {
-        let seen = Seen { identity: about.identity, kind: about.kind, links: about.links };
+        let seen = FileIdentity { identity: about.identity, kind: about.kind, links: about.links };
         let Number { ino, generation } = self.nodes().found(folder, name, seen);
         Entry { attributes: self.shown(ino, about), generation }
     }

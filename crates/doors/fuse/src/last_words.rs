@@ -51,7 +51,7 @@ impl Serving {
         // Left behind by a killed process with the same PID, or by a killed server of this mount.
         let _ = fs::remove_file(&path);
         let folder = log.parent().unwrap_or(Path::new("."));
-        while let Some(known) = Known::of(folder, point).filter(Known::has_ended) {
+        while let Some(known) = MountServer::of(folder, point).filter(MountServer::has_ended) {
             fs::remove_file(&known.path)?;
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -88,14 +88,14 @@ impl Drop for Serving {
 }
 
 /// The current or last server of a mount.
-pub struct Known {
+pub struct MountServer {
     path: PathBuf,
     file: File,
 }
 
-impl Known {
+impl MountServer {
     /// Finds the server of the mount at `point` in `folder`, where logs are: a living process first, else a killed one.
-    pub fn of(folder: &Path, point: &Path) -> Option<Known> {
+    pub fn of(folder: &Path, point: &Path) -> Option<MountServer> {
         let point = named(point).ok()?;
         let mut known = None;
         for entry in fs::read_dir(folder).ok()?.flatten() {
@@ -105,7 +105,7 @@ impl Known {
                 continue;
             }
             let Ok(file) = File::open(&path) else { continue };
-            let found = Known { path, file };
+            let found = MountServer { path, file };
             if !found.has_ended() {
                 return Some(found);
             }
@@ -168,22 +168,22 @@ mod tests {
         let point = folder.path().join("at");
         let serving = Serving::begin(&log, &point).unwrap();
         let _other = Serving::begin(&other, &folder.path().join("elsewhere")).unwrap();
-        let known = Known::of(folder.path(), &point).unwrap();
+        let known = MountServer::of(folder.path(), &point).unwrap();
         assert_eq!(known.hear(&point, Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
         serving.say(&Error::new(ErrorKind::Io, "the store is gone")).unwrap();
         drop(serving);
         // A later `unmount` finds the record, too.
         drop(known);
-        let known = Known::of(folder.path(), &point).unwrap();
+        let known = MountServer::of(folder.path(), &point).unwrap();
         let told = known.hear(&point, Duration::ZERO).unwrap_err().to_string();
         assert!(told.contains("the store is gone"), "{told}");
         known.hear(&point, Duration::ZERO).unwrap();
-        assert!(Known::of(folder.path(), &point).is_none());
+        assert!(MountServer::of(folder.path(), &point).is_none());
         // Unreported errors do not carry over to the next mount at this point.
         for why in ["first", "second"] {
             Serving::begin(&log, &point).unwrap().say(&Error::new(ErrorKind::Io, why)).unwrap();
         }
         drop(Serving::begin(&folder.path().join("mount-9.log"), &point).unwrap());
-        assert!(Known::of(folder.path(), &point).is_none());
+        assert!(MountServer::of(folder.path(), &point).is_none());
     }
 }

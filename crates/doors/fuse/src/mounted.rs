@@ -3,7 +3,7 @@
 use crate::door::{Door, ERRORS, PROCESS};
 use crate::errors::Errors;
 use crate::kernel::Kernel;
-use crate::last_words::{Known, last_words};
+use crate::last_words::{MountServer, last_words};
 use crate::readers::{PAUSE, Readers, TICK};
 use crate::settings::Settings;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
@@ -194,8 +194,8 @@ fn take_away(point: &Path, lazily: bool) -> Result<()> {
 /// # Errors
 /// `InvalidArgument` if Thalweg has nothing mounted there; busy, unless `lazily`; `Timeout` if the server does not end; the
 /// bytes that the server could not publish, or the failure that ended it.
-pub fn unmount(point: &Path, lazily: bool, known: Option<&Known>) -> Result<()> {
-    let hear = |known: &Known| known.hear(point, CLOSING);
+pub fn unmount(point: &Path, lazily: bool, known: Option<&MountServer>) -> Result<()> {
+    let hear = |known: &MountServer| known.hear(point, CLOSING);
     let dead = || {
         // The server may unmount by itself.
         let taken = take_away(point, true);

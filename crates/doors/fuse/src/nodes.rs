@@ -29,7 +29,7 @@ struct Node {
 
 /// The file that a layout finds under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct FileIdentity {
     /// As [`thalweg_layout::Stat::identity`]; 0 if there is none.
     pub identity: u64,
     /// Its type.
@@ -126,7 +126,7 @@ impl Nodes {
     }
 
     /// Records a lookup of a name: returns the number, whose lookup count rises by one.
-    pub fn found(&mut self, folder: u64, name: &str, seen: Seen) -> Number {
+    pub fn found(&mut self, folder: u64, name: &str, seen: FileIdentity) -> Number {
         if let Some(ino) = self.child(folder, name) {
             let node = self.nodes.get_mut(&ino).expect("children are known");
             let same = node.identity == seen.identity || node.identity == 0 || seen.identity == 0;
@@ -259,12 +259,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn file(identity: u64) -> Seen {
-        Seen { identity, kind: Kind::File, links: 1 }
+    fn file(identity: u64) -> FileIdentity {
+        FileIdentity { identity, kind: Kind::File, links: 1 }
     }
 
-    fn folder(identity: u64) -> Seen {
-        Seen { identity, kind: Kind::Folder, links: 2 }
+    fn folder(identity: u64) -> FileIdentity {
+        FileIdentity { identity, kind: Kind::Folder, links: 2 }
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn names_of_one_file_share_its_number_and_it_is_found_under_those_that_stay() {
         let mut nodes = Nodes::new();
-        let two = Seen { links: 2, ..file(7) };
+        let two = FileIdentity { links: 2, ..file(7) };
         let f = nodes.found(ROOT, "f", two).ino;
         assert_eq!(nodes.found(ROOT, "g", two).ino, f);
         nodes.removed(ROOT, "f");

@@ -14,7 +14,7 @@ use thalweg_types::Result;
 use thalweg_types::mutex::{Mutex, RwLock};
 
 /// A handle.
-pub struct Open {
+pub struct OpenHandle {
     /// The file's inode number.
     pub ino: u64,
     file: RwLock<Option<OpenFile>>,
@@ -25,10 +25,10 @@ pub struct Open {
     ahead: Mutex<Range<u64>>,
 }
 
-impl Open {
+impl OpenHandle {
     /// Of this open file.
-    pub fn new(ino: u64, file: OpenFile) -> Open {
-        Open {
+    pub fn new(ino: u64, file: OpenFile) -> OpenHandle {
+        OpenHandle {
             ino,
             file: RwLock::new(Some(file)),
             dirty: AtomicBool::new(false),
@@ -126,7 +126,7 @@ impl Open {
     }
 
     /// Closes and reopens handles, for layouts that show writes of others only to a new handle.
-    pub fn renew(handles: &[Arc<Open>], open: impl Fn(Access) -> Result<OpenFile>) -> Result<()> {
+    pub fn renew(handles: &[Arc<OpenHandle>], open: impl Fn(Access) -> Result<OpenFile>) -> Result<()> {
         // Concurrent calls on these handles wait.
         let mut all: Vec<_> = handles.iter().map(|handle| handle.file.write()).collect();
         let accesses: Vec<_> = all.iter().map(|file| file.as_ref().map(|file| file.access().again())).collect();
@@ -193,7 +193,7 @@ mod tests {
             Arc::new(Wrapped::with(memory.clone(), Gate { shut: AtomicBool::new(false), comes, may: Mutex::new(may) }));
         let (ours, others) = (layout(gated.clone()), layout(memory));
         let access = Access { write: true, create: true, ..Access::READ };
-        let open = Open::new(2, OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap());
+        let open = OpenHandle::new(2, OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap());
         open.write_at(0, b"one").unwrap();
         gated.watch().shut.store(true, Ordering::Relaxed);
         std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ mod tests {
         let (ours, others) = (layout(&store), layout(&store));
         let access = Access { write: true, create: true, ..Access::READ };
         let file = OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap();
-        let open = Open::new(2, file);
+        let open = OpenHandle::new(2, file);
         open.write_at(0, b"one").unwrap();
         let seen = |others: &Arc<dyn Layout>| others.stat("f").unwrap().length;
         assert_eq!(seen(&others), 0);
@@ -235,14 +235,14 @@ mod tests {
     }
 
     /// As in two processes; the second through this door.
-    fn two(layout: impl Fn() -> Arc<dyn Layout>) -> (Arc<dyn Layout>, Open) {
+    fn two(layout: impl Fn() -> Arc<dyn Layout>) -> (Arc<dyn Layout>, OpenHandle) {
         let (others, ours) = (layout(), layout());
         let access = Access { write: true, create: true, ..Access::READ };
         let open = |layout| OpenFile::open(layout, "f", access, None, thalweg_open_file::writer()).unwrap();
         let file = open(&others);
         file.append(&[IoSlice::new(b"first ")]).unwrap();
         file.close().unwrap();
-        let ours = Open::new(2, open(&ours));
+        let ours = OpenHandle::new(2, open(&ours));
         (others, ours)
     }
 

@@ -14,7 +14,7 @@
 //! | any descriptor of the file is closed | the process's range locks are released, as on any file |
 
 use crate::border::{Fail, Outcome};
-use crate::open::{Open, borrow};
+use crate::open::{OpenFileDescription, borrow};
 use crate::world::World;
 use libc::c_int;
 use rustix::fs::SeekFrom;
@@ -63,7 +63,7 @@ impl Companion {
 }
 
 /// The companion; opened if there is none.
-fn companion(open: &Open, fd: RawFd) -> Outcome<Arc<Companion>> {
+fn companion(open: &OpenFileDescription, fd: RawFd) -> Outcome<Arc<Companion>> {
     if let Some(known) = &*open.lock.lock() {
         return Ok(known.clone());
     }
@@ -88,7 +88,7 @@ pub fn placeholder(fd: RawFd) -> Result<u64, Errno> {
 }
 
 /// Call before other processes share this process's open files: opens the companion, if the layout has locks.
-pub fn share(world: &World, open: &Open, fd: RawFd) {
+pub fn share(world: &World, open: &OpenFileDescription, fd: RawFd) {
     // A failure is not reported here: a later lock call reports it.
     if !open.is_gone()
         && open.companion().is_none()
@@ -112,7 +112,7 @@ fn kind(taken: c_int) -> Outcome<Kind> {
 }
 
 /// Runs a lock call: publishes written bytes before a lock is released, refreshes the view after a lock was taken.
-fn synchronized(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
+fn synchronized(open: &OpenFileDescription, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
     // Also for a lock that is downgraded or converted.
     open.publish()?;
     lock().map_err(failed)?;
@@ -123,7 +123,7 @@ fn synchronized(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<
 }
 
 /// `fcntl` range locks.
-pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) -> Outcome<c_int> {
+pub fn range(open: &OpenFileDescription, fd: RawFd, command: c_int, range: &mut libc::flock) -> Outcome<c_int> {
     let (owner, locks, wait) = match command {
         libc::F_GETLK => (Owner::Process, false, false),
         libc::F_SETLK => (Owner::Process, true, false),
@@ -179,7 +179,7 @@ pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) ->
 }
 
 /// `flock`.
-pub fn whole(open: &Open, fd: RawFd, how: c_int) -> Outcome<c_int> {
+pub fn whole(open: &OpenFileDescription, fd: RawFd, how: c_int) -> Outcome<c_int> {
     let kind = match how & !libc::LOCK_NB {
         libc::LOCK_SH => Kind::Shared,
         libc::LOCK_EX => Kind::Exclusive,
@@ -192,7 +192,7 @@ pub fn whole(open: &Open, fd: RawFd, how: c_int) -> Outcome<c_int> {
 }
 
 /// `lockf`: the range starts at the offset.
-pub fn ahead(open: &Open, fd: RawFd, command: c_int, length: i64) -> Outcome<c_int> {
+pub fn ahead(open: &OpenFileDescription, fd: RawFd, command: c_int, length: i64) -> Outcome<c_int> {
     let mut wanted =
         libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_CUR as _, l_start: 0, l_len: length, l_pid: 0 };
     let command = match command {
@@ -213,7 +213,7 @@ pub fn ahead(open: &Open, fd: RawFd, command: c_int, length: i64) -> Outcome<c_i
 
 /// Call before a descriptor of a file is closed: releases the process's range locks on the file, whichever descriptor they
 /// were taken through.
-pub fn before_close(world: &World, open: &Open) {
+pub fn before_close(world: &World, open: &OpenFileDescription) {
     if !RANGES.load(Ordering::Relaxed) || open.is_folder() {
         return;
     }

@@ -18,7 +18,7 @@ use thalweg_types::ErrorKind;
 use thalweg_types::mutex::Mutex;
 
 /// An open file or folder of this process, with one or more descriptors.
-pub struct Open {
+pub struct OpenFileDescription {
     pub mount: usize,
     pub access: Access,
     what: What,
@@ -41,9 +41,9 @@ enum What {
     File(Mutex<Option<Arc<OpenFile>>>),
 }
 
-impl Open {
-    fn new(place: &Place, access: Access, what: What) -> Open {
-        Open {
+impl OpenFileDescription {
+    fn new(place: &Place, access: Access, what: What) -> OpenFileDescription {
+        OpenFileDescription {
             mount: place.mount,
             access,
             what,
@@ -57,20 +57,20 @@ impl Open {
     }
 
     /// A file that the previous program opened before `exec`.
-    pub fn inherited(world: &World, told: &Description) -> Option<Open> {
+    pub fn inherited(world: &World, told: &Description) -> Option<OpenFileDescription> {
         let Located::Ours(place) = world.locate(libc::AT_FDCWD, told.path.as_bytes()) else { return None };
         let what = if told.kind == Kind::Folder { What::Folder } else { What::File(Mutex::new(None)) };
-        let open = Open::new(&place, told.access, what);
+        let open = OpenFileDescription::new(&place, told.access, what);
         open.shared.store(true, Ordering::Relaxed);
         Some(open)
     }
 
     /// The entry for a child of `fork`, which reopens the file at its first use.
-    pub fn for_child(&self) -> Open {
+    pub fn for_child(&self) -> OpenFileDescription {
         self.shared.store(true, Ordering::Relaxed);
         let what = if self.is_folder() { What::Folder } else { What::File(Mutex::new(None)) };
         let (name, path) = self.names().clone();
-        let open = Open::new(&Place { mount: self.mount, name, path }, self.access.again(), what);
+        let open = OpenFileDescription::new(&Place { mount: self.mount, name, path }, self.access.again(), what);
         open.shared.store(true, Ordering::Relaxed);
         open.gone.store(self.gone.load(Ordering::Relaxed), Ordering::Relaxed);
         let companion = self.companion_in_child().map(|c| c.in_child());
@@ -465,7 +465,7 @@ fn close(file: Option<Arc<OpenFile>>) -> Outcome<()> {
 }
 
 /// Closes an open file if this was its last descriptor.
-pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
+pub fn drop_one(open: Option<Arc<OpenFileDescription>>) -> Outcome<()> {
     match open.and_then(Arc::into_inner) {
         Some(open) => open.close(),
         None => Ok(()),
@@ -476,8 +476,8 @@ pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
 /// if written bytes are lost, a line on standard error says so, and the process does not exit with 0.
 ///
 /// # Errors
-/// As [`Open::close`].
-pub fn drop_last(open: Option<Arc<Open>>) -> Outcome<()> {
+/// As [`OpenFileDescription::close`].
+pub fn drop_last(open: Option<Arc<OpenFileDescription>>) -> Outcome<()> {
     let written = open.as_ref().filter(|open| open.access.write).map(|open| open.path());
     let outcome = drop_one(open);
     if let (Err(fail), Some(path)) = (outcome, written) {
@@ -558,16 +558,16 @@ fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcom
         }
     };
     let told = Description { kind: Kind::File, access, path: place.path.clone() };
-    let open = Open::new(place, access, What::File(Mutex::new(Some(Arc::new(file)))));
+    let open = OpenFileDescription::new(place, access, What::File(Mutex::new(Some(Arc::new(file)))));
     hand_out(world, &told, open, close_on_exec)
 }
 
 fn folder(world: &World, place: &Place, close_on_exec: bool) -> Outcome<RawFd> {
     let told = Description { kind: Kind::Folder, access: Access::READ, path: place.path.clone() };
-    hand_out(world, &told, Open::new(place, Access::READ, What::Folder), close_on_exec)
+    hand_out(world, &told, OpenFileDescription::new(place, Access::READ, What::Folder), close_on_exec)
 }
 
-fn hand_out(world: &World, told: &Description, open: Open, close_on_exec: bool) -> Outcome<RawFd> {
+fn hand_out(world: &World, told: &Description, open: OpenFileDescription, close_on_exec: bool) -> Outcome<RawFd> {
     let fd = placeholder::make(told, close_on_exec)?;
     match crate::table::insert(world, fd, Arc::new(open)) {
         Ok(before) => {
@@ -597,11 +597,11 @@ fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>>
     Ok(if is_folder { None } else { Some(fd.into_raw_fd()) })
 }
 
-/// Calls [`Open::publish`] on all open files.
+/// Calls [`OpenFileDescription::publish`] on all open files.
 ///
 /// A failure is one line on standard error: the handle keeps the bytes, and its `fsync` or `close` reports the outcome.
 pub fn publish_all(world: &World) {
-    let _ = each(world, Open::publish);
+    let _ = each(world, OpenFileDescription::publish);
 }
 
 /// Releases all locks at exit; the last user of a lock object removes it.
@@ -627,20 +627,20 @@ pub fn end_logs(world: &World) -> Outcome<()> {
     outcome
 }
 
-/// [`Open::settle`] of each.
+/// [`OpenFileDescription::settle`] of each.
 ///
 /// # Errors
 /// As [`end_logs`].
 pub fn settle_all(world: &World) -> Outcome<()> {
-    each(world, Open::settle)
+    each(world, OpenFileDescription::settle)
 }
 
-fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) -> Outcome<()> {
+fn each(world: &World, what: impl Fn(&OpenFileDescription) -> Outcome<()>) -> Outcome<()> {
     let mut outcome = Ok(());
     if !crate::table::any() {
         return outcome;
     }
-    let all: Vec<Arc<Open>> = {
+    let all: Vec<Arc<OpenFileDescription>> = {
         let table = world.table.read();
         table.all().cloned().collect()
     };

@@ -11,7 +11,7 @@
 
 use crate::border::{Fail, Inside, Outcome};
 use crate::lock;
-use crate::open::{Open, borrow, end_logs, publish_all, settle_all, unlock_all};
+use crate::open::{OpenFileDescription, borrow, end_logs, publish_all, settle_all, unlock_all};
 use crate::table::{self, Table};
 use crate::world::{World, current_world};
 use libc::{c_int, mode_t};
@@ -105,7 +105,7 @@ fn end(world: &World) {
 }
 
 /// All open files with their descriptors.
-fn opened(world: &World) -> Vec<(RawFd, Arc<Open>)> {
+fn opened(world: &World) -> Vec<(RawFd, Arc<OpenFileDescription>)> {
     let table = world.table.read();
     table.each().map(|(fd, open)| (fd, open.clone())).collect()
 }

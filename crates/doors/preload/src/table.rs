@@ -3,7 +3,7 @@
 use crate::border::{Fail, Outcome};
 use crate::lock::Companion;
 use crate::numbers::Numbers;
-use crate::open::Open;
+use crate::open::OpenFileDescription;
 use crate::placeholder::{self, Kind};
 use crate::world::{World, current_world};
 use std::collections::HashMap;
@@ -36,16 +36,16 @@ pub fn any() -> bool {
 /// The open files of the placeholders' descriptors.
 #[derive(Default)]
 pub struct Table {
-    open: HashMap<RawFd, Arc<Open>>,
+    open: HashMap<RawFd, Arc<OpenFileDescription>>,
 }
 
 impl Table {
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Open>> {
+    pub fn all(&self) -> impl Iterator<Item = &Arc<OpenFileDescription>> {
         self.open.values()
     }
 
     /// All open files with their descriptors.
-    pub fn each(&self) -> impl Iterator<Item = (RawFd, &Arc<Open>)> {
+    pub fn each(&self) -> impl Iterator<Item = (RawFd, &Arc<OpenFileDescription>)> {
         self.open.iter().map(|(fd, open)| (*fd, open))
     }
 }
@@ -59,7 +59,7 @@ fn mark(fd: RawFd, ours: bool) {
 }
 
 /// The open file of a descriptor, if it is a placeholder.
-pub fn get(fd: RawFd) -> Option<Arc<Open>> {
+pub fn get(fd: RawFd) -> Option<Arc<OpenFileDescription>> {
     if !is_ours(fd) {
         return None;
     }
@@ -67,12 +67,12 @@ pub fn get(fd: RawFd) -> Option<Arc<Open>> {
 }
 
 /// As [`get`]; `EBADF` if another thread has closed the descriptor.
-pub fn need(fd: RawFd) -> Outcome<Arc<Open>> {
+pub fn need(fd: RawFd) -> Outcome<Arc<OpenFileDescription>> {
     get(fd).ok_or(Fail(libc::EBADF))
 }
 
 /// Records the open file of a descriptor; returns the previous one.
-pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<Open>>> {
+pub fn insert(world: &World, fd: RawFd, open: Arc<OpenFileDescription>) -> Outcome<Option<Arc<OpenFileDescription>>> {
     if fd < 0 || fd as usize >= MOST {
         return Err(Fail(libc::EMFILE));
     }
@@ -83,7 +83,7 @@ pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<O
 }
 
 /// Removes a descriptor; returns its open file.
-pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
+pub fn remove(world: &World, fd: RawFd) -> Option<Arc<OpenFileDescription>> {
     if !is_ours(fd) {
         return None;
     }
@@ -103,7 +103,7 @@ pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
 pub fn find_inherited(world: &World) {
     let all = placeholder::descriptors();
     let mut companions: HashMap<u64, Companion> = all.iter().filter_map(|fd| Companion::inherited(*fd)).collect();
-    let mut known: HashMap<u64, Arc<Open>> = HashMap::new();
+    let mut known: HashMap<u64, Arc<OpenFileDescription>> = HashMap::new();
     for fd in all {
         let Some(told) = placeholder::look(fd) else { continue };
         if told.kind == Kind::Current {
@@ -116,7 +116,7 @@ pub fn find_inherited(world: &World) {
             drop(insert(world, fd, open.clone()));
             continue;
         }
-        match Open::inherited(world, &told) {
+        match OpenFileDescription::inherited(world, &told) {
             Some(open) => {
                 *open.lock.lock() = companions.remove(&number).map(Arc::new);
                 let open = Arc::new(open);
@@ -133,7 +133,7 @@ pub fn find_inherited(world: &World) {
 
 /// Copies the parent's open files into the table of a child of `fork`.
 pub fn carry_over(parent: &Table, child: &World) {
-    let mut seen: HashMap<*const Open, Arc<Open>> = HashMap::new();
+    let mut seen: HashMap<*const OpenFileDescription, Arc<OpenFileDescription>> = HashMap::new();
     let mut table = child.table.write();
     for (fd, open) in &parent.open {
         let own = seen.entry(Arc::as_ptr(open)).or_insert_with(|| Arc::new(open.for_child()));

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // the pointer to the world, which is never freed
 
 use crate::border::{Fail, Inside, Outcome, inside, read_environment, tell, tell_always};
-use crate::open::Open;
+use crate::open::OpenFileDescription;
 use crate::paths::{first_part, goes_up, has_dots, under};
 use crate::table::Table;
 use libc::{c_char, c_int};
@@ -399,7 +399,7 @@ impl World {
     }
 
     /// Open files with this name or below it.
-    pub fn open_below(&self, place: &Place) -> Vec<Arc<Open>> {
+    pub fn open_below(&self, place: &Place) -> Vec<Arc<OpenFileDescription>> {
         let table = self.table.read();
         table.all().filter(|open| open.mount == place.mount && open.lies_below(&place.name)).cloned().collect()
     }

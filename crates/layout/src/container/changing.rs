@@ -4,7 +4,7 @@ use super::attributes::{self, StoredAttributes};
 use super::file::File;
 use super::guard::Guard;
 use super::inline_object::Locked;
-use super::names::{self, Seen};
+use super::names::{self, NameState};
 use super::objects::{self, remove_if_there};
 use super::place::{HIDDEN, now};
 use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, identity_of, most_inside};
@@ -23,7 +23,7 @@ pub(super) struct Alone<'a> {
 impl Container {
     /// Makes a folder. On stores without modes, its mode is stored in it.
     pub(super) fn make_folder_with_mode(&self, path: &str, mode: u32) -> Result<()> {
-        let path = self.inside(path, "make folder")?;
+        let path = self.store_name(path, "make folder")?;
         self.first().make_one_folder(&path, mode)?;
         if !self.first().capability().modes {
             let mut stored = self.folder_attributes(&path)?;
@@ -38,7 +38,7 @@ impl Container {
 
     /// The attributes of a file, folder or link; see [`Layout::attributes`](crate::Layout::attributes).
     pub(super) fn attributes_of(&self, path: &str) -> Result<Attributes> {
-        let inside = self.inside(path, "look at")?;
+        let inside = self.store_name(path, "look at")?;
         let (named, known) = self.known(&inside)?;
         if named.kind != Kind::File && self.first().capability().modes {
             // A store may have modes but no other property that identifies a link (HDFS).
@@ -60,11 +60,11 @@ impl Container {
                 (Kind::Folder, 0, stored, mtime, 1, about.identity)
             }
             None => match self.seen(&inside, known)? {
-                Seen::Link { length, stored } => {
+                NameState::Link { length, stored } => {
                     let mtime = stored.mtime;
                     (Kind::Link, length, stored, mtime, 1, identity(&named)?)
                 }
-                Seen::File { file, length, stored } => {
+                NameState::File { file, length, stored } => {
                     let mtime = stored.written(file.written());
                     (Kind::File, length, stored, mtime, named.links, identity_of(&file))
                 }
@@ -75,7 +75,7 @@ impl Container {
 
     /// Changes mode, owner or times; see [`Layout::set_attributes`](crate::Layout::set_attributes).
     pub(super) fn change_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        let inside = self.inside(path, "change")?;
+        let inside = self.store_name(path, "change")?;
         let with = |stored: &mut StoredAttributes| {
             stored.change(change, now());
             Ok(())
@@ -100,7 +100,7 @@ impl Container {
     /// An extended attribute.
     pub(super) fn xattr(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
         match self.stores_own(path)? {
-            true => self.first().xattr(&self.inside(path, "look at")?, key),
+            true => self.first().xattr(&self.store_name(path, "look at")?, key),
             false => Ok(self.stored_attributes(path, "look at")?.xattrs.remove(key)),
         }
     }
@@ -108,7 +108,7 @@ impl Container {
     /// Sets an extended attribute. `EEXIST` and `ENODATA` where `how` asks for a new or an existing one.
     pub(super) fn set_xattr(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
         if self.stores_own(path)? {
-            return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
+            return self.first().set_xattr(&self.store_name(path, "change")?, key, value, how);
         }
         crate::takes_xattr(key, path)?;
         self.change(path, "set an extended attribute", |stored| {
@@ -128,7 +128,7 @@ impl Container {
     /// The keys of all extended attributes.
     pub(super) fn xattr_keys(&self, path: &str) -> Result<Vec<String>> {
         match self.stores_own(path)? {
-            true => self.first().list_xattrs(&self.inside(path, "look at")?),
+            true => self.first().list_xattrs(&self.store_name(path, "look at")?),
             false => Ok(self.stored_attributes(path, "look at")?.xattrs.into_keys().collect()),
         }
     }
@@ -136,7 +136,7 @@ impl Container {
     /// Removes an extended attribute; `ENODATA` if there is none.
     pub(super) fn remove_xattr(&self, path: &str, key: &str) -> Result<()> {
         if self.stores_own(path)? {
-            return self.first().remove_xattr(&self.inside(path, "change")?, key);
+            return self.first().remove_xattr(&self.store_name(path, "change")?, key);
         }
         self.change(path, "remove an extended attribute", |stored| match stored.xattrs.remove(key) {
             Some(_) => {
@@ -210,7 +210,7 @@ impl Container {
         what: &str,
         change: impl Fn(&mut StoredAttributes) -> Result<()>,
     ) -> Result<()> {
-        let path = self.inside(path, what)?;
+        let path = self.store_name(path, what)?;
         let (about, known) = self.stat_known(&path)?;
         self.change_known(&path, about.is_folder, known, change)
     }
@@ -326,7 +326,7 @@ impl Container {
 
     /// The stored attributes of a file or folder.
     pub(super) fn stored_attributes(&self, path: &str, what: &str) -> Result<StoredAttributes> {
-        let path = self.inside(path, what)?;
+        let path = self.store_name(path, what)?;
         match self.first().stat(&path)?.is_folder {
             true => self.folder_attributes(&path),
             false => Ok(self.file_attributes(&*self.look(&path)?)?.0),
@@ -338,7 +338,7 @@ impl Container {
         if !self.first().capability().attributes {
             return Ok(false);
         }
-        Ok(self.first().attributes(&self.inside(path, "look at")?)?.kind != Kind::File)
+        Ok(self.first().attributes(&self.store_name(path, "look at")?)?.kind != Kind::File)
     }
 }
 

@@ -155,7 +155,7 @@ pub struct Container {
     going: Arc<removal::Going>,
     /// Folders that no link leads out of the layout, see [`Container::folder_stays_inside`]. Another process may put such a link in
     /// the place of a folder later; this one forgets them at each change of a name that may be a folder's or link's.
-    inside: Mutex<HashSet<String>>,
+    folders_inside: Mutex<HashSet<String>>,
 }
 
 impl Container {
@@ -185,7 +185,7 @@ impl Container {
             options: Arc::new(options),
             files: Mutex::default(),
             going: Arc::default(),
-            inside: Mutex::default(),
+            folders_inside: Mutex::default(),
         })
     }
 
@@ -194,7 +194,7 @@ impl Container {
     }
 
     /// A path of the mount as a name of the first store. `NotFound` for names that the layout hides.
-    fn inside(&self, path: &str, what: &str) -> Result<String> {
+    fn store_name(&self, path: &str, what: &str) -> Result<String> {
         let inside = name::relative(path)
             .map_err(|e| Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(path))?;
         if inside == HIDDEN || inside.starts_with(&format!("{HIDDEN}/")) || name::last_part(&inside) == OF_FOLDER {
@@ -248,7 +248,7 @@ impl Layout for Container {
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
-        let path = self.inside(path, "open")?;
+        let path = self.store_name(path, "open")?;
         let (file, made) = self.open_or_make(&path, how, writer.0)?;
         let new = made.is_some();
         let handle = match made {
@@ -264,7 +264,7 @@ impl Layout for Container {
     }
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
-        let path = self.inside(path, "open")?;
+        let path = self.store_name(path, "open")?;
         let file = match self.look(&path) {
             // The file was never written.
             Err(e) if e.kind() == ErrorKind::Torn && self.first().stat(&path).is_ok_and(|about| about.length == 0) => {
@@ -276,7 +276,7 @@ impl Layout for Container {
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
-        let path = self.inside(path, "stat")?;
+        let path = self.store_name(path, "stat")?;
         let (about, known) = self.stat_known(&path)?;
         if about.is_folder {
             return Ok(about);
@@ -307,21 +307,21 @@ impl Layout for Container {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let folder = self.inside(folder, "list")?;
+        let folder = self.store_name(folder, "list")?;
         let mut names = self.first().list(&folder)?;
         names.retain(|name| name != OF_FOLDER && !(folder.is_empty() && name == HIDDEN));
         Ok(names)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (self.inside(from, "rename")?, self.inside(to, "rename to")?);
+        let (from, to) = (self.store_name(from, "rename")?, self.store_name(to, "rename to")?);
         let named = self.named(&from)?;
         if from == to {
             return Ok(());
         }
         // A link of the store's own may lead nowhere.
         if named.about.is_some() && named.kind != Kind::File {
-            self.inside.lock().clear();
+            self.folders_inside.lock().clear();
             let lost = self.last_name_at(&to);
             self.lease_if_open(lost.as_ref())?;
             self.first().rename(&from, &to)?;
@@ -350,7 +350,7 @@ impl Layout for Container {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        let path = self.inside(path, "remove")?;
+        let path = self.store_name(path, "remove")?;
         let (named, known) = self.known(&path)?;
         if named.about.is_some() && named.kind != Kind::File {
             return self.first().remove(&path);
@@ -366,11 +366,11 @@ impl Layout for Container {
     }
 
     fn make_folder(&self, path: &str) -> Result<()> {
-        self.first().make_folder(&self.inside(path, "make folder")?)
+        self.first().make_folder(&self.store_name(path, "make folder")?)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
-        self.first().sync_folder(&self.inside(folder, "sync folder")?)
+        self.first().sync_folder(&self.store_name(folder, "sync folder")?)
     }
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
@@ -386,15 +386,15 @@ impl Layout for Container {
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
-        let path = self.inside(path, "truncate")?;
+        let path = self.store_name(path, "truncate")?;
         let handle = Box::new(Writer::new(self.look(&path)?, 0, &path));
         handle.truncate(length)?;
         handle.close()
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
-        let path = self.inside(path, "make a link")?;
-        self.inside.lock().clear();
+        let path = self.store_name(path, "make a link")?;
+        self.folders_inside.lock().clear();
         match self.first().capability().attributes {
             true => self.first().make_link(target, &path),
             false => {
@@ -406,7 +406,7 @@ impl Layout for Container {
     }
 
     fn read_link(&self, path: &str) -> Result<String> {
-        let path = self.inside(path, "read a link")?;
+        let path = self.store_name(path, "read a link")?;
         if self.first().capability().attributes {
             return self.first().read_link(&path);
         }
@@ -421,7 +421,7 @@ impl Layout for Container {
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         // A hard link of the stamp is a hard link of the file.
-        self.first().make_hard_link(&self.inside(from, "link")?, &self.inside(to, "link to")?)
+        self.first().make_hard_link(&self.store_name(from, "link")?, &self.store_name(to, "link to")?)
     }
 
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {

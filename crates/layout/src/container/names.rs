@@ -44,7 +44,7 @@ pub(super) struct Named {
 pub(super) type Object = (Box<dyn ReadObject>, u64);
 
 /// The present state of a name that a stamp describes.
-pub(super) enum Seen {
+pub(super) enum NameState {
     Link { length: u64, stored: StoredAttributes },
     File { file: Arc<File>, length: u64, stored: StoredAttributes },
 }
@@ -119,11 +119,11 @@ impl Container {
     /// As [`Container::stays_inside`], for the folder of a name that is about to be created; asked once for each folder.
     pub(super) fn folder_stays_inside(&self, path: &str) -> Result<()> {
         let folder = name::folder_of(path);
-        if folder.is_empty() || self.inside.lock().contains(folder) {
+        if folder.is_empty() || self.folders_inside.lock().contains(folder) {
             return Ok(());
         }
         self.stays_inside(folder)?;
-        let mut inside = self.inside.lock();
+        let mut inside = self.folders_inside.lock();
         if inside.len() >= MOST_INSIDE {
             inside.clear();
         }
@@ -248,7 +248,7 @@ impl Container {
     /// The present state of a file or link that a stamp describes.
     ///
     /// - `known`: as for [`Container::found_in`].
-    pub(super) fn seen(&self, path: &str, known: Option<Object>) -> Result<Seen> {
+    pub(super) fn seen(&self, path: &str, known: Option<Object>) -> Result<NameState> {
         let known = Cell::new(known);
         let found = || match known.take() {
             Some(object) => self.found_in(path, Some(object)),
@@ -257,7 +257,7 @@ impl Container {
         self.steady(path, || match found()? {
             Found::Link(target) => {
                 let stamp = Stamp::decode(&thalweg_store::StoreExt::read_all(&**self.first(), path)?)?;
-                Ok(Seen::Link {
+                Ok(NameState::Link {
                     length: target.len() as u64,
                     stored: StoredAttributes { mode: 0o777, ..StoredAttributes::of(&stamp) },
                 })
@@ -266,7 +266,7 @@ impl Container {
                 let file = self.looked_at(*opened)?;
                 let length = file.length()?;
                 let (stored, _) = self.file_attributes(&file)?;
-                Ok(Seen::File { file, length, stored })
+                Ok(NameState::File { file, length, stored })
             }
         })
         .map_err(|e| e.in_object(path))

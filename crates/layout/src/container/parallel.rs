@@ -347,7 +347,7 @@ impl Container {
     /// # Errors
     /// Errors of opening a file for reading.
     pub fn opening(&self, path: &str) -> Result<Opening> {
-        let file = self.look(&self.inside(path, "open")?)?;
+        let file = self.look(&self.store_name(path, "open")?)?;
         let behind = file.place.inline.as_ref().map(|inline| inline.bytes(&file.place.stamp)).unwrap_or_default();
         Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen(), behind })
     }
@@ -355,7 +355,7 @@ impl Container {
     /// The stamp and the inline records of an opening. The inline object is opened when it is needed.
     fn opened_by(&self, path: &str, opening: &Opening) -> Result<Opened> {
         match opening.stamp.tail {
-            true => Opened::new(self.first(), &self.inside(path, "open")?, None, &opening.behind),
+            true => Opened::new(self.first(), &self.store_name(path, "open")?, None, &opening.behind),
             false => Ok(Opened { stamp: opening.stamp.clone(), inline: None }),
         }
     }
@@ -392,7 +392,7 @@ impl Container {
     /// # Errors
     /// `Corrupt` where `all` or `opening` is damaged; errors of opening a file for reading.
     pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
-        let path = self.inside(path, "open")?;
+        let path = self.store_name(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);
         file.see(&opening.names)?;
         let index = load::joined(&file.place, &self.options, all)?;
@@ -405,7 +405,7 @@ impl Container {
     /// # Errors
     /// `Corrupt` if `opening` is damaged; `Io` if the container was removed.
     pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
-        let path = self.inside(path, "open")?;
+        let path = self.store_name(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);
         let build = load::builder(&file.place, &self.options, part)?;
         Ok(PartBuilder::new(file, path, opening.marks()?, part, build, self.options.index_cache))

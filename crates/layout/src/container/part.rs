@@ -13,7 +13,7 @@ use super::index::block::Entry;
 use super::index::distributed::{Part, RANGE};
 use super::index::run::Run;
 use super::index::tables::Gather;
-use super::index::{Build, Merged, Module, Piece, Source};
+use super::index::{Build, MappedRange, Merged, Module, Source};
 use super::marks::Mark;
 use super::parallel::Fragment;
 use std::collections::BTreeMap;
@@ -163,7 +163,7 @@ impl PartFile {
             return Err(Error::new(ErrorKind::InvalidArgument, what).at_byte(from));
         }
         let end = to.min(self.own.length);
-        let (mut at, mut step, mut pieces) = (from, FIRST_STEP, Vec::<Piece>::new());
+        let (mut at, mut step, mut pieces) = (from, FIRST_STEP, Vec::<MappedRange>::new());
         while at < end && pieces.len() < most {
             let stop = end.min(at.saturating_add(step));
             let found = self.own.resolve(at, stop)?;
@@ -236,7 +236,7 @@ impl PartFile {
         self.own.entries()
     }
 
-    fn pieces(&self, from: u64, to: u64) -> Result<Vec<(Piece, Source)>> {
+    fn pieces(&self, from: u64, to: u64) -> Result<Vec<(MappedRange, Source)>> {
         let mut out = Vec::new();
         for section in self.sections(from, to) {
             let mut put = |index: &Merged| {
@@ -279,7 +279,7 @@ impl PartFile {
     }
 }
 
-fn goes_on(last: &Piece, piece: &Piece) -> bool {
+fn goes_on(last: &MappedRange, piece: &MappedRange) -> bool {
     let log = if last.hole { last.log } else { last.log + (last.end - last.start) };
     (last.end, last.strand, last.hole, log) == (piece.start, piece.strand, piece.hole, piece.log)
 }

@@ -34,7 +34,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A log of another process, or a closed log.
-struct Known {
+struct TrackedLog {
     object: Arc<dyn ReadObject>,
     position: Position,
     ended: Ended,
@@ -51,7 +51,7 @@ pub struct Inner {
     pub names: BTreeMap<String, Entry>,
     /// Objects and folders in the folder itself, beside the logs: folders (true), and objects that existed before the mount.
     pub real: BTreeMap<String, Option<bool>>,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, TrackedLog>,
     pub writer: Option<Writer>,
     /// Content of the log being written, if the store cannot read an open object.
     recent: HashMap<(u64, u64), Arc<[u8]>>,
@@ -232,7 +232,8 @@ impl Folder {
                 }
                 Err(e) => return Err(e),
             };
-            let known = Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
+            let known =
+                TrackedLog { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
             inner.known.insert(number, known);
         }
         Ok(all)
@@ -411,7 +412,7 @@ impl Folder {
                 position.at = end;
                 inner
                     .known
-                    .insert(number, Known { object, position, ended: Ended::Closed, live: false, intends: None });
+                    .insert(number, TrackedLog { object, position, ended: Ended::Closed, live: false, intends: None });
             }
             // Another process has compacted it already: its files are in another log.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -501,7 +502,7 @@ impl Inner {
     }
 
     /// Logs of other processes.
-    fn others(&self) -> impl Iterator<Item = &Known> {
+    fn others(&self) -> impl Iterator<Item = &TrackedLog> {
         self.known.iter().filter(|(number, _)| !self.own.contains(number)).map(|(_, known)| known)
     }
 }

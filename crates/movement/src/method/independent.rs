@@ -63,10 +63,11 @@ struct Independent {
     indexing: Indexing,
     direct: u64,
     spill_copy: usize,
-    open: Option<Open>,
+    open: Option<IndependentOutput>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct IndependentOutput {
     file: SharedFile,
     /// Slots were assigned in this output.
     slots: bool,
@@ -91,7 +92,7 @@ impl Method for Independent {
         let large = request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);
         let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, true, &[u64::from(large)])?;
         let slots = told.first().is_some_and(|large| *large > 0);
-        let open = self.open.insert(Open { file, slots, slot: None, given: None });
+        let open = self.open.insert(IndependentOutput { file, slots, slot: None, given: None });
         if slots {
             // Bytes in slots are written behind the existing index.
             open.file.index.written_early = true;
@@ -122,7 +123,7 @@ impl Method for Independent {
         // If the pack panics, the rank has failed; `Closing::begin` detects the same failure.
         let size = request.length().unwrap_or(0);
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
-        let Open { mut file, slots, mut slot, given } = open;
+        let IndependentOutput { mut file, slots, mut slot, given } = open;
         let left = match request.pack.stored() {
             stored if stored > 0 && !fitted => {
                 caught("move the blocks out of the slot", || leave_slot(&mut file, &mut slot, stored).map(|_| ()))

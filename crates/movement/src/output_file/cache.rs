@@ -37,11 +37,11 @@ impl CachedFile {
     }
 }
 
-/// Cached state of a file.
-pub struct Known {
-    /// Its index.
+/// The cached index of a file.
+pub struct CachedIndex {
+    /// The index.
     pub index: LiveIndex,
-    /// Run id of the open that created it.
+    /// Run id of the open that created the file.
     pub run: u64,
 }
 
@@ -122,7 +122,7 @@ impl Cache {
     }
 
     /// Takes the state of a file out of the cache, if it is cached and the file has not changed.
-    pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<Known> {
+    pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<CachedIndex> {
         let kept = {
             let mut files = self.files.lock();
             let place = files.iter().position(|f| f.is(layout, path))?;
@@ -134,7 +134,7 @@ impl Cache {
             self.leases.lock().remove(&name_of(layout, path));
         }
         let run = kept.run;
-        kept.index.filter(|_| same).map(|index| Known { index, run })
+        kept.index.filter(|_| same).map(|index| CachedIndex { index, run })
     }
 
     /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.

@@ -4,7 +4,7 @@
 //! A method provides its open files ([`OpenOutput`]) and the extents of process groups; [`Closing`] defines the order of the calls.
 
 use crate::method::{CloseRequest, Closed};
-use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
+use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Participant, Written};
 use crate::output_file::open_index::OpenIndex;
 use crate::pack::Writer;
 use thalweg_bp::index::Index;
@@ -17,8 +17,8 @@ pub trait OpenOutput {
     fn index(&self) -> &OpenIndex;
 
     /// Writes this rank's process group to `extent` and closes the file that contains it, so that a failure is reported before
-    /// the group is counted as written. Called by [`Part::write`], also after ranks were lost; `extent` then is where no lost rank
-    /// can write.
+    /// the group is counted as written. Called by [`Participant::write`], also after ranks were lost; `extent` then is where
+    /// no lost rank can write.
     ///
     /// # Errors
     /// Errors of the store, with the rank and the object.
@@ -52,12 +52,12 @@ pub struct Closing<'c, 'a, O> {
 
 impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     /// Begins the close; also returns this rank's state in the commit. A rank that has failed writes no process group.
-    pub fn begin(open: O, mut request: CloseRequest<'c, 'a>, how: Commit) -> (Closing<'c, 'a, O>, Part) {
+    pub fn begin(open: O, mut request: CloseRequest<'c, 'a>, how: Commit) -> (Closing<'c, 'a, O>, Participant) {
         let (length, failed) = match (request.failed.take(), request.length()) {
             (Some(e), _) | (None, Err(e)) => (0, Some(e)),
             (None, Ok(length)) => (length, None),
         };
-        let part = Part::new(open.index().rank, request.comm.size(), length, failed);
+        let part = Participant::new(open.index().rank, request.comm.size(), length, failed);
         (Closing { open, request, how }, part)
     }
 
@@ -83,10 +83,10 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
         self.request.pack.fragment(extent, self.request.header, writer)
     }
 
-    /// Sends the index fragment before the process group is written, under the conditions of [`Part::ahead`].
+    /// Sends the index fragment before the process group is written, under the conditions of [`Participant::ahead`].
     ///
     /// - `unwritten`: bytes of the group that are not yet written.
-    pub fn ahead(&mut self, part: &Part, extent: Extent, number: u32, unwritten: u64) -> Option<Ahead<'c>> {
+    pub fn ahead(&mut self, part: &Participant, extent: Extent, number: u32, unwritten: u64) -> Option<Ahead<'c>> {
         let (comm, how) = (self.request.comm, self.how);
         part.ahead(comm, how, extent, unwritten, || self.fragment(extent, number))
     }
@@ -94,8 +94,8 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     /// Collective: the first attempt to commit the step, for [`Closing::end`].
     ///
     /// # Errors
-    /// As [`Part::commit`].
-    pub fn commit(&mut self, part: &mut Part, ahead: Option<Ahead<'c>>) -> Result<Result<u64>> {
+    /// As [`Participant::commit`].
+    pub fn commit(&mut self, part: &mut Participant, ahead: Option<Ahead<'c>>) -> Result<Result<u64>> {
         let (comm, how) = (self.request.comm, self.how);
         if part.has_failed() {
             self.open.abandon();
@@ -108,7 +108,7 @@ impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     ///
     /// # Errors
     /// As [`commit::finish`], with the group and the file.
-    pub fn end(&mut self, first: Result<Result<u64>>, part: &mut Part) -> Result<Closed> {
+    pub fn end(&mut self, first: Result<Result<u64>>, part: &mut Participant) -> Result<Closed> {
         let (comm, how) = (self.request.comm, self.how);
         let ended = commit::finish(comm, first, part, self, how);
         ended

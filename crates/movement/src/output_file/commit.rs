@@ -6,7 +6,7 @@
 //! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree; the parent joins the fragments of its children to its own and sends the result to its own parent: [`thalweg_comm::tree_gather`] |
 //! | calls | one message from each rank except rank 0, at most `fan_in` messages to one rank; a second, short message from each rank that sends its fragment ahead and from the ranks between it and rank 0; one reduction |
 //! | when | a rank sends when it and the ranks below it in the tree have written, so that joining overlaps with the writes of other ranks |
-//! | ahead | a rank that has no children in the tree and at least `index_ahead` bytes to write sends its fragment first ([`Part::ahead`]), flagged as ahead, then writes, then sends the outcome of its write. Ranks with children, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
+//! | ahead | a rank that has no children in the tree and at least `index_ahead` bytes to write sends its fragment first ([`Participant::ahead`]), flagged as ahead, then writes, then sends the outcome of its write. Ranks with children, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
 //! | when is the index written | if all ranks wrote before they sent their fragments: immediately. Otherwise rank 0 *stages* the index, without its last bytes, while other ranks still write ([`LiveIndex::stage`]), and *seals* it when all ranks have reported that they have written: until then no reader sees the step, and a crash leaves the file as it was |
 //! | order of joining | by rank: the index is byte-identical to one that a single rank joins from all fragments |
 //! | on failure | a rank without a fragment is named in the extension section, the step is partial, and the blocks of the other ranks are indexed. The index is placed behind the extents of failed ranks too, because these may contain written bytes. If a rank fails after it sent its fragment ahead, the staged index is dropped and the fragments are gathered again, unmerged |
@@ -68,7 +68,7 @@ pub trait IndexKeeper {
     fn end_index(&mut self) -> Result<()>;
 }
 
-/// The operations that [`Part::commit`] requires from a method.
+/// The operations that [`Participant::commit`] requires from a method.
 pub trait Files {
     /// Writes this rank's process group to `extent` and closes the file that contains it, so that a failure is reported before
     /// the group is counted as written.
@@ -114,7 +114,7 @@ impl Commit {
 }
 
 /// The state of one rank in the commit of an output, across repeated attempts after ranks are lost.
-pub struct Part {
+pub struct Participant {
     /// This rank in the communicator that opened the output.
     rank: u32,
     /// Size of that communicator.
@@ -158,12 +158,12 @@ fn nearer<E: std::borrow::Borrow<Error>>(first: E, second: E) -> E {
     if a.reported_by().is_some() && b.reported_by().is_none() { second } else { first }
 }
 
-impl Part {
+impl Participant {
     /// - `rank`, `ranks`: this rank and the size of the communicator that opened the output; `size`: bytes of the process group;
     ///   `failed`: the error because of which this rank writes no process group.
-    pub fn new(rank: u32, ranks: u32, size: u64, failed: Option<Error>) -> Part {
+    pub fn new(rank: u32, ranks: u32, size: u64, failed: Option<Error>) -> Participant {
         let size = if failed.is_some() { 0 } else { size };
-        Part { rank, ranks, size, place: None, written: failed.map(Err), index_failed: None, indexed: None }
+        Participant { rank, ranks, size, place: None, written: failed.map(Err), index_failed: None, indexed: None }
     }
 
     /// Reserves `extent` for this rank's bytes, even if the rank fails: this output writes nothing else there. A layout that
@@ -200,7 +200,7 @@ impl Part {
         }
     }
 
-    /// Records the result of a write of the process group that was made without [`Part::write`].
+    /// Records the result of a write of the process group that was made without [`Participant::write`].
     pub fn wrote(&mut self, written: Result<Written>) {
         self.written.get_or_insert(written);
     }
@@ -250,8 +250,8 @@ impl Part {
     }
 
     /// Sends this rank's fragment before its process group is written, if the rank has no children in the tree and at least
-    /// `index_ahead` bytes to write; otherwise returns `None`. Pass the result to [`Part::commit`], which sends the outcome of the
-    /// write.
+    /// `index_ahead` bytes to write; otherwise returns `None`. Pass the result to [`Participant::commit`], which sends the
+    /// outcome of the write.
     ///
     /// - `extent`: extent of the process group; `unwritten`: bytes of the group that are not yet written; `fragment`: builds the
     ///   group's index.
@@ -286,7 +286,7 @@ impl Part {
 
     /// Collective: commits the step among all ranks that opened the output. Pass the result to [`finish`].
     ///
-    /// - `ahead`: the result of [`Part::ahead`].
+    /// - `ahead`: the result of [`Participant::ahead`].
     ///
     /// # Errors
     /// `PeerLost` or `Timeout` of a collective call. The inner result is the outcome of the output.
@@ -599,7 +599,7 @@ fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: C
 pub fn finish(
     comm: &dyn Communicator,
     first: Result<Result<u64>>,
-    part: &mut Part,
+    part: &mut Participant,
     files: &mut dyn Files,
     how: Commit,
 ) -> Result<u64> {
@@ -624,7 +624,7 @@ pub fn finish(
 
 fn among_survivors(
     comm: &dyn Communicator,
-    part: &mut Part,
+    part: &mut Participant,
     files: &mut dyn Files,
     how: Commit,
 ) -> Result<Result<u64>> {

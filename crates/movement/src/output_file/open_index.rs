@@ -282,7 +282,7 @@ impl OpenIndex {
 
     /// Ends the output, and caches the index unless the file is finished.
     ///
-    /// - `indexed`: the index contains the step, as [`crate::output_file::commit::Part::is_indexed`] returns.
+    /// - `indexed`: the index contains the step, as [`crate::output_file::commit::Participant::is_indexed`] returns.
     pub fn closed(&mut self, indexed: bool) {
         if self.finished && indexed {
             // A finished file is not cached.

@@ -9,7 +9,7 @@
 
 use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
 use crate::output_file::closing::OpenOutput;
-use crate::output_file::commit::{IndexKeeper, Part, Written};
+use crate::output_file::commit::{IndexKeeper, Participant, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
@@ -185,7 +185,7 @@ impl SubfileOutput {
     /// Records state for the next output.
     ///
     /// - `end`: of this rank's subfile; `None` if the next output must find it.
-    pub fn closed(mut self, part: &Part, end: Option<u64>) {
+    pub fn closed(mut self, part: &Participant, end: Option<u64>) {
         self.keep_end(end);
         self.metadata.closed(part.is_indexed());
         self.closed = true;

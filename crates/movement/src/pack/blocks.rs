@@ -10,7 +10,7 @@
 //! | transforms | not applied if all methods of the group take blocks; if another method takes process groups, blocks are stored transformed and decoded here |
 
 use crate::buffer::zeros;
-use crate::pack::{BlockSpec, Pack, Piece, Placed};
+use crate::pack::{BlockSpec, Pack, PackPiece, Placed};
 use std::borrow::Cow;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::statistics::Statistics;
@@ -169,7 +169,7 @@ impl Pack<'_> {
         let mut end = self.gone;
         for piece in &self.pieces {
             match piece {
-                Piece::Chunk(chunk) => {
+                PackPiece::Chunk(chunk) => {
                     let start = end;
                     end += chunk.len() as u64;
                     let here = self.blocks[locations.len()..].iter().take_while(|placed| placed.record < end);
@@ -178,7 +178,7 @@ impl Pack<'_> {
                     let found: Vec<_> = here.map(|p| bytes(p).map(|b| BlockLocation::Memory(Rows::from(b)))).collect();
                     locations.extend(found);
                 }
-                Piece::Deferred { block, data } => {
+                PackPiece::Deferred { block, data } => {
                     end += self.blocks[*block].head + self.blocks[*block].payload;
                     // Empty blocks without heads between two pieces are in neither piece.
                     locations.resize_with(*block, || Some(BlockLocation::Memory(Rows::from(&[][..]))));

@@ -1,6 +1,6 @@
 //! A pack without blocks in the program's memory, for methods that complete an output after the program's close.
 
-use super::{Pack, Piece, Through};
+use super::{Pack, PackPiece, Through};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Pack<'_> {
@@ -12,12 +12,12 @@ impl Pack<'_> {
     pub fn copy_deferred(&mut self) -> bool {
         self.settle_deferred();
         for piece in &mut self.pieces {
-            let Piece::Deferred { block, data } = piece else { continue };
+            let PackPiece::Deferred { block, data } = piece else { continue };
             let placed = &self.blocks[*block];
             let Some(mut chunk) = self.pool.take(placed.head + placed.payload, 0) else { return false };
             chunk.extend_from_slice(&placed.head_bytes);
             data.iter().for_each(|row| chunk.extend_from_slice(row));
-            *piece = Piece::Chunk(chunk);
+            *piece = PackPiece::Chunk(chunk);
         }
         true
     }
@@ -40,12 +40,12 @@ impl Pack<'_> {
     /// # Errors
     /// `InvalidArgument` if blocks are deferred: see [`Pack::copy_deferred`] and [`Pack::spill`].
     pub fn into_owned(mut self) -> Result<Pack<'static>> {
-        if self.pieces.iter().any(|piece| matches!(piece, Piece::Deferred { .. })) {
+        if self.pieces.iter().any(|piece| matches!(piece, PackPiece::Deferred { .. })) {
             return Err(Error::new(ErrorKind::InvalidArgument, "a deferred block is still in the program's memory"));
         }
         let chunk = |piece| match piece {
-            Piece::Chunk(chunk) => Some(Piece::Chunk(chunk)),
-            Piece::Deferred { .. } => None,
+            PackPiece::Chunk(chunk) => Some(PackPiece::Chunk(chunk)),
+            PackPiece::Deferred { .. } => None,
         };
         Ok(Pack {
             pool: self.pool.clone(),

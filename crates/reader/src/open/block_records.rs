@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use thalweg_bp::extension::{Records, Tag};
 use thalweg_bp::live::Live;
-use thalweg_bp::statistics::Part;
+use thalweg_bp::statistics::ComponentStatistics;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{ByteOrder, Result};
 
 /// The extension section's facts about blocks, by subfile and payload offset.
 #[derive(Clone, Default)]
 pub(super) struct BlockRecords {
-    pub(super) complex: HashMap<(u32, u64), (u64, [Part; 3])>,
+    pub(super) complex: HashMap<(u32, u64), (u64, [ComponentStatistics; 3])>,
     pub(super) sums: HashMap<(u32, u64), i128>,
     pub(super) counts: HashMap<(u32, u64), u64>,
 }
@@ -36,7 +36,7 @@ impl BlockRecords {
             let mut c = Cursor::new(entry, order, 0);
             let key = key(&mut c)?;
             let finite = c.u64("extension record")?;
-            let mut parts = [Part::default(); 3];
+            let mut parts = [ComponentStatistics::default(); 3];
             for p in &mut parts {
                 (p.min, p.max) = (c.f64("extension record")?, c.f64("extension record")?);
                 (p.sum, p.sum_of_squares) = (c.f64("extension record")?, c.f64("extension record")?);

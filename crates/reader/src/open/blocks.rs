@@ -2,7 +2,7 @@
 
 use super::Reader;
 use super::block_records::BlockRecords;
-use super::lookup::Known;
+use super::lookup::IndexedVariable;
 use super::origin::{GroupRead, Reads};
 use crate::block;
 use crate::summary::Joining;
@@ -172,7 +172,7 @@ impl Reader {
     }
 
     /// Block of set `number`, in a step whose sets start at `first`; dimensions that are joined are not resolved.
-    pub(super) fn block(&self, v: &Known, number: usize, first: usize) -> Result<Block> {
+    pub(super) fn block(&self, v: &IndexedVariable, number: usize, first: usize) -> Result<Block> {
         let set = v.sets.get(number)?;
         let key = (set.file_index, set.payload_offset);
         let mut block = v.how.block(set, v.sets.step(number), (number - first) as u64)?;
@@ -180,7 +180,7 @@ impl Reader {
         Ok(block)
     }
 
-    pub(super) fn blocks_of(&self, v: &Known, sets: Range<usize>) -> Result<Vec<Block>> {
+    pub(super) fn blocks_of(&self, v: &IndexedVariable, sets: Range<usize>) -> Result<Vec<Block>> {
         let first = sets.start;
         let mut blocks = sets.map(|i| self.block(v, i, first)).collect::<Result<Vec<_>>>()?;
         block::resolve(&mut blocks, v.kind)?;
@@ -220,7 +220,7 @@ impl Reader {
     }
 
     /// The value of a scalar's block: from the index, or from the data where the index has none.
-    pub(super) fn value_of(&self, v: &Known, block: &Block) -> Result<Value> {
+    pub(super) fn value_of(&self, v: &IndexedVariable, block: &Block) -> Result<Value> {
         if let Some(value) = &block.value {
             return Ok(value.clone());
         }

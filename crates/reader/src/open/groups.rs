@@ -206,7 +206,7 @@ impl Groups {
     }
 
     /// The positions of a variable's blocks in a step; nothing if their number is no multiple of the number of groups.
-    pub fn places_of(&self, v: &Known, sets: Range<usize>, step: u64, group: &str) -> Result<Places> {
+    pub fn places_of(&self, v: &IndexedVariable, sets: Range<usize>, step: u64, group: &str) -> Result<Places> {
         if self.subfile_each {
             return Ok(Places::default());
         }

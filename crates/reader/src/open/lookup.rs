@@ -23,7 +23,7 @@ pub(super) struct CachedSets {
 }
 
 /// A variable and its characteristics.
-pub(super) struct Known {
+pub(super) struct IndexedVariable {
     pub(super) number: usize,
     pub(super) sets: Arc<Sets>,
     pub(super) how: How,
@@ -157,7 +157,7 @@ impl Reader {
     }
 
     /// A variable's index entry and what follows from it; errors as [`Reader::variable`].
-    pub(super) fn look_up(&self, name: &str) -> Result<Known> {
+    pub(super) fn look_up(&self, name: &str) -> Result<IndexedVariable> {
         let inner = &*self.0;
         let number = inner
             .variables
@@ -170,7 +170,7 @@ impl Reader {
         let group = &inner.variables.heads[number].group;
         let fortran = facts.is_some_and(|f| f.rank > 1) && self.fortran(group)?;
         let kind = facts.map_or(Kind::Scalar, |f| f.kind);
-        Ok(Known {
+        Ok(IndexedVariable {
             number,
             how: How { element, fortran, subfiles: inner.status.subfiles, kind },
             original: facts.map_or(element, |f| f.original),
@@ -205,7 +205,7 @@ impl Reader {
         e.in_variable(name).in_object(self.0.path.clone())
     }
 
-    pub(super) fn no_such_step(&self, name: &str, step: u64, v: &Known) -> Error {
+    pub(super) fn no_such_step(&self, name: &str, step: u64, v: &IndexedVariable) -> Error {
         let steps = self.0.status.steps;
         let what = if step >= steps {
             format!("the file has {steps} steps, counted from 0")

@@ -149,7 +149,7 @@ impl Reader {
     /// Errors of reading the process group index.
     pub(super) fn unverified_groups(
         &self,
-        v: &Known,
+        v: &IndexedVariable,
         sets: Range<usize>,
         step: u64,
         plan: &Plan,

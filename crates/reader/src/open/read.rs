@@ -273,7 +273,7 @@ impl Reader {
 
     fn plan_step(
         &self,
-        v: &Known,
+        v: &IndexedVariable,
         sets: Range<usize>,
         selection: &Selection,
         memory: Option<&MemorySelection>,
@@ -383,7 +383,7 @@ impl Reader {
     }
 
     /// The positions of a variable's blocks, if they can be determined without decoding their sets.
-    fn boxes<'v>(&self, v: &'v Known) -> Option<&'v Boxes> {
+    fn boxes<'v>(&self, v: &'v IndexedVariable) -> Option<&'v Boxes> {
         let plain = v.kind == Kind::Global && v.transform.is_none() && v.sets.shape.is_some();
         let plain = plain && self.0.reads != Reads::Checked;
         if plain { v.sets.boxes(v.how.fortran) } else { None }
@@ -450,7 +450,7 @@ impl Reader {
     }
 
     /// A block for the planner; a block that is read as a whole is recorded in the job. `set`: its number.
-    fn stored(&self, v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
+    fn stored(&self, v: &IndexedVariable, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
         let file = block.subfile;
         let mut stored = Stored { file, offset: block.payload.offset, bounds: BoundingBox::default(), coded: None };
         let mut transform = None;

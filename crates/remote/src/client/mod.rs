@@ -13,7 +13,7 @@
 use crate::message::{self, Reply, Request};
 use crate::transport::{Transport, unix::Socket};
 use link::Link;
-use open::Open;
+use open::RemoteHandle;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,11 +74,11 @@ impl Layout for Remote {
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let request = Request::OpenWrite { path: path.into(), how: how.into(), writer: writer.0 };
-        Ok(Box::new(Open::new(&self.link, path, &request, Some(writer.0))?))
+        Ok(Box::new(RemoteHandle::new(&self.link, path, &request, Some(writer.0))?))
     }
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
-        Ok(Box::new(Open::new(&self.link, path, &Request::OpenRead(path.into()), None)?))
+        Ok(Box::new(RemoteHandle::new(&self.link, path, &Request::OpenRead(path.into()), None)?))
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {

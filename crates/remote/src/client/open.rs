@@ -13,7 +13,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A layout's handle of a file that is open at the daemon.
-pub struct Open(Arc<File>);
+pub struct RemoteHandle(Arc<File>);
 
 /// State of a handle, with its unsent bytes.
 pub struct File {
@@ -54,14 +54,14 @@ impl Tail {
     }
 }
 
-impl Open {
-    pub fn new(link: &Arc<Link>, path: &str, request: &Request, writer: Option<u32>) -> Result<Open> {
+impl RemoteHandle {
+    pub fn new(link: &Arc<Link>, path: &str, request: &Request, writer: Option<u32>) -> Result<RemoteHandle> {
         link.before(request);
         let names = link.names();
         let session = link.session()?;
         let (reply, ()) = link.call_in(&session, request, &[], nothing)?;
         let tail = Mutex::new(Tail { run: Run::default(), lost: None });
-        Ok(Open(Arc::new(File {
+        Ok(RemoteHandle(Arc::new(File {
             number: link.number(),
             link: link.clone(),
             path: path.to_string(),
@@ -316,7 +316,7 @@ impl Drop for File {
     }
 }
 
-impl ReadObject for Open {
+impl ReadObject for RemoteHandle {
     fn length(&self) -> Result<u64> {
         self.0.length()
     }
@@ -326,7 +326,7 @@ impl ReadObject for Open {
     }
 }
 
-impl WriteObject for Open {
+impl WriteObject for RemoteHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.0.write(Destination::At(offset), pieces).map(|_| ())
     }

@@ -44,6 +44,9 @@ pub use elements::{ELEMENTS, Element};
 ///
 /// # Errors
 /// The report of everything wrong; warnings alone are no error.
+/// # Cost
+/// The text is scanned for limits and parsed, once; a document with values without quotes is parsed twice. The XML tree is in
+/// memory during the call.
 pub fn parse(text: &str, file_name: &str) -> Result<Schema, Report> {
     match parse_with_warnings(text, file_name) {
         (Some(schema), _) => Ok(schema),

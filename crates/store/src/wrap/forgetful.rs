@@ -400,7 +400,7 @@ impl Store for Forgetful {
             log.push(Change::Truncate { object: object.identity, opened_as: opened_as.clone(), length: 0 });
         }
         drop(log);
-        Ok(Box::new(Open { object, opened_as, log: self.log.clone() }))
+        Ok(Box::new(ForgetfulHandle { object, opened_as, log: self.log.clone() }))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
@@ -452,13 +452,13 @@ impl Store for Forgetful {
 }
 
 /// An object, open for writing.
-struct Open {
+struct ForgetfulHandle {
     object: Arc<Object>,
     opened_as: Arc<str>,
     log: Arc<Mutex<Log>>,
 }
 
-impl WriteObject for Open {
+impl WriteObject for ForgetfulHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let mut log = self.log.lock();
         self.object.write_at(offset, pieces).map_err(|e| e.in_object(format!("memory:{}", self.opened_as)))?;

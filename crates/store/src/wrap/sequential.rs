@@ -81,12 +81,12 @@ impl Store for Sequential {
             _ => self.memory.put(name, object.clone(), how)?,
         }
         let state = Mutex::new(State { waiting: Vec::new(), seen: 0 });
-        Ok(Box::new(Open { store: self.clone(), object, name: name.into(), how, state }))
+        Ok(Box::new(SequentialHandle { store: self.clone(), object, name: name.into(), how, state }))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let object = self.memory.open_read(name)?;
-        Ok(Box::new(Seen { length: object.length()?, object }))
+        Ok(Box::new(FixedLengthObject { length: object.length()?, object }))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -118,12 +118,12 @@ impl Store for Sequential {
 }
 
 /// An object, with its length at open.
-struct Seen {
+struct FixedLengthObject {
     object: Box<dyn ReadObject>,
     length: u64,
 }
 
-impl ReadObject for Seen {
+impl ReadObject for FixedLengthObject {
     fn length(&self) -> Result<u64> {
         Ok(self.length)
     }
@@ -138,7 +138,8 @@ impl ReadObject for Seen {
     }
 }
 
-struct Open {
+/// An object, open for writing.
+struct SequentialHandle {
     store: Sequential,
     object: Arc<Object>,
     name: String,
@@ -153,7 +154,7 @@ struct State {
     seen: u64,
 }
 
-impl Open {
+impl SequentialHandle {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -170,7 +171,7 @@ impl Open {
     }
 }
 
-impl WriteObject for Open {
+impl WriteObject for SequentialHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         if pieces::total(pieces) == 0 {
             return Ok(());

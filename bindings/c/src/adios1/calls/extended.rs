@@ -10,7 +10,7 @@ use super::structures::{
 use super::{pointer, status, value};
 use crate::adios1::error::{Failure, number};
 use crate::adios1::read::info::Info;
-use crate::adios1::read::scheduled_read::Part;
+use crate::adios1::read::scheduled_read::OwnedSelection;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use thalweg_transform::CODECS;
@@ -114,6 +114,8 @@ pub unsafe extern "C" fn adios_free_var_transform(transform: *mut AdiosVarTransf
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// As [`super::inquire::adios_inq_var_blockinfo`]: all blocks of the variable are decoded, also those of other steps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_find_intersecting_pgs(
     fp: *const AdiosFile,
@@ -137,9 +139,9 @@ pub unsafe extern "C" fn adios_find_intersecting_pgs(
                 for i in 0..*n as usize {
                     let block = whole(&blocks[all + i]);
                     let meets = match &part {
-                        Part::All => Some(block.clone()),
-                        Part::Box(b) if b.offset.len() == block.offset.len() => block.intersect(b),
-                        Part::Block { index, absolute, .. } => {
+                        OwnedSelection::All => Some(block.clone()),
+                        OwnedSelection::Box(b) if b.offset.len() == block.offset.len() => block.intersect(b),
+                        OwnedSelection::Block { index, absolute, .. } => {
                             let at = if *absolute { all + i } else { i };
                             (at as u64 == *index).then(|| block.clone())
                         }

@@ -5,7 +5,7 @@ use super::read::{State, type_number, with_file};
 use super::structures::{AdiosFile, AdiosStatistics, AdiosVarBlock, AdiosVarInfo, AdiosVarMesh, AdiosVarStat};
 use super::{pointer, status, value};
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::read::info::{Info, Known};
+use crate::adios1::read::info::{Info, ValueStatistics};
 use crate::adios1::read::mesh;
 use std::ffi::{c_char, c_double, c_int};
 use std::ptr::null_mut;
@@ -47,6 +47,8 @@ fn made(state: &State, place: c_int) -> Outcome<*mut AdiosVarInfo> {
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// Reads the variable's index entry, if it is not cached; O(blocks of the variable + attributes of the file).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_inq_var(fp: *mut AdiosFile, varname: *const c_char) -> *mut AdiosVarInfo {
     value(null_mut(), || {
@@ -108,7 +110,7 @@ fn doubles(values: Option<Vec<f64>>, arena: &mut Arena) -> *mut c_double {
 }
 
 /// Statistics of steps or blocks as four arrays.
-fn lists(known: Vec<Known>, arena: &mut Arena) -> *mut AdiosStatistics {
+fn lists(known: Vec<ValueStatistics>, arena: &mut Arena) -> *mut AdiosStatistics {
     let bytes = |values: &Option<Vec<f64>>| {
         values.as_ref().map(|v| v.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>())
     };
@@ -129,6 +131,9 @@ fn lists(known: Vec<Known>, arena: &mut Arena) -> *mut AdiosStatistics {
 ///
 /// # Safety
 /// As [`adios_free_varinfo`].
+/// # Cost
+/// Reads no values. Decodes the characteristics of all blocks of the variable, with `per_step` and with `per_block` once more each;
+/// memory for the results of each step or block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_inq_var_stat(
     fp: *mut AdiosFile,
@@ -175,6 +180,10 @@ pub unsafe extern "C" fn adios_inq_var_stat(
 ///
 /// # Safety
 /// As [`adios_free_varinfo`].
+/// # Cost
+/// Decodes the characteristics of all blocks of the variable; memory for all of them. To find the ranks, the first
+/// call for a file reads the process group index, and for blocks in subfiles the trailers of their process groups:
+/// [`thalweg_reader::Reader::writer`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_inq_var_blockinfo(fp: *mut AdiosFile, varinfo: *mut AdiosVarInfo) -> c_int {
     let body = |state: &State, owned: &mut Owned<AdiosVarInfo, Info>| {

@@ -48,6 +48,8 @@ pub unsafe fn communicator_to_agree(
 ///
 /// # Safety
 /// See [`super`]; `table` and `handle` as in [`MpiCommunicator::from_raw`].
+/// # Cost
+/// Two reductions and the duplicate of [`MpiCommunicator::from_raw`]. Every rank reads and parses the document.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_core_init(
     config: *const c_char,
@@ -81,6 +83,10 @@ pub extern "C" fn adios_is_initialized() -> c_int {
 }
 
 /// Collective: closes all files for good. The rank is an argument of the reference and is not used.
+///
+/// # Cost
+/// One reduction. Waits for outputs that methods end later than close. For each file in this process's cache: a status request, an
+/// open, and the write of the full index.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_finalize(_rank: c_int) -> c_int {
     status(process::finish)

@@ -68,6 +68,9 @@ fn shape(mesh: &Mesh, arena: &mut Arena) -> *mut c_void {
 }
 
 /// A mesh, by its place. One in another file has that file's name, and is completed by [`adios_complete_meshinfo`].
+///
+/// # Cost
+/// Each property of the mesh is searched among the names of all attributes: O(properties * attributes).
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_inq_mesh_byid(fp: *mut AdiosFile, meshid: c_int) -> *mut AdiosMesh {
     value(null_mut(), || {

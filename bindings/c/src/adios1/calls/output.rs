@@ -13,6 +13,11 @@ use thalweg_comm_mpi::ThalwegMpiTable;
 ///
 /// # Safety
 /// As [`life::thalweg_core_init`].
+/// # Cost
+/// Modes `w`, `a`, `u`: one reduction, in which the ranks also agree on a duplicate of the communicator (as
+/// [`thalweg_comm_mpi::MpiCommunicator::from_raw`]), and the collective calls of the group's methods, which their first pages
+/// list; further ones with full consistency, and for methods that end outputs later than close. Mode `r`: the reduction; every
+/// rank opens the file by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_core_open(
     fd: *mut i64,
@@ -87,6 +92,9 @@ unsafe fn memory<'c>(var: *const c_void, length: Length, name: &str) -> Outcome<
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// As [`thalweg_io::Output::put`]: no communication, one pass over the values. Only blocks that are written through or do not fit
+/// the buffer are written to a file here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_write(fd: i64, name: *const c_char, var: *const c_void) -> c_int {
     status(|| {
@@ -150,6 +158,8 @@ pub unsafe extern "C" fn adios_get_write_buffer(
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// As [`thalweg_reader::Reader::read`], for this variable alone: reads of several variables share no requests. Not collective.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_read(fd: i64, name: *const c_char, buffer: *mut c_void, buffer_size: u64) -> c_int {
     status(|| {
@@ -170,6 +180,9 @@ pub unsafe extern "C" fn adios_read(fd: i64, name: *const c_char, buffer: *mut c
 }
 
 /// Collective: commits the step. When it returns 0 the step is readable.
+///
+/// # Cost
+/// As [`thalweg_io::Output::close`]. Mode `r`: no communication.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_close(fd: i64) -> c_int {
     status(|| process::take_file(fd)?.close())

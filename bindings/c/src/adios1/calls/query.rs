@@ -11,7 +11,7 @@ use super::structures::{
 use super::{inquire, pointer, selection, status, value};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use crate::adios1::read::info::Info;
-use crate::adios1::read::scheduled_read::{Delivery, Part, Read, ScheduledRead};
+use crate::adios1::read::scheduled_read::{Delivery, OwnedSelection, Read, ScheduledRead};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use thalweg_query::{Comparison, NonFinite, Number, Operator, Query, ResultKind, Results, copy_values};
@@ -82,7 +82,7 @@ impl Handed for AvailableQueryMethods {
 struct Terms {
     query: Query,
     /// Selections of the comparisons, from left to right.
-    parts: Vec<Part>,
+    parts: Vec<OwnedSelection>,
 }
 
 /// Results under way.
@@ -93,15 +93,15 @@ struct Running {
     /// Of a stream, which shows another step under the same timestep later.
     step: Option<u64>,
     /// The container of the points, if the program does not give one.
-    container: Option<Part>,
+    container: Option<OwnedSelection>,
 }
 
 /// Containers of results, as long as the query: a program may keep results of other timesteps.
 #[derive(Default)]
-struct Containers(Vec<(Part, *mut AdiosSelection)>);
+struct Containers(Vec<(OwnedSelection, *mut AdiosSelection)>);
 
 impl Containers {
-    fn of(&mut self, part: &Part) -> Outcome<*mut AdiosSelection> {
+    fn of(&mut self, part: &OwnedSelection) -> Outcome<*mut AdiosSelection> {
         if let Some((_, made)) = self.0.iter().find(|(known, _)| known == part) {
             return Ok(*made);
         }
@@ -155,12 +155,12 @@ fn at_timestep(state: &State, name: &str, timestep: c_int) -> Outcome<Option<(In
 }
 
 /// A selection of C as one of the file, and its step.
-fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(Selection, u64)> {
+fn selection_at(state: &State, info: &Info, step: u64, part: &OwnedSelection) -> Outcome<(Selection, u64)> {
     let unsupported = |what: &str| Failure::new(number::UNSUPPORTED_SELECTION, format!("{}: {what}", info.name));
     match part {
-        Part::All => Ok((Selection::All, step)),
-        Part::Auto => Err(unsupported("queries have no automatic selections")),
-        Part::Block { range: Some(_), .. } => Err(unsupported("queries take blocks as a whole")),
+        OwnedSelection::All => Ok((Selection::All, step)),
+        OwnedSelection::Auto => Err(unsupported("queries have no automatic selections")),
+        OwnedSelection::Block { range: Some(_), .. } => Err(unsupported("queries take blocks as a whole")),
         _ => {
             let request = ScheduledRead {
                 place: 0,
@@ -182,7 +182,7 @@ fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(
 fn query_at(state: &State, terms: &Terms, timestep: c_int) -> Outcome<Option<Query>> {
     let mut parts = terms.parts.iter();
     terms.query.try_map(&mut |comparison| {
-        let part = parts.next().unwrap_or(&Part::All);
+        let part = parts.next().unwrap_or(&OwnedSelection::All);
         let Some((info, step)) = at_timestep(state, &comparison.variable, timestep)? else { return Ok(None) };
         let (selection, step) = selection_at(state, &info, step, part)?;
         let query = Query::compare(info.name, comparison.operator, comparison.number);
@@ -191,12 +191,13 @@ fn query_at(state: &State, terms: &Terms, timestep: c_int) -> Outcome<Option<Que
 }
 
 /// The evaluation method: as the program chose, or as the selections allow.
-fn method_of(chosen: c_int, parts: &[Part]) -> Outcome<c_int> {
+fn method_of(chosen: c_int, parts: &[OwnedSelection]) -> Outcome<c_int> {
     match chosen {
         method::MINMAX | method::FASTBIT | method::ALACRITY => Ok(chosen),
         method::UNKNOWN => {
-            let boxes = parts.iter().all(|part| matches!(part, Part::All | Part::Box(_)));
-            let same_block = matches!(parts[0], Part::Block { .. }) && parts.iter().all(|part| *part == parts[0]);
+            let boxes = parts.iter().all(|part| matches!(part, OwnedSelection::All | OwnedSelection::Box(_)));
+            let same_block =
+                matches!(parts[0], OwnedSelection::Block { .. }) && parts.iter().all(|part| *part == parts[0]);
             Ok(if boxes || same_block { method::MINMAX } else { method::FASTBIT })
         }
         other => Err(Failure::argument(format!("{other} is no query method"))),
@@ -212,8 +213,8 @@ fn begin(state: &State, terms: &Terms, method: c_int, timestep: c_int) -> Outcom
     let Some(query) = query_at(state, terms, timestep)? else { return Ok(None) };
     let results = query.results(state.file.reader(), 0, kind_of(method)).map_err(failed)?;
     let container = results.container().and_then(|container| match container {
-        Selection::Box(b) => Some(Part::Box(b.clone())),
-        Selection::Block(index) => Some(Part::Block { index: *index, absolute: false, range: None }),
+        Selection::Box(b) => Some(OwnedSelection::Box(b.clone())),
+        Selection::Block(index) => Some(OwnedSelection::Block { index: *index, absolute: false, range: None }),
         _ => None,
     });
     Ok(Some(Running { results, method, timestep, step: state.file.current_step(), container }))
@@ -244,7 +245,7 @@ unsafe fn check_boundary(
     let boundary = unsafe { selection::part(boundary) }?;
     let first = terms.query.comparisons()[0];
     let Some((info, step)) = at_timestep(state, &first.variable, timestep)? else { return Ok(()) };
-    let within = |part: &Part| {
+    let within = |part: &OwnedSelection| {
         let (selection, step) = selection_at(state, &info, step, part)?;
         Ok::<_, Failure>(Comparison { variable: info.name.clone(), selection, step: Some(step), ..first.clone() })
     };
@@ -292,7 +293,7 @@ pub unsafe extern "C" fn adios_query_create(
         let (operator, sign) = operator(query_op)?;
         let number = Number::parse(text.trim())
             .ok_or_else(|| wrong_value(format!("a query of {name}: \"{text}\" is no number")))?;
-        if part == Part::Auto {
+        if part == OwnedSelection::Auto {
             let text = "queries are over boxes, points and blocks, not automatic selections";
             return Err(Failure::new(number::UNSUPPORTED_SELECTION, text));
         }
@@ -427,6 +428,8 @@ pub unsafe extern "C" fn adios_query_set_method(q: *mut AdiosQuery, method: c_in
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// Characteristics of the blocks of the step; no values are read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_int) -> i64 {
     value(-1, || {
@@ -451,6 +454,9 @@ pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_in
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// The first call for a timestep decodes the characteristics of its blocks. `ADIOS_QUERY_METHOD_MINMAX` reads no values; the
+/// others read values until it is known whether more than `batch_size` places match ([`thalweg_query::Evaluation::next_batch`]).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_query_evaluate(
     q: *mut AdiosQuery,
@@ -530,7 +536,7 @@ pub unsafe extern "C" fn adios_query_evaluate(
 /// Places of a query's results as a selection of points.
 fn points_of(
     results: &Results,
-    parts: &[Part],
+    parts: &[OwnedSelection],
     places: &[u64],
     within: *mut AdiosSelection,
 ) -> Outcome<AdiosSelection> {
@@ -540,7 +546,7 @@ fn points_of(
         free_points_on_delete: 1,
         npoints: places.len() as u64,
         points: copied(&coordinates)?,
-        container_selection: if matches!(parts[0], Part::Points { .. }) { null_mut() } else { within },
+        container_selection: if matches!(parts[0], OwnedSelection::Points { .. }) { null_mut() } else { within },
     };
     Ok(AdiosSelection { kind: kind::POINTS, u: AdiosSelectionParts { points } })
 }
@@ -563,7 +569,7 @@ pub unsafe extern "C" fn adios_query_read_boundingbox(
     status(|| {
         // SAFETY: from C.
         let (name, to) = unsafe { (inquire::variable_name(varname)?, selection::part(bb)?) };
-        let Part::Box(to) = to else {
+        let OwnedSelection::Box(to) = to else {
             return Err(Failure::new(number::INVALID_SELECTION, "values need a box selection"));
         };
         let mut parts = Vec::new();
@@ -575,7 +581,7 @@ pub unsafe extern "C" fn adios_query_read_boundingbox(
             let part = unsafe { selection::part(selections.add(i)) }?;
             // Results of ADIOS 1.13 call themselves counted over all steps; they are not.
             parts.push(match part {
-                Part::Block { index, range, .. } => Part::Block { index, absolute: false, range },
+                OwnedSelection::Block { index, range, .. } => OwnedSelection::Block { index, absolute: false, range },
                 other => other,
             });
         }
@@ -592,7 +598,14 @@ pub unsafe extern "C" fn adios_query_read_boundingbox(
     })
 }
 
-fn copy_part(state: &State, info: &Info, step: u64, part: &Part, to: &BoundingBox, data: &mut [u8]) -> Outcome<()> {
+fn copy_part(
+    state: &State,
+    info: &Info,
+    step: u64,
+    part: &OwnedSelection,
+    to: &BoundingBox,
+    data: &mut [u8],
+) -> Outcome<()> {
     let (selection, step) = selection_at(state, info, step, part)?;
     let copied = copy_values(state.file.reader(), &info.name, step, selection, to, data);
     state.file.say_unchecked();

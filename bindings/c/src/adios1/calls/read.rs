@@ -14,18 +14,18 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
 /// A file that a program has open.
-struct Open {
+struct OpenAdiosFile {
     /// The structure the program looks at; ours to write and to free.
     shown: *mut AdiosFile,
     state: Mutex<Option<State>>,
 }
 
 // SAFETY: `shown` is written under the lock of `state` only, and freed when the file has no user any more.
-unsafe impl Send for Open {}
+unsafe impl Send for OpenAdiosFile {}
 // SAFETY: likewise.
-unsafe impl Sync for Open {}
+unsafe impl Sync for OpenAdiosFile {}
 
-impl Drop for Open {
+impl Drop for OpenAdiosFile {
     fn drop(&mut self) {
         // SAFETY: from `Box::into_raw`, and freed nowhere else.
         drop(unsafe { Box::from_raw(self.shown) });
@@ -46,7 +46,7 @@ pub struct State {
     groups: Arena,
 }
 
-static FILES: Mutex<BTreeMap<usize, Arc<Open>>> = Mutex::new(BTreeMap::new());
+static FILES: Mutex<BTreeMap<usize, Arc<OpenAdiosFile>>> = Mutex::new(BTreeMap::new());
 
 fn no_file() -> Failure {
     Failure::new(number::INVALID_FILE_POINTER, "this is no file opened by adios_read_open or adios_read_open_file")
@@ -134,7 +134,7 @@ fn opened(file: ReadFile) -> *mut AdiosFile {
         groups: Arena::default(),
     };
     show(&mut state, shown);
-    let open = Arc::new(Open { shown, state: Mutex::new(Some(state)) });
+    let open = Arc::new(OpenAdiosFile { shown, state: Mutex::new(Some(state)) });
     FILES.lock().insert(shown as usize, open);
     shown
 }
@@ -176,6 +176,9 @@ pub extern "C" fn adios_read_finalize_method(method: c_int) -> c_int {
 ///
 /// # Safety
 /// As [`life::thalweg_core_init`].
+/// # Cost
+/// Four reductions, one of them in [`life::communicator`], which also duplicates the communicator. Every rank opens the file by
+/// itself ([`thalweg_reader::Reader::open`]) and reads the attributes that name meshes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_core_read_open_file(
     fname: *const c_char,
@@ -196,6 +199,10 @@ pub unsafe extern "C" fn thalweg_core_read_open_file(
 ///
 /// # Safety
 /// As [`life::thalweg_core_init`].
+/// # Cost
+/// As [`thalweg_core_read_open_file`], and a reduction for each turn of the wait. Only rank 0 polls the file, every `poll_interval`;
+/// a turn is a quarter of the communicator's timeout, at most 10 s. Every rank then looks up all variables of the file, to show
+/// those of the step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_core_read_open(
     fname: *const c_char,
@@ -230,6 +237,10 @@ pub extern "C" fn adios_read_close(fp: *mut AdiosFile) -> c_int {
 }
 
 /// Collective: advances a stream.
+///
+/// # Cost
+/// Of a file: no communication. Of a stream: a reduction for each turn of rank 0's wait (see [`thalweg_core_read_open`]), and two
+/// more if there is a step. Every rank reads the records of new steps by itself and looks up all variables of the file.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_advance_step(fp: *mut AdiosFile, last: c_int, timeout_sec: c_float) -> c_int {
     status(|| {
@@ -341,6 +352,8 @@ unsafe fn get_attribute(
 ///
 /// # Safety
 /// See [`super`].
+/// # Cost
+/// The name is compared with those of all attributes. The value comes from the attribute's index entry, which is cached.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_get_attr(
     fp: *mut AdiosFile,
@@ -436,6 +449,9 @@ pub unsafe extern "C" fn adios_get_grouplist(fp: *mut AdiosFile, group_namelist:
 }
 
 /// Shows one group, or all for -1.
+///
+/// # Cost
+/// O(variables + attributes): the lists of names are made anew; of a stream, every variable is looked up.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_group_view(fp: *mut AdiosFile, groupid: c_int) -> c_int {
     status(|| {
@@ -451,6 +467,9 @@ pub extern "C" fn adios_group_view(fp: *mut AdiosFile, groupid: c_int) -> c_int 
 }
 
 /// Takes the program's word for the order of dimensions.
+///
+/// # Cost
+/// None, unless another order was set before: then the file is opened again, on this rank alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_reset_dimension_order(fp: *mut AdiosFile, is_fortran: c_int) {
     status(|| with_file(fp, |state| state.file.assume_fortran(is_fortran != 0)));

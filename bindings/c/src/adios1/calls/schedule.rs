@@ -38,6 +38,8 @@ unsafe fn schedule(
 ///
 /// # Safety
 /// See [`super`]; `data` stays until the reads were performed or forgotten.
+/// # Cost
+/// Looks up the variable, as [`super::inquire::adios_inq_var`], and copies the selection with all points. Reads no values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_schedule_read(
     fp: *const AdiosFile,
@@ -218,6 +220,10 @@ unsafe fn perform(state: &State, all: &[ScheduledRead]) -> Outcome<()> {
 ///
 /// # Safety
 /// The memory of scheduled reads is still there, large enough for the selections that were given with it.
+/// # Cost
+/// Blocking: as [`thalweg_reader::Batch::perform`], so that scheduled reads share requests. Texts, parts of blocks, points in blocks,
+/// and boxes in local arrays are read one by one, with memory for the fetched block. All reads are done one by one if their
+/// memory overlaps or one of them fails. Not blocking: no values are read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_int) -> c_int {
     status(|| {
@@ -239,6 +245,9 @@ pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_i
 ///
 /// # Safety
 /// See [`super`]; as [`adios_perform_reads`].
+/// # Cost
+/// The requests of one piece; pieces share none. For a read without memory of the program, memory for the piece: up to
+/// `max_chunk_size` (16 MiB), more for a single row, a block or points, which are not divided.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_check_reads(fp: *const AdiosFile, chunk: *mut *mut AdiosVarChunk) -> c_int {
     let mut more = 0;

@@ -6,7 +6,7 @@ use super::structures::{
 };
 use super::value;
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::read::scheduled_read::Part;
+use crate::adios1::read::scheduled_read::OwnedSelection;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use thalweg_types::BoundingBox;
@@ -37,11 +37,11 @@ pub fn made_box(start: &[u64], extents: &[u64]) -> Outcome<*mut AdiosSelection> 
 ///
 /// # Errors
 /// `err_no_memory`.
-pub fn made_of(part: &Part) -> Outcome<*mut AdiosSelection> {
+pub fn made_of(part: &OwnedSelection) -> Outcome<*mut AdiosSelection> {
     match part {
-        Part::All => Ok(null_mut()),
-        Part::Box(b) => made_box(&b.offset, &b.count),
-        Part::Points { rank, coordinates, container } => {
+        OwnedSelection::All => Ok(null_mut()),
+        OwnedSelection::Box(b) => made_box(&b.offset, &b.count),
+        OwnedSelection::Points { rank, coordinates, container } => {
             let container_selection = container.as_deref().map_or(Ok(null_mut()), made_of)?;
             let points = AdiosPoints {
                 ndim: *rank as c_int,
@@ -52,7 +52,7 @@ pub fn made_of(part: &Part) -> Outcome<*mut AdiosSelection> {
             };
             made(AdiosSelection { kind: kind::POINTS, u: AdiosSelectionParts { points } })
         }
-        Part::Block { index, absolute, range } => {
+        OwnedSelection::Block { index, absolute, range } => {
             let block = AdiosBlock {
                 index: c_int::try_from(*index).unwrap_or(c_int::MAX),
                 is_absolute_index: c_int::from(*absolute),
@@ -62,7 +62,7 @@ pub fn made_of(part: &Part) -> Outcome<*mut AdiosSelection> {
             };
             made(AdiosSelection { kind: kind::BLOCK, u: AdiosSelectionParts { block } })
         }
-        Part::Auto => {
+        OwnedSelection::Auto => {
             let autosel = AdiosAuto { hints: null_mut() };
             made(AdiosSelection { kind: kind::AUTO, u: AdiosSelectionParts { autosel } })
         }
@@ -87,16 +87,16 @@ unsafe fn numbers(start: *const u64, n: u64, what: &str) -> Outcome<Vec<u64>> {
     Ok((0..n).map(|i| unsafe { start.add(i).read_unaligned() }).collect())
 }
 
-/// A copy of a selection's content; [`Part::All`] for null.
+/// A copy of a selection's content; [`OwnedSelection::All`] for null.
 ///
 /// # Errors
 /// `err_invalid_selection`.
 ///
 /// # Safety
 /// Null, or a selection whose pointers are null or point to the stated number of values; containers likewise.
-pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<Part> {
+pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<OwnedSelection> {
     // SAFETY: as the caller promises.
-    let Some(selection) = (unsafe { selection.as_ref() }) else { return Ok(Part::All) };
+    let Some(selection) = (unsafe { selection.as_ref() }) else { return Ok(OwnedSelection::All) };
     let dimensions = |n: c_int| u64::try_from(n).map_err(|_| wrong(format!("{n} dimensions")));
     match selection.kind {
         kind::BOX => {
@@ -106,7 +106,7 @@ pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<Part> {
                 let n = dimensions(bb.ndim)?;
                 (numbers(bb.start, n, "start")?, numbers(bb.count, n, "count")?)
             };
-            Ok(Part::Box(BoundingBox::new(start, extents)))
+            Ok(OwnedSelection::Box(BoundingBox::new(start, extents)))
         }
         kind::POINTS => {
             // SAFETY: as above.
@@ -130,16 +130,16 @@ pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<Part> {
                 // SAFETY: as the caller promises.
                 Some(Box::new(unsafe { part(container) }?))
             };
-            Ok(Part::Points { rank: rank as usize, coordinates, container })
+            Ok(OwnedSelection::Points { rank: rank as usize, coordinates, container })
         }
         kind::BLOCK => {
             // SAFETY: as above.
             let block = unsafe { selection.u.block };
             let index = u64::try_from(block.index).map_err(|_| wrong(format!("block {}", block.index)))?;
             let range = (block.is_sub_pg_selection != 0).then_some((block.element_offset, block.nelements));
-            Ok(Part::Block { index, absolute: block.is_absolute_index != 0, range })
+            Ok(OwnedSelection::Block { index, absolute: block.is_absolute_index != 0, range })
         }
-        kind::AUTO => Ok(Part::Auto),
+        kind::AUTO => Ok(OwnedSelection::Auto),
         other => Err(wrong(format!("{other} is no kind of selection"))),
     }
 }
@@ -234,10 +234,11 @@ pub unsafe extern "C" fn adios_selection_points_1DtoND(
             return Err(wrong("a null pointer for the points"));
         }
         // SAFETY: from C.
-        let Part::Points { rank: 1, coordinates, container: Some(container) } = unsafe { part(points) }? else {
+        let OwnedSelection::Points { rank: 1, coordinates, container: Some(container) } = unsafe { part(points) }?
+        else {
             return Err(wrong("only points of one dimension in a container can be converted"));
         };
-        let Part::Box(within) = *container else {
+        let OwnedSelection::Box(within) = *container else {
             return Err(wrong("only points in a box can be converted"));
         };
         let rank = within.count.len();
@@ -253,8 +254,8 @@ pub unsafe extern "C" fn adios_selection_points_1DtoND(
                 left /= within.count[d];
             }
         }
-        let container = (global == 0).then(|| Box::new(Part::Box(within)));
-        made_of(&Part::Points { rank, coordinates: all, container })
+        let container = (global == 0).then(|| Box::new(OwnedSelection::Box(within)));
+        made_of(&OwnedSelection::Points { rank, coordinates: all, container })
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::ReadFile;
 use crate::adios1::error::{Doing, Failure, Outcome, number};
-use thalweg_bp::statistics::Part;
+use thalweg_bp::statistics::ComponentStatistics;
 use thalweg_reader::{Block, Kind, Summary};
 use thalweg_types::{ElementType, Error, Value};
 
@@ -31,7 +31,7 @@ pub struct Info {
 
 /// Statistics of the values of a block, a step or all steps.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Known {
+pub struct ValueStatistics {
     /// Bytes of the smallest value, in the variable's type; of a complex one three doubles: magnitude, real, imaginary.
     pub min: Option<Vec<u8>>,
     /// Of the largest.
@@ -139,7 +139,7 @@ impl ReadFile {
     ///
     /// # Errors
     /// A damaged index entry.
-    pub fn known_of_blocks(&self, info: &Info) -> Outcome<Vec<Known>> {
+    pub fn known_of_blocks(&self, info: &Info) -> Outcome<Vec<ValueStatistics>> {
         let mut all = Vec::with_capacity(info.all_blocks() as usize);
         let mut has_elements = false;
         self.each_block(info, &mut |block| {
@@ -149,7 +149,7 @@ impl ReadFile {
         })?;
         if !has_elements {
             // Nothing is known, not even zeros, as in ADIOS 1.13.
-            all.iter_mut().for_each(|known| *known = Known::default());
+            all.iter_mut().for_each(|known| *known = ValueStatistics::default());
         }
         Ok(all)
     }
@@ -158,7 +158,7 @@ impl ReadFile {
     ///
     /// # Errors
     /// A damaged index entry.
-    pub fn known_of_steps(&self, info: &Info) -> Outcome<Vec<Known>> {
+    pub fn known_of_steps(&self, info: &Info) -> Outcome<Vec<ValueStatistics>> {
         let of_step = |step: &u64| self.summary(info, *step..*step + 1);
         info.steps.iter().map(of_step).collect()
     }
@@ -167,12 +167,14 @@ impl ReadFile {
     ///
     /// # Errors
     /// A damaged index entry.
-    pub fn known_of_all(&self, info: &Info) -> Outcome<Known> {
-        let (Some(first), Some(last)) = (info.steps.first(), info.steps.last()) else { return Ok(Known::default()) };
+    pub fn known_of_all(&self, info: &Info) -> Outcome<ValueStatistics> {
+        let (Some(first), Some(last)) = (info.steps.first(), info.steps.last()) else {
+            return Ok(ValueStatistics::default());
+        };
         self.summary(info, *first..*last + 1)
     }
 
-    fn summary(&self, info: &Info, steps: std::ops::Range<u64>) -> Outcome<Known> {
+    fn summary(&self, info: &Info, steps: std::ops::Range<u64>) -> Outcome<ValueStatistics> {
         let summary = self.reader().summary(&info.name, steps);
         Ok(of_summary(info.element, &summary.map_err(|e| Doing::Read.failed(self.place(e)))?))
     }
@@ -203,11 +205,11 @@ fn none_is_finite(element: ElementType) -> Option<Vec<u8>> {
     }
 }
 
-fn of_parts(parts: &[Part; 3], finite: Option<u64>) -> Known {
+fn of_parts(parts: &[ComponentStatistics; 3], finite: Option<u64>) -> ValueStatistics {
     let n = finite.unwrap_or(0) as f64;
-    let mean = |p: &Part| p.sum / n;
-    let deviation = |p: &Part| (p.sum_of_squares / n - mean(p) * mean(p)).max(0.0).sqrt();
-    Known {
+    let mean = |p: &ComponentStatistics| p.sum / n;
+    let deviation = |p: &ComponentStatistics| (p.sum_of_squares / n - mean(p) * mean(p)).max(0.0).sqrt();
+    ValueStatistics {
         min: Some(doubles([parts[0].min, parts[1].min, parts[2].min])),
         max: Some(doubles([parts[0].max, parts[1].max, parts[2].max])),
         mean: finite.filter(|n| *n > 0).map(|_| parts.iter().map(mean).collect()),
@@ -215,12 +217,12 @@ fn of_parts(parts: &[Part; 3], finite: Option<u64>) -> Known {
     }
 }
 
-fn of_summary(element: ElementType, summary: &Summary) -> Known {
+fn of_summary(element: ElementType, summary: &Summary) -> ValueStatistics {
     if let Some(parts) = &summary.complex {
         return of_parts(parts, summary.finite);
     }
     let nothing = if summary.finite == Some(0) && summary.elements > 0 { none_is_finite(element) } else { None };
-    Known {
+    ValueStatistics {
         min: summary.min.as_ref().map(bytes).or_else(|| nothing.clone()),
         max: summary.max.as_ref().map(bytes).or(nothing),
         mean: summary.mean.map(|m| vec![m]),
@@ -228,11 +230,11 @@ fn of_summary(element: ElementType, summary: &Summary) -> Known {
     }
 }
 
-fn of_block(element: ElementType, block: &Block) -> Known {
+fn of_block(element: ElementType, block: &Block) -> ValueStatistics {
     if let (Some(value), None) = (&block.value, &block.statistics)
         && let Some(number) = value.as_f64()
     {
-        return Known {
+        return ValueStatistics {
             min: Some(bytes(value)),
             max: Some(bytes(value)),
             mean: Some(vec![number]),
@@ -246,19 +248,19 @@ fn of_block(element: ElementType, block: &Block) -> Known {
     };
     if let Some([re, im]) = complex {
         let parts = [re.hypot(im), re, im];
-        return Known {
+        return ValueStatistics {
             min: Some(doubles(parts)),
             max: Some(doubles(parts)),
             mean: Some(parts.to_vec()),
             deviation: Some(vec![0.0; 3]),
         };
     }
-    let Some(s) = &block.statistics else { return Known::default() };
+    let Some(s) = &block.statistics else { return ValueStatistics::default() };
     if let Some(parts) = &s.complex {
         return of_parts(parts, s.level.has_sums().then_some(s.finite));
     }
     if element.is_complex() {
-        return Known::default();
+        return ValueStatistics::default();
     }
     let none = block.elements() == 0;
     let bound = |value: &Value| match s.finite {
@@ -268,7 +270,7 @@ fn of_block(element: ElementType, block: &Block) -> Known {
     };
     let full = s.level.has_sums();
     let zero = || (full && none).then(|| vec![0.0]);
-    Known {
+    ValueStatistics {
         min: bound(&s.min),
         max: bound(&s.max),
         mean: s.mean().map(|m| vec![m]).or_else(zero),

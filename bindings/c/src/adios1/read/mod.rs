@@ -20,7 +20,7 @@ mod stream;
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use crate::collective::on_all_ranks;
 use options::Options;
-use scheduled_read::{Piece, ScheduledRead};
+use scheduled_read::{ReadChunk, ScheduledRead};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct ReadFile {
     /// Noted down by `adios_schedule_read`.
     scheduled: Vec<ScheduledRead>,
     /// For `adios_check_reads`.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<ReadChunk>,
 }
 
 enum Source {

@@ -20,7 +20,7 @@ use thalweg_types::{BoundingBox, ElementType, Error, Selection};
 
 /// A selection of C, copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum OwnedSelection {
     /// None was given.
     All,
     /// A box.
@@ -32,7 +32,7 @@ pub enum Part {
         /// Of all points.
         coordinates: Vec<u64>,
         /// The container of the coordinates: a box or a block.
-        container: Option<Box<Part>>,
+        container: Option<Box<OwnedSelection>>,
     },
     /// A block.
     Block {
@@ -59,14 +59,14 @@ pub struct ScheduledRead {
     /// The file's steps.
     pub steps: Vec<u64>,
     /// Of each step.
-    pub part: Part,
+    pub part: OwnedSelection,
     /// Address of the program's memory; `None`: for `adios_check_reads`.
     pub memory: Option<usize>,
 }
 
-/// A piece for `adios_check_reads`.
+/// The part of a scheduled read that one call of `adios_check_reads` returns.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct ReadChunk {
     /// The scheduled read, restricted to this part.
     pub request: ScheduledRead,
 }
@@ -143,7 +143,14 @@ impl ReadFile {
     ///
     /// # Errors
     /// Steps that the variable does not have; a selection that no variable of its kind has.
-    pub fn schedule(&mut self, place: i32, from: i32, steps: i32, part: Part, memory: Option<usize>) -> Outcome<()> {
+    pub fn schedule(
+        &mut self,
+        place: i32,
+        from: i32,
+        steps: i32,
+        part: OwnedSelection,
+        memory: Option<usize>,
+    ) -> Outcome<()> {
         let info = self.info(place)?;
         let (from, steps) = if self.is_stream() {
             if steps > 1 {
@@ -157,23 +164,23 @@ impl ReadFile {
         let steps = info.file_steps(from, steps)?.to_vec();
         let rank = info.shape.len();
         match &part {
-            Part::Box(b) if b.offset.len() != rank => {
+            OwnedSelection::Box(b) if b.offset.len() != rank => {
                 return Err(argument(
                     &info,
                     format!("a box of {} dimensions, the variable has {rank}", b.offset.len()),
                 ));
             }
-            Part::Points { .. } if rank == 0 => return Err(argument(&info, "a single value has no points")),
-            Part::Points { rank: given, container: None, .. } if *given != rank && *given != 1 => {
+            OwnedSelection::Points { .. } if rank == 0 => return Err(argument(&info, "a single value has no points")),
+            OwnedSelection::Points { rank: given, container: None, .. } if *given != rank && *given != 1 => {
                 return Err(argument(&info, format!("points of {given} dimensions, the variable has {rank}")));
             }
-            Part::Points { container: Some(container), .. }
-                if !matches!(**container, Part::Box(_) | Part::Block { .. }) =>
+            OwnedSelection::Points { container: Some(container), .. }
+                if !matches!(**container, OwnedSelection::Box(_) | OwnedSelection::Block { .. }) =>
             {
                 let text = format!("{}: points lie in a box or a block", info.name);
                 return Err(Failure::new(number::INVALID_SELECTION, text));
             }
-            Part::Block { absolute: true, .. } if steps.len() > 1 => {
+            OwnedSelection::Block { absolute: true, .. } if steps.len() > 1 => {
                 return Err(argument(&info, "a block counted over all steps is in one of them"));
             }
             _ => {}
@@ -200,40 +207,42 @@ impl ReadFile {
     }
 
     /// The next piece; `None` where there is none.
-    pub fn next_piece(&mut self) -> Option<Piece> {
+    pub fn next_piece(&mut self) -> Option<ReadChunk> {
         self.pieces.pop_front()
     }
 
     /// Pieces of at most the size that was settled, where it can be cut: by steps, then along the slowest dimension.
-    fn cut(&self, request: ScheduledRead) -> Outcome<Vec<Piece>> {
+    fn cut(&self, request: ScheduledRead) -> Outcome<Vec<ReadChunk>> {
         let most = self.options.max_chunk;
         if request.memory.is_some() {
-            return Ok(vec![Piece { request }]);
+            return Ok(vec![ReadChunk { request }]);
         }
-        if request.part == Part::Auto && !request.info.shape.is_empty() {
+        if request.part == OwnedSelection::Auto && !request.info.shape.is_empty() {
             // Block by block, so that a program sees where each belongs.
             let mut pieces = Vec::new();
             for (i, step) in request.steps.iter().enumerate() {
                 for index in self.share(&request.info, *step)? {
-                    let part = Part::Block { index, absolute: false, range: None };
+                    let part = OwnedSelection::Block { index, absolute: false, range: None };
                     let from = request.from + i as i32;
-                    pieces.push(Piece { request: ScheduledRead { part, from, steps: vec![*step], ..request.clone() } });
+                    pieces.push(ReadChunk {
+                        request: ScheduledRead { part, from, steps: vec![*step], ..request.clone() },
+                    });
                 }
             }
             return Ok(pieces);
         }
         let whole: u64 = self.resolve_all(&request)?.iter().map(|r| r.length).sum();
         if whole <= most {
-            return Ok(vec![Piece { request }]);
+            return Ok(vec![ReadChunk { request }]);
         }
         let mut pieces = Vec::new();
         for (i, step) in request.steps.iter().enumerate() {
             let one = ScheduledRead { from: request.from + i as i32, steps: vec![*step], ..request.clone() };
             let asked = match &one.part {
-                Part::Box(b) => b.clone(),
-                Part::All if one.info.is_global() => BoundingBox::whole(&one.info.shape),
+                OwnedSelection::Box(b) => b.clone(),
+                OwnedSelection::All if one.info.is_global() => BoundingBox::whole(&one.info.shape),
                 _ => {
-                    pieces.push(Piece { request: one });
+                    pieces.push(ReadChunk { request: one });
                     continue;
                 }
             };
@@ -247,7 +256,7 @@ impl ReadFile {
                     *offset += row;
                     *count = rows_each.min(rows - row);
                 }
-                pieces.push(Piece { request: ScheduledRead { part: Part::Box(part), ..one.clone() } });
+                pieces.push(ReadChunk { request: ScheduledRead { part: OwnedSelection::Box(part), ..one.clone() } });
                 row += rows_each;
             }
         }
@@ -298,13 +307,13 @@ impl ReadFile {
         Err(bounds(info, step, format!("no block {index}")))
     }
 
-    fn resolve(&self, info: &Info, step: u64, part: &Part) -> Outcome<Vec<Read>> {
+    fn resolve(&self, info: &Info, step: u64, part: &OwnedSelection) -> Outcome<Vec<Read>> {
         if info.kind == Kind::Scalar {
             return Ok(vec![self.resolve_scalar(info, step, part)?]);
         }
         let local = info.kind == Kind::Local;
         match part {
-            Part::All if local => {
+            OwnedSelection::All if local => {
                 let first = self.first_block(info, step)?;
                 if first.count != info.shape {
                     let text = format!(
@@ -316,7 +325,7 @@ impl ReadFile {
                 let length = bytes_of(info, elements(info, &info.shape)?)?;
                 Ok(vec![Read { step, selection: Selection::Block(0), length, delivery: Delivery::Straight }])
             }
-            Part::All => {
+            OwnedSelection::All => {
                 let to = BoundingBox::whole(&info.shape);
                 let shape = self.reader().shape(&info.name, step).map_err(|e| Doing::Read.failed(self.place(e)))?;
                 if shape.len() != to.count.len() {
@@ -337,7 +346,7 @@ impl ReadFile {
                 let delivery = Delivery::Cut { from: from.clone(), to };
                 Ok(vec![Read { step, selection: Selection::Box(from), length, delivery }])
             }
-            Part::Box(requested) if local => {
+            OwnedSelection::Box(requested) if local => {
                 let length = bytes_of(info, elements(info, &requested.count)?)?;
                 let first = self.first_block(info, step)?;
                 if !requested.fits(&first.count) {
@@ -350,7 +359,7 @@ impl ReadFile {
                 let delivery = Delivery::Cut { from: BoundingBox::whole(&first.count), to: requested.clone() };
                 Ok(vec![Read { step, selection: Selection::Block(0), length, delivery }])
             }
-            Part::Box(requested) => {
+            OwnedSelection::Box(requested) => {
                 let length = bytes_of(info, elements(info, &requested.count)?)?;
                 Ok(vec![Read {
                     step,
@@ -359,7 +368,7 @@ impl ReadFile {
                     delivery: Delivery::Straight,
                 }])
             }
-            Part::Block { index, absolute, range } => {
+            OwnedSelection::Block { index, absolute, range } => {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
                 let selection = Selection::Block(n);
                 let whole = self.reader().length(&info.name, step, &selection);
@@ -377,13 +386,13 @@ impl ReadFile {
                 }
                 Ok(vec![Read { step, selection, length, delivery: Delivery::Range(first, length) }])
             }
-            Part::Points { rank, coordinates, container } => {
+            OwnedSelection::Points { rank, coordinates, container } => {
                 self.resolve_points(info, step, *rank, coordinates, container.as_deref())
             }
-            Part::Auto => {
+            OwnedSelection::Auto => {
                 let mut reads = Vec::new();
                 for n in self.share(info, step)? {
-                    let part = Part::Block { index: n, absolute: false, range: None };
+                    let part = OwnedSelection::Block { index: n, absolute: false, range: None };
                     reads.extend(self.resolve(info, step, &part)?);
                 }
                 Ok(reads)
@@ -391,14 +400,16 @@ impl ReadFile {
         }
     }
 
-    fn resolve_scalar(&self, info: &Info, step: u64, part: &Part) -> Outcome<Read> {
+    fn resolve_scalar(&self, info: &Info, step: u64, part: &OwnedSelection) -> Outcome<Read> {
         let (step, selection) = match part {
-            Part::All | Part::Box(_) | Part::Auto => (step, Selection::All),
-            Part::Block { index, absolute, range: None } => {
+            OwnedSelection::All | OwnedSelection::Box(_) | OwnedSelection::Auto => (step, Selection::All),
+            OwnedSelection::Block { index, absolute, range: None } => {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
                 (step, Selection::Block(n))
             }
-            Part::Block { .. } | Part::Points { .. } => return Err(argument(info, "a single value has no parts")),
+            OwnedSelection::Block { .. } | OwnedSelection::Points { .. } => {
+                return Err(argument(info, "a single value has no parts"));
+            }
         };
         if !info.element.is_text() {
             return Ok(Read { step, selection, length: info.element.size(), delivery: Delivery::Straight });
@@ -424,7 +435,7 @@ impl ReadFile {
         step: u64,
         rank: usize,
         coordinates: &[u64],
-        container: Option<&Part>,
+        container: Option<&OwnedSelection>,
     ) -> Outcome<Vec<Read>> {
         let dims = info.shape.len();
         let n = coordinates.len().checked_div(rank).unwrap_or(0);
@@ -433,8 +444,8 @@ impl ReadFile {
         let mut step = step;
         // The box that points are relative to, and the block it is, if it is one.
         let (within, block) = match container {
-            Some(Part::Box(b)) => (b.clone(), None),
-            Some(Part::Block { index, absolute, .. }) => {
+            Some(OwnedSelection::Box(b)) => (b.clone(), None),
+            Some(OwnedSelection::Block { index, absolute, .. }) => {
                 let (at, number) = self.block_number(info, step, *index, *absolute)?;
                 step = at;
                 let block = self.blocks(info, step)?.into_iter().nth(number as usize);
@@ -522,9 +533,11 @@ impl ReadFile {
     }
 
     /// The box of the global array that a piece holds, where it holds one.
-    pub fn box_of(&self, request: &ScheduledRead) -> Part {
+    pub fn box_of(&self, request: &ScheduledRead) -> OwnedSelection {
         match &request.part {
-            Part::All if request.info.is_global() => Part::Box(BoundingBox::whole(&request.info.shape)),
+            OwnedSelection::All if request.info.is_global() => {
+                OwnedSelection::Box(BoundingBox::whole(&request.info.shape))
+            }
             part => part.clone(),
         }
     }

@@ -1,6 +1,6 @@
 //! Comma-separated values: a row for each step (scalars) or each element (arrays), with its step and indices.
 
-use super::part::Part;
+use super::part::ResolvedSlice;
 use super::{read, table};
 use crate::format;
 use crate::outcome::Failure;
@@ -19,7 +19,7 @@ fn field(text: &str) -> String {
 }
 
 /// The columns a variable takes: two for complex numbers.
-fn columns(part: &Part) -> String {
+fn columns(part: &ResolvedSlice) -> String {
     let name = &part.variable.name;
     if part.variable.element.is_complex() {
         format!("{},{}", field(&format!("{name}.re")), field(&format!("{name}.im")))
@@ -39,9 +39,9 @@ fn cell(value: &Value) -> String {
     }
 }
 
-pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
     let names = parts.iter().map(columns).collect::<Vec<_>>().join(",");
-    if parts.iter().all(Part::is_scalar) {
+    if parts.iter().all(ResolvedSlice::is_scalar) {
         writeln!(out, "step,{names}")?;
         for (step, cells) in table::scalar_rows(reader, parts, &cell)? {
             let cells: Vec<String> = cells
@@ -82,7 +82,7 @@ pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), 
                 // elements have one size, so it is read by its box.
                 let mut columns: Vec<Vec<Value>> = vec![read::values(first.variable.element, bytes).collect()];
                 for part in others {
-                    let stretch = super::part::Piece { area: area.clone(), ..piece.clone() };
+                    let stretch = super::part::StepBox { area: area.clone(), ..piece.clone() };
                     let mut column = Vec::new();
                     read::for_each_stretch(reader, part, &stretch, &mut |_, bytes| {
                         column.extend(read::values(part.variable.element, bytes));

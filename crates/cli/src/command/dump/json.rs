@@ -1,6 +1,6 @@
 //! One JSON document: per variable its boxes, values flat and row-major.
 
-use super::part::Part;
+use super::part::ResolvedSlice;
 use super::read;
 use crate::outcome::Failure;
 use crate::terminal::Terminal;
@@ -9,7 +9,7 @@ use std::io::Write;
 use thalweg_reader::Reader;
 use thalweg_report::json as report;
 
-pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
     write!(out, "{{\"file\": {}, \"variables\": [", json!(reader.path()))?;
     for (i, part) in parts.iter().enumerate() {
         let (name, element) = (json!(part.variable.name), part.variable.element);

@@ -17,7 +17,7 @@ use crate::arguments::Dump;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain};
-use part::Part;
+use part::ResolvedSlice;
 use thalweg_reader::Reads;
 use thalweg_report::text::count;
 
@@ -32,7 +32,8 @@ pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
         _ => Reads::Compared,
     };
     let reader = file::open(&arguments.file, Some("reading"))?.with_reads(reads);
-    let parts = slices.iter().map(|s| Part::find(&reader, s, arguments.fill)).collect::<Result<Vec<_>, _>>()?;
+    let parts =
+        slices.iter().map(|s| ResolvedSlice::find(&reader, s, arguments.fill)).collect::<Result<Vec<_>, _>>()?;
     if arguments.csv {
         csv::print(&reader, &parts, out)?;
     } else if arguments.json {

@@ -1,6 +1,6 @@
 //! A NumPy file of one array: first the steps, if the slice has a range of them, then blocks, then dimensions.
 
-use super::part::{Part, Piece};
+use super::part::{ResolvedSlice, StepBox};
 use super::read;
 use crate::format::shape as shown_shape;
 use crate::npy;
@@ -12,7 +12,7 @@ use std::path::Path;
 use thalweg_reader::Reader;
 use thalweg_types::Error;
 
-pub fn write(reader: &Reader, part: &Part, target: &Path, out: &mut Terminal) -> Result<(), Failure> {
+pub fn write(reader: &Reader, part: &ResolvedSlice, target: &Path, out: &mut Terminal) -> Result<(), Failure> {
     let name = plain(&part.variable.name);
     let element = part.variable.element;
     let Some(descr) = npy::descr(element) else {
@@ -42,7 +42,11 @@ pub fn write(reader: &Reader, part: &Part, target: &Path, out: &mut Terminal) ->
     Ok(())
 }
 
-fn values(reader: &Reader, part: &Part, each: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+fn values(
+    reader: &Reader,
+    part: &ResolvedSlice,
+    each: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     if part.is_scalar() {
         let mut bytes = Vec::new();
         read::scalars(reader, part)?.iter().for_each(|(_, value)| value.append_to(&mut bytes));
@@ -57,12 +61,12 @@ fn values(reader: &Reader, part: &Part, each: &mut dyn FnMut(&[u8]) -> Result<()
 }
 
 /// The shape of the whole array.
-fn shape(reader: &Reader, part: &Part, name: &str) -> Result<Vec<u64>, Failure> {
+fn shape(reader: &Reader, part: &ResolvedSlice, name: &str) -> Result<Vec<u64>, Failure> {
     let steps = if part.keeps_steps { vec![part.steps.len() as u64] } else { Vec::new() };
     if part.is_scalar() {
         return Ok(steps);
     }
-    let counts = |p: &[Piece]| p.iter().map(Piece::remaining_extents).collect::<Vec<_>>();
+    let counts = |p: &[StepBox]| p.iter().map(StepBox::remaining_extents).collect::<Vec<_>>();
     let first = counts(&part.pieces(reader, part.steps[0])?);
     for step in &part.steps[1..] {
         let other = counts(&part.pieces(reader, *step)?);

@@ -33,7 +33,7 @@ pub fn parse_all(texts: &[String]) -> Result<Vec<NamedSlice>, Failure> {
 }
 
 /// The part of a variable to print.
-pub struct Part {
+pub struct ResolvedSlice {
     /// The variable.
     pub variable: Variable,
     /// The selected steps in which it was written.
@@ -50,7 +50,7 @@ pub struct Part {
 
 /// One box of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct StepBox {
     /// The step.
     pub step: u64,
     /// The block, for local arrays.
@@ -63,21 +63,21 @@ pub struct Piece {
     pub keeps: Vec<bool>,
 }
 
-impl Piece {
+impl StepBox {
     /// Extents of the dimensions that stay.
     pub fn remaining_extents(&self) -> Vec<u64> {
         self.area.count.iter().zip(&self.keeps).filter(|(_, k)| **k).map(|(c, _)| *c).collect()
     }
 }
 
-impl Part {
+impl ResolvedSlice {
     /// Resolves a slice.
     ///
     /// - `fill`: also where it is nearly all of elements that no block covers.
     ///
     /// # Errors
     /// `Absent` for a missing variable, step or index; `Usage` for an invalid slice of this variable.
-    pub fn find(reader: &Reader, wanted: &NamedSlice, fill: bool) -> Result<Part, Failure> {
+    pub fn find(reader: &Reader, wanted: &NamedSlice, fill: bool) -> Result<ResolvedSlice, Failure> {
         let heads = reader.variables();
         let whole = Slice { name: wanted.text.clone(), picks: Vec::new() };
         let (name, slice) = match (heads.iter().find(|h| h.name == wanted.text), &wanted.slice) {
@@ -111,7 +111,7 @@ impl Part {
             )));
         }
         let block = if variable.kind == Kind::Local { picks.next().unwrap_or(Pick::ALL) } else { Pick::ALL };
-        Ok(Part { steps, keeps_steps: picked.keeps, fill, block, dimensions: picks.collect(), variable })
+        Ok(ResolvedSlice { steps, keeps_steps: picked.keeps, fill, block, dimensions: picks.collect(), variable })
     }
 
     /// One value each step.
@@ -128,7 +128,7 @@ impl Part {
     ///
     /// # Errors
     /// `Absent` where a single index is not there in this step, or where nearly nothing of a large box is in the file.
-    pub fn pieces(&self, reader: &Reader, step: u64) -> Result<Vec<Piece>, Failure> {
+    pub fn pieces(&self, reader: &Reader, step: u64) -> Result<Vec<StepBox>, Failure> {
         let name = &self.variable.name;
         if self.variable.kind != Kind::Local {
             let shape = reader.shape(name, step)?;
@@ -153,7 +153,7 @@ impl Part {
     }
 
     /// A shape may be any number: the printed elements are limited to those that blocks cover.
-    fn check_covered(&self, reader: &Reader, piece: &Piece) -> Result<(), Failure> {
+    fn check_covered(&self, reader: &Reader, piece: &StepBox) -> Result<(), Failure> {
         /// Elements that are printed even if no block covers them.
         const FEW: u64 = 1 << 20;
         /// How many elements are printed for each that a block covers.
@@ -180,7 +180,7 @@ impl Part {
         )))
     }
 
-    fn piece(&self, step: u64, block: Option<u64>, shape: Vec<u64>) -> Result<Piece, Failure> {
+    fn piece(&self, step: u64, block: Option<u64>, shape: Vec<u64>) -> Result<StepBox, Failure> {
         let name = plain(&self.variable.name);
         if self.dimensions.len() > shape.len() {
             let have = match shape.len() {
@@ -190,7 +190,7 @@ impl Part {
             let given = self.dimensions.len() + 1 + usize::from(block.is_some());
             return Err(Failure::Absent(format!("'{name}' {have}; the slice has {given} indices")));
         }
-        let mut piece = Piece { step, block, area: BoundingBox::default(), keeps: Vec::new(), shape };
+        let mut piece = StepBox { step, block, area: BoundingBox::default(), keeps: Vec::new(), shape };
         for (d, extent) in piece.shape.iter().enumerate() {
             let pick = self.dimensions.get(d).copied().unwrap_or(Pick::ALL);
             let Some(Picked { start, count, keeps }) = pick.of(*extent) else {

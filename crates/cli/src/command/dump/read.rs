@@ -1,6 +1,6 @@
 //! Values of a piece, a stretch of bounded size at a time, so that no array is too large to print.
 
-use super::part::{Part, Piece};
+use super::part::{ResolvedSlice, StepBox};
 use crate::outcome::Failure;
 use crate::terminal::{complain, plain};
 use thalweg_reader::Reader;
@@ -14,7 +14,12 @@ const STRETCH: u64 = 32 << 20;
 pub type Each<'e> = dyn FnMut(&BoundingBox, &[u8]) -> Result<(), Failure> + 'e;
 
 /// Hands each stretch of a piece to `each`, row-major: its box, and its bytes in this machine's order.
-pub fn for_each_stretch(reader: &Reader, part: &Part, piece: &Piece, each: &mut Each<'_>) -> Result<(), Failure> {
+pub fn for_each_stretch(
+    reader: &Reader,
+    part: &ResolvedSlice,
+    piece: &StepBox,
+    each: &mut Each<'_>,
+) -> Result<(), Failure> {
     let (name, size) = (&part.variable.name, part.variable.element.size());
     if piece.area.is_empty() {
         return Ok(());
@@ -99,7 +104,7 @@ pub fn values(element: ElementType, bytes: &[u8]) -> impl Iterator<Item = Value>
 }
 
 /// The values of a scalar or text at its steps, the first writer's.
-pub fn scalars(reader: &Reader, part: &Part) -> Result<Vec<(u64, Value)>, Failure> {
+pub fn scalars(reader: &Reader, part: &ResolvedSlice) -> Result<Vec<(u64, Value)>, Failure> {
     let name = &part.variable.name;
     let (Some(first), Some(last)) = (part.steps.first(), part.steps.last()) else { return Ok(Vec::new()) };
     let mut all: Vec<(u64, Value)> = Vec::with_capacity(part.steps.len());

@@ -1,6 +1,6 @@
 //! Tables for readers: each line starts with the index of its first value.
 
-use super::part::{Part, Piece};
+use super::part::{ResolvedSlice, StepBox};
 use super::read;
 use crate::format;
 use crate::outcome::Failure;
@@ -12,7 +12,7 @@ use thalweg_types::{BoundingBox, ElementType};
 /// Columns where there is no terminal; rows of arrays of two and more dimensions are never broken there.
 const WIDTH: usize = 100;
 
-pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
     let mut first = true;
     let mut rest = parts;
     while let Some(part) = rest.first() {
@@ -36,7 +36,7 @@ pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), 
 /// A row for each step, a cell for each variable; empty where a step lacks it.
 pub fn scalar_rows(
     reader: &Reader,
-    parts: &[Part],
+    parts: &[ResolvedSlice],
     text: &dyn Fn(&thalweg_types::Value) -> String,
 ) -> Result<Vec<(u64, Vec<String>)>, Failure> {
     let mut rows = std::collections::BTreeMap::new();
@@ -48,7 +48,7 @@ pub fn scalar_rows(
     Ok(rows.into_iter().collect())
 }
 
-fn print_scalars(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+fn print_scalars(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
     let rows = scalar_rows(reader, parts, &format::exact)?;
     let names: Vec<String> = parts.iter().map(|p| plain(&p.variable.name)).collect();
     let widths: Vec<usize> = names
@@ -77,7 +77,7 @@ fn print_scalars(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<
     Ok(())
 }
 
-fn print_array(reader: &Reader, part: &Part, out: &mut Terminal) -> Result<(), Failure> {
+fn print_array(reader: &Reader, part: &ResolvedSlice, out: &mut Terminal) -> Result<(), Failure> {
     let mut first = true;
     for step in &part.steps {
         for piece in part.pieces(reader, *step)? {
@@ -91,7 +91,7 @@ fn print_array(reader: &Reader, part: &Part, out: &mut Terminal) -> Result<(), F
     Ok(())
 }
 
-fn print_piece(reader: &Reader, part: &Part, piece: &Piece, out: &mut Terminal) -> Result<(), Failure> {
+fn print_piece(reader: &Reader, part: &ResolvedSlice, piece: &StepBox, out: &mut Terminal) -> Result<(), Failure> {
     out.styled(HEADING, &plain(&part.variable.name))?;
     write!(out, "  ")?;
     out.styled(ASIDE, part.variable.element.name())?;
@@ -114,7 +114,7 @@ fn print_piece(reader: &Reader, part: &Part, piece: &Piece, out: &mut Terminal) 
 
 fn print_stretch(
     element: ElementType,
-    piece: &Piece,
+    piece: &StepBox,
     area: &BoundingBox,
     bytes: &[u8],
     out: &mut Terminal,

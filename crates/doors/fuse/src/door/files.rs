@@ -4,7 +4,7 @@
 //! requires.
 
 use super::{Caller, Door, Entry, O_APPEND, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
-use crate::open::Open;
+use crate::open::OpenHandle;
 use fuser::{BackingId, Errno, WriteFlags};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::OsStr;
@@ -66,23 +66,23 @@ impl ReadObject for Plain {
 }
 
 impl Door {
-    pub(super) fn handle(&self, fh: u64) -> Result<Arc<Open>> {
+    pub(super) fn handle(&self, fh: u64) -> Result<Arc<OpenHandle>> {
         let handles = self.handles.read();
         handles.get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
     /// A read-only handle of a file of this machine: one descriptor serves the handle, passthrough, and requests after the file's removal.
-    fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Below)> {
+    fn open_plain(&self, ino: u64, path: &str) -> Option<(OpenHandle, Below)> {
         let file = Arc::new(File::open(self.layout.plain_file(path).filter(|_| self.plain)?).ok()?);
         let below = Below::of(file.clone())?;
         let open = OpenFile::reading(&self.layout, path, Box::new(Plain(file)));
-        Some((Open::new(ino, open), below))
+        Some((OpenHandle::new(ino, open), below))
     }
 
     /// Registers a handle; the first of a file creates the shared state.
     ///
     /// - `below`: the underlying file, if known.
-    fn keep_open(&self, open: Open, path: &str, below: Option<Below>) -> u64 {
+    fn keep_open(&self, open: OpenHandle, path: &str, below: Option<Below>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
         let own = if self.plain && below.is_none() { open.file() } else { None };
         self.handles.write().insert(fh, Arc::new(open));
@@ -139,7 +139,7 @@ impl Door {
             Errno::ENOENT => Errno::ESTALE,
             other => other,
         })?;
-        Ok(self.keep_open(Open::new(ino, file), &path, None))
+        Ok(self.keep_open(OpenHandle::new(ino, file), &path, None))
     }
 
     pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, caller: Caller) -> Result<(Entry, u64)> {
@@ -163,7 +163,7 @@ impl Door {
             file.truncate(0).map_err(number)?;
         }
         let entry = self.entry(folder, name, &about);
-        let open = Open::new(entry.attributes.ino.0, file);
+        let open = OpenHandle::new(entry.attributes.ino.0, file);
         // The attributes of a new file are known.
         let own = if made && self.plain { open.file() } else { None };
         let below = own.map(|file| Below { file: Arc::new(file), mode: about.mode });
@@ -204,7 +204,7 @@ impl Door {
             // close. Processes that share the description get a new handle.
             let _names = self.use_names();
             if let Some(path) = self.nodes().path(handle.ino) {
-                let renewed = Open::renew(std::slice::from_ref(&handle), |access| self.open_file(&path, access));
+                let renewed = OpenHandle::renew(std::slice::from_ref(&handle), |access| self.open_file(&path, access));
                 published = published.and(renewed.map_err(number));
             }
         }
@@ -246,7 +246,7 @@ impl Door {
 
     /// Closes every handle. Returns the first failure, including earlier publish errors that no program received.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
-        let handles: Vec<Arc<Open>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
+        let handles: Vec<Arc<OpenHandle>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
         for handle in handles {
             // A failure does not keep the other handles open.
             if let Err(e) = handle.close() {

@@ -10,7 +10,7 @@
 //! | deadlocks | are not detected (`EDEADLK`) |
 
 use super::{Door, Result, number};
-use crate::open::Open;
+use crate::open::OpenHandle;
 use fuser::{Errno, INodeNo, Notifier};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -169,7 +169,7 @@ impl Door {
     }
 
     /// The handles of a file.
-    fn handles_of(&self, ino: u64) -> Vec<Arc<Open>> {
+    fn handles_of(&self, ino: u64) -> Vec<Arc<OpenHandle>> {
         let handles = self.shared.lock().get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
         handles.iter().filter_map(|fh| self.handle(*fh).ok()).collect()
     }
@@ -189,7 +189,7 @@ impl Door {
             let handles = self.handles_of(ino);
             match path {
                 Some(path) if self.layout.keeps_whole(&path) => {
-                    Open::renew(&handles, |access| self.open_file(&path, access)).map_err(number)?;
+                    OpenHandle::renew(&handles, |access| self.open_file(&path, access)).map_err(number)?;
                 }
                 Some(_) => handles.iter().try_for_each(|handle| handle.refresh()).map_err(number)?,
                 // The file was removed: no other process can open it.

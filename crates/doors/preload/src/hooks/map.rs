@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // hooks
 
 use crate::border::{Fail, Outcome, enter_or, memory_mut, tell};
-use crate::open::Open;
+use crate::open::OpenFileDescription;
 use crate::real::hooks;
 use crate::table::{is_ours, need};
 use crate::world::world;
@@ -57,7 +57,7 @@ struct MapRequest {
 
 impl MapRequest {
     /// Private: anonymous memory, filled with the file's bytes.
-    fn private(&self, open: &Open) -> Outcome<*mut c_void> {
+    fn private(&self, open: &OpenFileDescription) -> Outcome<*mut c_void> {
         let flags = self.flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the program's arguments, but without a file.
         let memory = unsafe { (self.real)(self.at, self.length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
@@ -77,7 +77,7 @@ impl MapRequest {
     }
 
     /// Shared: a sealed memory file, so that a later `mprotect` for writing fails too.
-    fn shared(&self, open: &Open) -> Outcome<*mut c_void> {
+    fn shared(&self, open: &OpenFileDescription) -> Outcome<*mut c_void> {
         let file = rustix::fs::memfd_create("thalweg map", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, self.length as u64)?;
         let mut buffer = vec![0; self.length.min(1 << 20)];

@@ -117,11 +117,11 @@ unsafe fn is_empty(path: *const c_char) -> bool {
 }
 
 /// Status of a file: from the system for an underlying file, else from the layout's attributes.
-pub struct Known {
+pub struct StatResult {
     stat: libc::stat,
 }
 
-fn of_open(fd: c_int) -> Outcome<Known> {
+fn of_open(fd: c_int) -> Outcome<StatResult> {
     let open = need(fd)?;
     let world = crate::world::current_world().ok_or(Fail(libc::EBADF))?;
     match open.is_folder() {
@@ -150,17 +150,17 @@ unsafe fn put<T>(out: *mut T, value: T) -> Outcome<c_int> {
 }
 
 /// Status of a name; links are followed unless the flags forbid it.
-pub fn of_name(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
+pub fn of_name(world: &World, place: &Place, flags: c_int) -> Outcome<StatResult> {
     match world.follow(place, |place| of_name_here(world, place, flags))? {
         Followed::Here(known) => Ok(known),
         Followed::Outside(path) => {
             let stat = rustix::fs::statat(rustix::fs::CWD, &*path, AtFlags::from_bits_retain(flags as u32))?;
-            Ok(Known { stat: of_system(&stat) })
+            Ok(StatResult { stat: of_system(&stat) })
         }
     }
 }
 
-fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
+fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<StatResult> {
     let layout = place.layout(world)?;
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     if !follow {
@@ -179,7 +179,7 @@ fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
                 (stat.st_mode, stat.st_uid, stat.st_gid) = (libc::S_IFDIR | about.mode, about.uid, about.gid);
             }
         }
-        return Ok(Known { stat });
+        return Ok(StatResult { stat });
     }
     let about = match follow {
         true => about::followed(&**layout, &place.name)?.1,
@@ -208,7 +208,7 @@ fn of_system(stat: &rustix::fs::Stat) -> libc::stat {
     out
 }
 
-fn known(world: &World, mount: usize, about: &Attributes) -> Outcome<Known> {
+fn known(world: &World, mount: usize, about: &Attributes) -> Outcome<StatResult> {
     // SAFETY: as above.
     let mut out: libc::stat = unsafe { std::mem::zeroed() };
     let kind = match about.kind {
@@ -228,7 +228,7 @@ fn known(world: &World, mount: usize, about: &Attributes) -> Outcome<Known> {
     (out.st_atime, out.st_atime_nsec) = since_1970(about.atime);
     (out.st_mtime, out.st_mtime_nsec) = since_1970(about.mtime);
     (out.st_ctime, out.st_ctime_nsec) = since_1970(about.ctime);
-    Ok(Known { stat: out })
+    Ok(StatResult { stat: out })
 }
 
 fn since_1970(time: SystemTime) -> (i64, i64) {
@@ -241,7 +241,7 @@ fn since_1970(time: SystemTime) -> (i64, i64) {
     }
 }
 
-unsafe fn fill_x(known: &Known, out: *mut libc::statx) -> Outcome<c_int> {
+unsafe fn fill_x(known: &StatResult, out: *mut libc::statx) -> Outcome<c_int> {
     let stat = &known.stat;
     // SAFETY: numbers only.
     let mut x: libc::statx = unsafe { std::mem::zeroed() };

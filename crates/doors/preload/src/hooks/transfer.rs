@@ -3,7 +3,7 @@
 
 use super::by_path;
 use crate::border::{Fail, Outcome, enter, enter_number, memory, memory_mut};
-use crate::open::Open;
+use crate::open::OpenFileDescription;
 use crate::real::hooks;
 use crate::table::{is_ours, need};
 use crate::world::{Place, World, world};
@@ -173,7 +173,7 @@ hooks! {
     }
 }
 
-fn sync(open: &Open) -> Outcome<c_int> {
+fn sync(open: &OpenFileDescription) -> Outcome<c_int> {
     match open.is_folder() {
         true => {
             let world = world_inside()?;
@@ -189,7 +189,7 @@ fn world_inside() -> Outcome<&'static World> {
     crate::world::current_world().ok_or(Fail(libc::EBADF))
 }
 
-fn cut(open: &Arc<Open>, length: off_t) -> Outcome<c_int> {
+fn cut(open: &Arc<OpenFileDescription>, length: off_t) -> Outcome<c_int> {
     if open.is_folder() || !open.access.write || length < 0 {
         return Err(Errno::INVAL.into());
     }
@@ -208,7 +208,7 @@ fn cut_by_name(world: &World, place: &Place, length: off_t) -> Outcome<c_int> {
 }
 
 /// Space is allocated at writes; programs see only the length and the holes.
-fn allocate(open: &Open, mode: c_int, from: off_t, count: off_t) -> Outcome<()> {
+fn allocate(open: &OpenFileDescription, mode: c_int, from: off_t, count: off_t) -> Outcome<()> {
     const ZERO: c_int = libc::FALLOC_FL_ZERO_RANGE;
     const PUNCH: c_int = libc::FALLOC_FL_PUNCH_HOLE;
     const KEEP: c_int = libc::FALLOC_FL_KEEP_SIZE;

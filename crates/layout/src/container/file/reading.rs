@@ -1,6 +1,6 @@
 //! Reading an open file: its length, its index, and the bytes of the logs that the index names.
 
-use super::super::index::{Merged, Piece, Source};
+use super::super::index::{MappedRange, Merged, Source};
 use super::super::load::{self, Unclean, Why};
 use super::super::marks::Mark;
 use super::super::record::Log as Which;
@@ -224,7 +224,7 @@ impl File {
         &self,
         offset: u64,
         out: &mut [u8],
-        pieces: &[(Piece, Source)],
+        pieces: &[(MappedRange, Source)],
         unclean: Option<&Unclean>,
     ) -> Result<()> {
         let (mut at, end) = (offset, offset + out.len() as u64);
@@ -288,7 +288,7 @@ impl File {
 }
 
 /// A range of the file and its data log.
-fn pieces_of(index: &Merged, offset: u64, count: usize) -> Result<Vec<(Piece, Source)>> {
+fn pieces_of(index: &Merged, offset: u64, count: usize) -> Result<Vec<(MappedRange, Source)>> {
     let pieces = index.resolve(offset, offset.saturating_add(count as u64))?;
     Ok(pieces.into_iter().map(|p| (p, index.source_of(&p).clone())).collect())
 }

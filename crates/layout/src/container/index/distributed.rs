@@ -13,7 +13,7 @@
 
 use super::run::Run;
 use super::tables::Gather;
-use super::{Body, Cuts, Loader, Piece, Strand};
+use super::{Body, Cuts, Loader, MappedRange, Strand};
 use redb::{Database, ReadableTableMetadata, TableDefinition};
 use std::path::{Path, PathBuf};
 use thalweg_types::mutex::Mutex;
@@ -78,7 +78,7 @@ pub struct OnDisk {
 
 struct Disk {
     database: Database,
-    open: Vec<Piece>,
+    open: Vec<MappedRange>,
     groups: Vec<(u64, u64, Vec<u8>)>,
     runs: Vec<(u64, u64, Vec<u8>)>,
     number: u64,
@@ -158,7 +158,7 @@ impl Disk {
             if jumps || self.open.len() == GROUP {
                 self.end_group()?;
             }
-            self.open.push(Piece { start, end, log: run.log, strand, hole: run.hole });
+            self.open.push(MappedRange { start, end, log: run.log, strand, hole: run.hole });
             return Ok(());
         }
         self.reach.1 = self.reach.1.max(end - start);
@@ -269,10 +269,10 @@ impl Ranges {
 }
 
 impl Body for Ranges {
-    fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()> {
+    fn pieces(&self, from: u64, to: u64, out: &mut Vec<MappedRange>) -> Result<()> {
         self.rows(GROUPS, from.saturating_sub(self.reach.0), to, |bytes| {
             for row in bytes.chunks_exact(28) {
-                let p = Piece {
+                let p = MappedRange {
                     start: word(row, 0),
                     end: word(row, 1),
                     log: word(row, 2) & !(1 << 63),
@@ -288,7 +288,7 @@ impl Body for Ranges {
         self.rows(RUNS, from.saturating_sub(self.reach.1), to, |bytes| {
             let (strand, run) = run_of(bytes);
             run.meeting(from, to, |start, log| {
-                out.push(Piece { start, end: start + run.length, log, strand, hole: run.hole });
+                out.push(MappedRange { start, end: start + run.length, log, strand, hole: run.hole });
             });
             Ok(())
         })

@@ -160,7 +160,7 @@ pub trait Body: Send + Sync {
     ///
     /// # Errors
     /// `Io` where the index on disk cannot be read.
-    fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
+    fn pieces(&self, from: u64, to: u64, out: &mut Vec<MappedRange>) -> Result<()>;
     /// The end, `offset` at most, of the last record before `offset` that is no hole, or a later offset, `offset` at most; 0 if there
     /// is none. Records count even if later ones replaced them. `None` where too many would have to be looked at.
     ///
@@ -175,7 +175,7 @@ pub trait Body: Send + Sync {
 
 /// A range of the file and its offset in a data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct MappedRange {
     /// First byte.
     pub start: u64,
     /// End.
@@ -188,10 +188,10 @@ pub struct Piece {
     pub hole: bool,
 }
 
-impl Piece {
-    fn cut(self, start: u64, end: u64) -> Piece {
+impl MappedRange {
+    fn cut(self, start: u64, end: u64) -> MappedRange {
         let log = if self.hole { self.log } else { self.log + (start - self.start) };
-        Piece { start, end, log, ..self }
+        MappedRange { start, end, log, ..self }
     }
 }
 
@@ -276,7 +276,7 @@ pub struct Merged {
     cuts: Cuts,
     body: Box<dyn Body>,
     /// Entries written since the index was loaded.
-    overlay: BTreeMap<u64, Piece>,
+    overlay: BTreeMap<u64, MappedRange>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
     /// Offsets in the file at which the strands of appended records begin.
@@ -289,7 +289,7 @@ pub struct Merged {
 
 impl Merged {
     /// Precedence of overlapping records: the greater one wins.
-    fn order(&self, piece: &Piece) -> (u64, u32, u64, u32, u64) {
+    fn order(&self, piece: &MappedRange) -> (u64, u32, u64, u32, u64) {
         let strand = self.strands[piece.strand as usize];
         let source = &self.sources[strand.source as usize];
         (strand.clock, source.writer, source.session, source.segment, piece.log)
@@ -333,7 +333,7 @@ impl Merged {
                 // Bytes after the cut are removed permanently.
                 let behind: Vec<u64> = self.overlay.range(*length..).map(|(start, _)| *start).collect();
                 for start in behind {
-                    let clock_of = |p: &Piece| self.strands[p.strand as usize].clock;
+                    let clock_of = |p: &MappedRange| self.strands[p.strand as usize].clock;
                     if self.overlay.get(&start).is_some_and(|p| clock_of(p) < *clock) {
                         self.overlay.remove(&start);
                     }
@@ -344,13 +344,13 @@ impl Merged {
                 let run = moved(run, base).normal();
                 let mut pieces = Vec::new();
                 run.meeting(0, u64::MAX, |start, log| {
-                    pieces.push(Piece { start, end: start + run.length, log, strand, hole: run.hole });
+                    pieces.push(MappedRange { start, end: start + run.length, log, strand, hole: run.hole });
                 });
                 for piece in pieces {
                     let end = piece.end.min(self.cuts.end(run.clock));
                     self.length = self.length.max(end);
                     if end > piece.start {
-                        self.paint(Piece { end, ..piece });
+                        self.paint(MappedRange { end, ..piece });
                     }
                 }
             }
@@ -398,7 +398,7 @@ impl Merged {
         number
     }
 
-    fn paint(&mut self, piece: Piece) {
+    fn paint(&mut self, piece: MappedRange) {
         let mut map = std::mem::take(&mut self.overlay);
         paint(&mut map, piece, |a, b| self.order(a) > self.order(b));
         self.overlay = map;
@@ -408,7 +408,7 @@ impl Merged {
     ///
     /// # Errors
     /// For module `distributed`, errors of the disk that stores the index; `Corrupt` for a damaged entry.
-    pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
+    pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<MappedRange>> {
         let mut pieces = self.layers(from, to)?;
         pieces.sort_unstable_by_key(|p| p.start);
         if pieces.windows(2).all(|pair| pair[0].end <= pair[1].start) {
@@ -468,7 +468,7 @@ impl Merged {
     ///
     /// # Errors
     /// As [`Merged::resolve`].
-    pub fn layers(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
+    pub fn layers(&self, from: u64, to: u64) -> Result<Vec<MappedRange>> {
         let to = to.min(self.length);
         let mut pieces = Vec::new();
         if from >= to {
@@ -494,19 +494,19 @@ impl Merged {
     }
 
     /// Clock of a piece.
-    pub fn clock(&self, piece: &Piece) -> u64 {
+    pub fn clock(&self, piece: &MappedRange) -> u64 {
         self.strands[piece.strand as usize].clock
     }
 
     /// Data log of a piece.
-    pub fn source_of(&self, piece: &Piece) -> &Source {
+    pub fn source_of(&self, piece: &MappedRange) -> &Source {
         &self.sources[self.strands[piece.strand as usize].source as usize]
     }
 
     /// Bytes of memory held.
     pub fn memory(&self) -> usize {
         // The nodes of a B-tree are at least half full.
-        let overlay = self.overlay.len() * (size_of::<(u64, Piece)>() * 3 / 2);
+        let overlay = self.overlay.len() * (size_of::<(u64, MappedRange)>() * 3 / 2);
         let tables =
             self.sources.capacity() * size_of::<Source>() * 2 + self.strands.capacity() * size_of::<Strand>() * 2;
         self.body.memory() + overlay + tables + self.cut_list.capacity() * size_of::<Cut>()
@@ -519,9 +519,9 @@ impl Merged {
 }
 
 /// Inserts a piece into non-overlapping pieces. Of overlapping bytes the piece that `wins` prefers stays.
-fn paint(map: &mut BTreeMap<u64, Piece>, piece: Piece, wins: impl Fn(&Piece, &Piece) -> bool) {
+fn paint(map: &mut BTreeMap<u64, MappedRange>, piece: MappedRange, wins: impl Fn(&MappedRange, &MappedRange) -> bool) {
     let before = map.range(..piece.start).next_back().map(|(_, p)| *p).filter(|p| p.end > piece.start);
-    let met: Vec<Piece> = before.into_iter().chain(map.range(piece.start..piece.end).map(|(_, p)| *p)).collect();
+    let met: Vec<MappedRange> = before.into_iter().chain(map.range(piece.start..piece.end).map(|(_, p)| *p)).collect();
     let mut at = piece.start;
     for old in met {
         if wins(&old, &piece) {

@@ -5,7 +5,7 @@
 
 use super::run::Run;
 use super::spans::{Span, Spans};
-use super::{Body, Cuts, Loader, Piece, Strand};
+use super::{Body, Cuts, Loader, MappedRange, Strand};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Runs of fewer records are stored as records, which use less memory.
@@ -61,7 +61,7 @@ pub struct Gather {
 
 impl Gather {
     /// - `length`: of the piece, which has 32 bits in this table.
-    fn one(&mut self, piece: Piece, length: u32) -> Result<()> {
+    fn one(&mut self, piece: MappedRange, length: u32) -> Result<()> {
         if self.ones.len() == self.ones.capacity() {
             let more = self.ones.len().max(1024);
             self.ones.try_reserve(more).map_err(|_| no_memory(self.ones.len()))?;
@@ -106,7 +106,8 @@ impl Loader for Gather {
             let mut outcome = Ok(());
             run.meeting(0, u64::MAX, |start, log| {
                 if outcome.is_ok() {
-                    outcome = self.one(Piece { start, end: start + run.length, log, strand, hole: run.hole }, length);
+                    outcome =
+                        self.one(MappedRange { start, end: start + run.length, log, strand, hole: run.hole }, length);
                 }
             });
             return outcome;
@@ -128,15 +129,15 @@ pub struct Tables {
 }
 
 impl Body for Tables {
-    fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()> {
+    fn pieces(&self, from: u64, to: u64, out: &mut Vec<MappedRange>) -> Result<()> {
         self.ones.meeting(from, to, |one| {
             let (start, end) = one.bounds();
-            out.push(Piece { start, end, log: one.log & !HOLE, strand: one.strand, hole: one.log & HOLE != 0 });
+            out.push(MappedRange { start, end, log: one.log & !HOLE, strand: one.strand, hole: one.log & HOLE != 0 });
         });
         self.runs.meeting(from, to, |placed| {
             placed.run.meeting(from, to, |start, log| {
                 let (length, strand, hole) = (placed.run.length, placed.strand, placed.run.hole);
-                out.push(Piece { start, end: start + length, log, strand, hole });
+                out.push(MappedRange { start, end: start + length, log, strand, hole });
             });
         });
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::super::clock::{self, Summary};
 use super::super::index::block::Entry;
-use super::super::index::{Merged, Piece, Source};
+use super::super::index::{MappedRange, Merged, Source};
 use super::super::inline_object::Opened;
 use super::super::load::{self, Alive};
 use super::super::marks::Mark;
@@ -26,7 +26,7 @@ impl Container {
     /// `NotFound` if the name was removed; `Corrupt` or `Torn` if the stamp or the marks cannot be read; errors of the store from
     /// any call. Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
-        let path = self.inside(path, "check")?;
+        let path = self.store_name(path, "check")?;
         let mut checked = 0;
         loop {
             let (_, opened) = self.follow(&path)?;
@@ -187,7 +187,7 @@ fn ties(index: &Merged, from: u64, to: u64) -> Result<Vec<(Extent, u32, u32)>> {
     let mut pieces = index.layers(from, to)?;
     pieces.sort_unstable_by_key(|p| p.start);
     let mut found: Vec<(Extent, u32, u32)> = Vec::new();
-    let mut open: Vec<Piece> = Vec::new();
+    let mut open: Vec<MappedRange> = Vec::new();
     for piece in pieces {
         open.retain(|p| p.end > piece.start);
         for other in &open {

@@ -1,7 +1,7 @@
 //! Compaction: replaces many logs by one.
 
 use super::super::file::File;
-use super::super::index::Piece;
+use super::super::index::MappedRange;
 use super::super::load::{self, Alive};
 use super::super::marks;
 use super::super::objects::{put_new, remove_if_there};
@@ -92,7 +92,7 @@ impl Container {
         let mut bytes = Vec::new();
         while at < length {
             // Holes of any length are passed at once.
-            let (start, pieces, appended): (u64, Vec<Piece>, bool) = file.with_index(|index| {
+            let (start, pieces, appended): (u64, Vec<MappedRange>, bool) = file.with_index(|index| {
                 let start = index.recorded_after(at, length)?;
                 Ok((start, index.resolve(start, length.min(start + WINDOW))?, index.has_appended()))
             })?;

@@ -97,7 +97,7 @@ pub struct About {
 
 impl Container {
     fn opened(&self, path: &str, what: &str) -> Result<(Arc<File>, String)> {
-        let path = self.inside(path, what)?;
+        let path = self.store_name(path, what)?;
         Ok((self.look(&path)?, path))
     }
 

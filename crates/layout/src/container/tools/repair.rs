@@ -26,7 +26,7 @@ impl Container {
     /// `NotReady` if this process writes the file; `Torn` if published bytes are missing and `accept` does not allow that;
     /// errors of the stores. Earlier repairs stay; safe to repeat.
     pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
-        let path = self.inside(path, "repair")?;
+        let path = self.store_name(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
         let file = self.file(opened);
         file.place.has_home().map_err(|e| e.in_object(path.clone()))?;

@@ -39,7 +39,7 @@ use crate::method::{
 };
 use crate::output_file::cache::name_of;
 use crate::output_file::closing::{Closing, OpenOutput};
-use crate::output_file::commit::{IndexKeeper, Part, Written};
+use crate::output_file::commit::{IndexKeeper, Participant, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
@@ -145,10 +145,11 @@ struct Adaptive {
     params: Params,
     piece: u64,
     spill_copy: usize,
-    open: Option<Open>,
+    open: Option<AdaptiveOutput>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct AdaptiveOutput {
     metadata: Metadata,
     files: u32,
     /// On rank 0: the offset at which this output begins in each subfile.
@@ -174,7 +175,7 @@ struct Made {
     new: HashSet<u32>,
 }
 
-impl Open {
+impl AdaptiveOutput {
     fn object(&mut self, file: u32) -> Result<Arc<Handle>> {
         if let Some(object) = self.objects.get(&file) {
             return Ok(object.clone());
@@ -250,7 +251,7 @@ impl Adaptive {
     /// Collective: checks the subfiles that this process has extended before.
     ///
     /// - `new`: the subfiles that this rank has created.
-    fn check_files(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<()> {
+    fn check_files(request: &OpenRequest<'_>, open: &AdaptiveOutput, new: &HashSet<u32>) -> Result<()> {
         let rank = request.comm.rank();
         let outcome = (rank..open.files).step_by(request.comm.size() as usize).try_for_each(|file| {
             let Some(object) = open.objects.get(&file) else { return Ok(()) };
@@ -275,7 +276,11 @@ impl Adaptive {
     }
 
     /// Collective: the offset at which this output begins in each subfile, and the last process group there, read from the files.
-    fn find_bases(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<(Vec<u64>, Vec<LastGroup>)> {
+    fn find_bases(
+        request: &OpenRequest<'_>,
+        open: &AdaptiveOutput,
+        new: &HashSet<u32>,
+    ) -> Result<(Vec<u64>, Vec<LastGroup>)> {
         let files = open.files as usize;
         // Per subfile, the offset, then the run of the last group.
         let mut bases = vec![0; 2 * files];
@@ -326,7 +331,7 @@ impl Adaptive {
     }
 
     /// Collective: writes all groups. Returns the planner's final state on rank 0, `None` elsewhere.
-    fn write_all(&self, part: &mut Part, files: &mut Closing<'_, '_, Open>) -> Result<Option<State>> {
+    fn write_all(&self, part: &mut Participant, files: &mut Closing<'_, '_, AdaptiveOutput>) -> Result<Option<State>> {
         let comm = files.request.comm;
         let (rank, has_group) = (comm.rank(), part.size() > 0);
         let index = &files.open.metadata.index;
@@ -457,7 +462,7 @@ impl Method for Adaptive {
             .collect();
         let (metadata, opened, told) = Metadata::agree(request, (files, self.sync), outcome, first, &told, &early)?;
         drop(early);
-        let mut open = Open {
+        let mut open = AdaptiveOutput {
             metadata,
             files,
             bases: known.unwrap_or_else(|| vec![0; files as usize]),
@@ -565,9 +570,9 @@ fn stopped(kind: ErrorKind) -> Error {
     Error::reported(kind, 0, "the coordinator assigns no further writes")
 }
 
-impl Closing<'_, '_, Open> {
+impl Closing<'_, '_, AdaptiveOutput> {
     /// Follows the coordinator's orders until this rank's group is written or lost.
-    fn carry(&mut self, coordinator: &mut dyn Coordinator, part: &mut Part, piece: u64) -> Result<()> {
+    fn carry(&mut self, coordinator: &mut dyn Coordinator, part: &mut Participant, piece: u64) -> Result<()> {
         let comm = self.request.comm;
         let size = part.size();
         let (mut order, mut failed) = (None, None);
@@ -746,7 +751,7 @@ impl Closing<'_, '_, Open> {
     }
 }
 
-impl OpenOutput for Open {
+impl OpenOutput for AdaptiveOutput {
     fn index(&self) -> &OpenIndex {
         &self.metadata.index
     }

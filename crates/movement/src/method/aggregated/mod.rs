@@ -28,7 +28,7 @@ use crate::method::{
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
 use crate::output_file::closing::{Closing, OpenOutput};
-use crate::output_file::commit::{Ahead, IndexKeeper, Part, Written};
+use crate::output_file::commit::{Ahead, IndexKeeper, Participant, Written};
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfile_output::{SubfileOutput, When};
@@ -198,10 +198,11 @@ struct Aggregated {
     piece: usize,
     pattern: Pattern,
     spill_copy: usize,
-    open: Option<Open>,
+    open: Option<AggregatedOutput>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct AggregatedOutput {
     output: SubfileOutput,
     role: Role,
     /// Shared with the ranks of the node.
@@ -263,7 +264,8 @@ impl Method for Aggregated {
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
-        self.open = Some(Open { output, role, memory, spill, shares, _reservation: reservation, place: None });
+        self.open =
+            Some(AggregatedOutput { output, role, memory, spill, shares, _reservation: reservation, place: None });
         Ok(opened)
     }
 
@@ -313,13 +315,13 @@ impl Method for Aggregated {
 /// Passes the group of a rank that is no aggregator; `whole`: it has a group. May send its index fragment ahead, once the
 /// group's extent is assigned.
 fn pass<'c>(
-    closing: &mut Closing<'c, '_, Open>,
+    closing: &mut Closing<'c, '_, AggregatedOutput>,
     whole: bool,
-    part: &Part,
+    part: &Participant,
 ) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
     let (comm, header, how) = (closing.request.comm, closing.request.header, closing.how);
     let writer = closing.writer(closing.open.role.set);
-    let Open { output, role, memory, spill, shares, place, .. } = &mut closing.open;
+    let AggregatedOutput { output, role, memory, spill, shares, place, .. } = &mut closing.open;
     let (to, rank) = (role.members[0], output.rank());
     let (shares, lacking) = buffer::or_requested(shares.obtainable(), *shares);
     let pack = &mut *closing.request.pack;
@@ -336,10 +338,10 @@ fn pass<'c>(
 /// Writes an aggregator's own group, then the other groups of its set. Returns the end of the subfile; may send the index
 /// fragment ahead.
 fn collect<'c>(
-    closing: &mut Closing<'c, '_, Open>,
+    closing: &mut Closing<'c, '_, AggregatedOutput>,
     whole: bool,
     pattern: Pattern,
-    part: &mut Part,
+    part: &mut Participant,
 ) -> (Option<u64>, Option<Ahead<'c>>) {
     let (comm, header, how) = (closing.request.comm, closing.request.header, closing.how);
     let (writer, unwritten) = (closing.writer(closing.open.role.set), closing.unwritten(false));
@@ -406,7 +408,7 @@ fn collect<'c>(
     (Some(collected.end), ahead)
 }
 
-impl Open {
+impl AggregatedOutput {
     /// Overwrites the extent of this rank's group in the aggregator's file with zeros.
     fn erase(&self, place: Extent) -> Result<()> {
         let output = &self.output;
@@ -424,7 +426,7 @@ impl Open {
     }
 }
 
-impl OpenOutput for Open {
+impl OpenOutput for AggregatedOutput {
     fn index(&self) -> &OpenIndex {
         &self.output.metadata.index
     }

@@ -77,8 +77,8 @@ struct Sender {
     failed: Option<ErrorKind>,
 }
 
-/// One rank's bytes in a window.
-struct Piece {
+/// The bytes that one rank contributes to a window.
+struct Contribution {
     sender: usize,
     extent: Extent,
     state: State,
@@ -99,7 +99,7 @@ enum State {
 
 struct Window {
     extent: Extent,
-    pieces: Vec<Piece>,
+    pieces: Vec<Contribution>,
     /// Offset of the window in this rank's part of the shared memory.
     room: u64,
 }
@@ -273,7 +273,7 @@ impl Exchange<'_> {
                     call.put_u64(if put { room + part.offset - extent.offset } else { SEND });
                     self.comm.send(s.rank, tags::EXCHANGE, &call)?;
                 }
-                pieces.push(Piece { sender, extent: part, state });
+                pieces.push(Contribution { sender, extent: part, state });
             }
         }
         duty.next += extent.length;

@@ -30,7 +30,7 @@ use crate::method::{
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
 use crate::output_file::closing::Closing;
-use crate::output_file::commit::{Ahead, Part, Written};
+use crate::output_file::commit::{Ahead, Participant, Written};
 use crate::output_file::shared_file::SharedFile;
 use crate::output_file::spill;
 use crate::pack::Reach;
@@ -107,10 +107,11 @@ struct Collective {
     stripe: u64,
     buffer: u64,
     spill_copy: usize,
-    open: Option<Open>,
+    open: Option<CollectiveOutput>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct CollectiveOutput {
     file: SharedFile,
     /// Ranks of the aggregators, in ascending order; rank 0 is the first.
     aggregators: Vec<u32>,
@@ -216,7 +217,7 @@ impl Method for Collective {
         let aggregators = aggregators(&nodes, self.aggregators);
         let opens = aggregators.contains(&rank);
         let (file, opened, _) = SharedFile::open(request, self.sync, self.spill_copy, opens, &[])?;
-        self.open = Some(Open { file, aggregators, memory, shares, _reservation: reservation });
+        self.open = Some(CollectiveOutput { file, aggregators, memory, shares, _reservation: reservation });
         Ok(opened)
     }
 
@@ -226,7 +227,8 @@ impl Method for Collective {
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
-        let Open { file, aggregators, memory, shares, _reservation } = self.open.take().ok_or_else(not_open)?;
+        let CollectiveOutput { file, aggregators, memory, shares, _reservation } =
+            self.open.take().ok_or_else(not_open)?;
         let how = file.index.commit(self.indexing, false);
         let comm = request.comm;
         let (mut closing, mut part) = Closing::begin(file, request, how);
@@ -250,7 +252,7 @@ impl Collective {
     fn exchange<'c>(
         &self,
         (aggregators, memory, shares): (&[u32], Option<&NodeMemory>, Shares),
-        part: &mut Part,
+        part: &mut Participant,
         closing: &mut Closing<'c, '_, SharedFile>,
     ) -> Result<Option<Ahead<'c>>> {
         let (comm, how, file) = (closing.request.comm, closing.how, &closing.open);

@@ -26,7 +26,7 @@ use crate::method::{
     Parameter, Parameters, SPILL_COPY, SYNC, Tried, not_open, spill_copy,
 };
 use crate::output_file::closing::{Closing, OpenOutput};
-use crate::output_file::commit::{Ahead, Commit, IndexKeeper, Part, Written};
+use crate::output_file::commit::{Ahead, Commit, IndexKeeper, Participant, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::serial_open::in_turns;
@@ -112,10 +112,11 @@ struct Scheduled {
     targets: Option<u32>,
     writers_per_target: u32,
     spill_copy: usize,
-    open: Option<Open>,
+    open: Option<ScheduledOutput>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct ScheduledOutput {
     /// This rank's subfile.
     file: u32,
     object: Handle,
@@ -132,7 +133,7 @@ struct Open {
     stripe: Option<Extent>,
 }
 
-impl Open {
+impl ScheduledOutput {
     fn rank(&self) -> u32 {
         self.metadata.index.rank
     }
@@ -227,7 +228,7 @@ impl Method for Scheduled {
         let both = (files.files, self.sync);
         let (metadata, opened, _) = Metadata::agree(request, both, outcome, first, &[], early.as_slice())?;
         let (object, made) = object.ok_or_else(not_open)?;
-        let mut open = Open {
+        let mut open = ScheduledOutput {
             file,
             object: Handle::from(object),
             made,
@@ -280,8 +281,8 @@ impl Method for Scheduled {
 
 /// Writes this rank's process group to its stripe in its turn. The index fragment is sent before, as the offset is known.
 fn scheduled<'c>(
-    closing: &mut Closing<'c, '_, Open>,
-    part: &mut Part,
+    closing: &mut Closing<'c, '_, ScheduledOutput>,
+    part: &mut Participant,
     largest: u64,
     writers_per_target: u32,
 ) -> Option<Ahead<'c>> {
@@ -313,7 +314,7 @@ fn scheduled<'c>(
     ahead
 }
 
-impl OpenOutput for Open {
+impl OpenOutput for ScheduledOutput {
     fn index(&self) -> &OpenIndex {
         &self.metadata.index
     }

@@ -143,11 +143,12 @@ enum Log {
 struct Trigger {
     rules: Rules,
     log: Log,
-    open: Option<Open>,
+    open: Option<TriggerOutput>,
     before: Vec<Finished>,
 }
 
-struct Open {
+/// State of an output, from open to close.
+struct TriggerOutput {
     cache: Arc<Cache>,
     path: String,
     /// This method's own count of outputs, used if no preceding method stores the output.
@@ -162,7 +163,7 @@ impl Method for Trigger {
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let time_index = null::count(request, "TRIGGER");
         let (cache, path) = (request.cache.clone(), request.path.to_string());
-        self.open = Some(Open { cache, path, time_index });
+        self.open = Some(TriggerOutput { cache, path, time_index });
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
     }
 
@@ -231,7 +232,7 @@ impl Trigger {
         before.iter().rev().find(|f| f.stores)
     }
 
-    fn step(&self, open: &Open, before: &[Finished]) -> u64 {
+    fn step(&self, open: &TriggerOutput, before: &[Finished]) -> u64 {
         self.file(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
     }
 
@@ -241,7 +242,7 @@ impl Trigger {
     }
 
     /// A job without document and environment.
-    fn task(&self, open: &Open, header: &Header, before: &[Finished]) -> Job {
+    fn task(&self, open: &TriggerOutput, header: &Header, before: &[Finished]) -> Job {
         let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
         let log = match &self.log {
             Log::Nowhere => None,
@@ -254,12 +255,12 @@ impl Trigger {
         Job { about: format!("{path} step {}", self.step(open, before)), log, ..Job::default() }
     }
 
-    fn leave_out(&self, open: &Open, header: &Header, before: &[Finished], why: &str) {
+    fn leave_out(&self, open: &TriggerOutput, header: &Header, before: &[Finished], why: &str) {
         let task = self.task(open, header, before);
         open.cache.of::<Jobs>().lock().leave_out(&self.line(header), &self.rules, task, why);
     }
 
-    fn send(&self, open: &Open, header: &Header, before: &[Finished], summary: &Summary, ranks: u32) {
+    fn send(&self, open: &TriggerOutput, header: &Header, before: &[Finished], summary: &Summary, ranks: u32) {
         let file = self.file(before);
         let path = file.map_or(open.path.as_str(), |f| f.path.as_str());
         let step = self.step(open, before);
