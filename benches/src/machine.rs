@@ -8,9 +8,14 @@ fn first_value(path: &str, key: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
+/// The model of the processor.
+pub fn processor() -> String {
+    first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into())
+}
+
 /// Processor, cores, memory, kernel, and the file system the bench writes to, in one line.
 pub fn describe(folder: &str) -> String {
-    let processor = first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
+    let processor = processor();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let memory = first_value("/proc/meminfo", "MemTotal")
         .and_then(|m| m.split(' ').next()?.parse::<f64>().ok())

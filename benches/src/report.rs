@@ -189,7 +189,8 @@ impl Report {
         if options.keep {
             let path = "benches/RESULTS.md";
             let kept = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
-            std::fs::write(path, replace_section(&kept, &self.name, &text)?)?;
+            let kept = with_section(&kept, &self.name, &machine::processor(), &text)?;
+            std::fs::write(path, kept)?;
         }
         let missed = self.targets.iter().filter(|t| !t.met()).count();
         if missed > 0 {
@@ -199,14 +200,21 @@ impl Report {
     }
 }
 
-/// The text with what stands between this bench's two marks replaced.
-fn replace_section(text: &str, name: &str, with: &str) -> Result<String, Failure> {
-    let (begin, end) = (format!("<!-- {name}: measured -->\n"), format!("<!-- {name}: end -->"));
-    let start = text.find(&begin).map(|at| at + begin.len());
-    let stop = start.and_then(|start| Some(start + text[start..].find(&end)?));
-    let (start, stop) =
-        start.zip(stop).ok_or_else(|| format!("no marks '{}' and '{end}' in the results", begin.trim()))?;
-    Ok(format!("{}{with}{}", &text[..start], &text[stop..]))
+/// The text with this bench's section of this processor replaced, or added behind those of other processors.
+fn with_section(text: &str, name: &str, processor: &str, with: &str) -> Result<String, Failure> {
+    let mark = |what: &str| format!("<!-- {name}, {processor}: {what} -->");
+    let (begin, end) = (mark("measured"), mark("end"));
+    let section = format!("{begin}\n### {processor}\n\n{with}{end}");
+    if let Some(start) = text.find(&begin) {
+        let length = text[start..].find(&end).ok_or_else(|| format!("no mark '{end}' in the results"))? + end.len();
+        return Ok(format!("{}{section}{}", &text[..start], &text[start + length..]));
+    }
+    let others = text.match_indices(&format!("<!-- {name}, ")).filter_map(|(at, _)| {
+        let line = text[at..].lines().next()?;
+        line.ends_with(": end -->").then_some(at + line.len())
+    });
+    let at = others.last().ok_or_else(|| format!("the results have no section '{name}'"))?;
+    Ok(format!("{}\n\n{section}{}", &text[..at], &text[at..]))
 }
 
 #[cfg(test)]
@@ -222,10 +230,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_section_of_the_bench_is_replaced() {
-        let text = "a\n<!-- x: measured -->\nold\n<!-- x: end -->\nb\n<!-- y: measured -->\nkept\n<!-- y: end -->\n";
-        let new = replace_section(text, "x", "new\n").unwrap();
-        assert_eq!(new, text.replace("old", "new"));
-        assert!(replace_section(text, "z", "").is_err());
+    fn a_section_of_each_processor_is_replaced_alone_or_added() {
+        let section = |name: &str, on: &str, text: &str| {
+            format!("<!-- {name}, {on}: measured -->\n### {on}\n\n{text}\n<!-- {name}, {on}: end -->")
+        };
+        let old = format!("a\n{}\nb\n{}\n", section("x", "A", "old"), section("y", "A", "kept"));
+        assert_eq!(with_section(&old, "x", "A", "new\n").unwrap(), old.replace("old", "new"));
+        let both = with_section(&old, "x", "B", "new\n").unwrap();
+        let first = section("x", "A", "old");
+        assert_eq!(both, old.replace(&first, &format!("{first}\n\n{}", section("x", "B", "new"))));
+        assert_eq!(with_section(&both, "x", "B", "newer\n").unwrap(), both.replace("new\n", "newer\n"));
+        assert!(with_section(&old, "z", "A", "").is_err());
     }
 }

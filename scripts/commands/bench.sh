@@ -1,11 +1,22 @@
 # shellcheck shell=bash
-# bench NAME [--check]: measures, prints a table, writes build/bench/NAME.json; --check exits 1 where a target is missed;
+# bench NAME|all [--check]: measures, prints a table, writes build/bench/NAME.json; --check exits 1 where a target is missed;
 # --before CHECKOUT [--turns N]: measures in another checkout too, in turns, and prints the ratios of each measurement
 source scripts/machine.sh
 
 name=${1:-}
+if [[ $name == all ]]; then
+    shift
+    missed=()
+    for run in benches/*/run; do
+        one=$(basename "$(dirname "$run")")
+        printf '\n# %s\n\n' "$one"
+        ./dev bench "$one" "$@" || missed+=("$one")
+    done
+    [[ ${#missed[@]} == 0 ]] || { echo "dev bench: with missed targets, or not run to the end: ${missed[*]}" >&2 && exit 1; }
+    exit 0
+fi
 if [[ -z $name || ! -x benches/$name/run ]]; then
-    echo "usage: ./dev bench NAME [--check]; there are:" >&2
+    echo "usage: ./dev bench NAME|all [--check]; there are:" >&2
     for run in benches/*/run; do
         [[ -x $run ]] && echo "  $(basename "$(dirname "$run")")" >&2
     done

@@ -625,7 +625,7 @@ impl<'a> Pack<'a> {
     fn write_deferred_in_turns(&mut self, object: &dyn WriteObject, start: u64) -> Result<Vec<Extent>> {
         let mut written = Vec::new();
         for i in 0..self.pieces.len() {
-            let Piece::Deferred { block, data } = &self.pieces[i] else { continue };
+            let PackPiece::Deferred { block, data } = &self.pieces[i] else { continue };
             let (block, placed) = (*block, &self.blocks[*block]);
             if placed.digest.is_some() || !takes_turns(data, std::iter::once(object)) {
                 continue;
