@@ -209,7 +209,8 @@ fn with_section(text: &str, name: &str, processor: &str, with: &str) -> Result<S
         let length = text[start..].find(&end).ok_or_else(|| format!("no mark '{end}' in the results"))? + end.len();
         return Ok(format!("{}{section}{}", &text[..start], &text[start + length..]));
     }
-    let others = text.match_indices(&format!("<!-- {name}, ")).filter_map(|(at, _)| {
+    let any = format!("<!-- {name}, ");
+    let others = text.match_indices(&any).filter_map(|(at, _)| {
         let line = text[at..].lines().next()?;
         line.ends_with(": end -->").then_some(at + line.len())
     });

@@ -65,9 +65,7 @@ impl Wide {
         let mut state = [0; BLOCK];
         for (register, bytes) in self.0.iter().zip(state.as_chunks_mut::<64>().0) {
             // SAFETY: the store takes any alignment, and 64 bytes have room.
-            unsafe {
-                _mm512_storeu_si512(bytes.as_mut_ptr().cast(), *register)
-            };
+            unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), *register) };
         }
         finished(&state, length)
     }
@@ -107,9 +105,7 @@ impl Narrow {
         let mut state = [0; BLOCK];
         for (register, bytes) in self.0.iter().zip(state.as_chunks_mut::<16>().0) {
             // SAFETY: the store takes any alignment, and 16 bytes have room.
-            unsafe {
-                _mm_storeu_si128(bytes.as_mut_ptr().cast(), *register)
-            };
+            unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), *register) };
         }
         finished(&state, length)
     }
@@ -141,12 +137,12 @@ mod tests {
             let expected = crc32c(some);
             if is_x86_feature_detected!("pclmulqdq") {
                 // SAFETY: the processor has the instructions.
-                    let sum = unsafe { narrow(some) };
+                let sum = unsafe { narrow(some) };
                 assert_eq!(sum, expected, "narrow, {blocks} blocks");
             }
             if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
                 // SAFETY: as above.
-                    let sum = unsafe { wide(some) };
+                let sum = unsafe { wide(some) };
                 assert_eq!(sum, expected, "wide, {blocks} blocks");
             }
         }
