@@ -27,7 +27,7 @@ use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use thalweg_bp::process_group::Header;
 use thalweg_bp::statistics::Level;
@@ -221,10 +221,13 @@ impl<'a> Output<'a> {
             Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
         });
         let takes = |what| methods.iter().any(|active| active.method.takes() == what);
-        let pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
+        let mut pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
             true => Pack::of_blocks(shared.pool.clone()),
             false => Pack::new(shared.pool.clone(), &base),
         };
+        if comm.size() == 1 && has_spare_core() {
+            pack.use_spare_core();
+        }
         Ok(Output {
             profile,
             pack,
@@ -424,6 +427,13 @@ impl<'a> Output<'a> {
         let all = before.and_then(|before| outcome.map(|then| Closed::of(before.bytes.saturating_add(then.bytes))));
         (comm, turn.and(all), bytes)
     }
+}
+
+/// Whether this process may use a second core. Ranks of one communicator usually share the cores of a node; a process that writes alone
+/// mostly has those that its affinity allows to itself.
+fn has_spare_core() -> bool {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)) > 1
 }
 
 /// The level of statistics that the schema requires for a variable.

@@ -38,6 +38,9 @@ pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Res
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
 }
 
+/// A block of at least this many bytes is worth a second thread, which takes some 30 us to start.
+const WORTH_A_THREAD: usize = 4 << 20;
+
 /// Statistics and checksum of a block, without a copy.
 fn look(data: &Rows<'_>, spec: &BlockSpec) -> Digest {
     let _taking = span(Phase::Characteristics, data.len() as u64);
@@ -209,6 +212,8 @@ pub struct Pack<'a> {
     attributes: Vec<AttributeSpec>,
     /// Written-through blocks whose heads have changed since.
     moved: Vec<usize>,
+    /// A core is idle while this thread writes.
+    has_spare_core: bool,
 }
 
 /// The writer of a process group, for its trailer.
@@ -247,7 +252,14 @@ impl<'a> Pack<'a> {
             expected: 0,
             attributes: Vec::new(),
             moved: Vec::new(),
+            has_spare_core: false,
         }
+    }
+
+    /// Statistics and checksums of large blocks that are written through are computed on a second thread, while this one writes. For a
+    /// rank with a core that nobody else uses.
+    pub fn use_spare_core(&mut self) {
+        self.has_spare_core = true;
     }
 
     /// Whether the blocks are encoded as a process group.
@@ -570,10 +582,35 @@ impl<'a> Pack<'a> {
     /// As [`Pack::copy`]; errors of the store, after which the pack must be discarded.
     pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
         let data = data.into();
+        if self.has_spare_core && data.len() >= WORTH_A_THREAD {
+            return self.through_on_two_threads(spec, &data, to);
+        }
         let digest = look(&data, &spec);
         let block = self.place(spec, data.len() as u64)?;
         self.settle(block, digest);
         self.flush(to, Some((block, &data)))
+    }
+
+    /// As [`Pack::through`]: a second thread computes statistics and checksum while this one writes the bytes. The head, whose length does
+    /// not depend on them, is written again afterwards; nobody reads it before close.
+    fn through_on_two_threads(&mut self, spec: BlockSpec, data: &Rows<'_>, to: &[Through<'_>]) -> Result<()> {
+        let block = self.place(spec.clone(), data.len() as u64)?;
+        let mut head = Vec::new();
+        self.encoding.head(&spec, None, data.len() as u64, &mut head);
+        self.blocks[block].head_bytes = head;
+        let (digest, written) = std::thread::scope(|scope| {
+            let beside = std::thread::Builder::new().spawn_scoped(scope, || look(data, &spec));
+            let written = self.flush(to, Some((block, data)));
+            let _taking = span(Phase::Characteristics, data.len() as u64);
+            // Without memory for a thread, or after a panic there, which then occurs here.
+            let digest = beside.ok().and_then(|beside| beside.join().ok()).unwrap_or_else(|| look(data, &spec));
+            (digest, written)
+        });
+        written?;
+        let record = self.blocks[block].record;
+        let head = self.settle(block, digest).to_vec();
+        let mut objects = to.iter().filter(|_| !head.is_empty());
+        objects.try_for_each(|t| t.object.write_at(t.start + self.front + record, &[IoSlice::new(&head)]))
     }
 
     /// The bytes that are not in storage, in order; deferred blocks must be settled.

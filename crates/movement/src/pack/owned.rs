@@ -58,6 +58,7 @@ impl Pack<'_> {
             expected: self.expected,
             attributes: std::mem::take(&mut self.attributes),
             moved: std::mem::take(&mut self.moved),
+            has_spare_core: self.has_spare_core,
         })
     }
 }
