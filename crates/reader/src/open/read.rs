@@ -363,6 +363,17 @@ impl Reader {
                 }
             };
             check_box(requested, &shape)?;
+            if memory.is_none() && !shape.is_empty() && requested.count.iter().all(|n| *n == 1) {
+                // One element of many steps, a series in time: its place takes no lists of blocks.
+                let bytes = base.checked_add(size);
+                (job.bytes, job.pitch) =
+                    (bytes.ok_or_else(|| out_of_bounds("more bytes than 64 bits count".into()))?, size);
+                let found = boxes.element(sets, &requested.offset, subfiles);
+                let pieces =
+                    found.map(|(file, source)| Piece { file, source, target: base, run: size, strides: Vec::new() });
+                let pieces: Vec<Piece> = pieces.into_iter().collect();
+                return Ok(Plan { elements: pieces.len() as u64, pieces, ..Plan::default() });
+            }
             let target = target(&requested.count, job)?;
             return Ok(plan::of_box(requested, &boxes.meeting(sets, requested, subfiles), size, &target));
         }
