@@ -1,6 +1,7 @@
 """The xarray engine: lazy, in chunks along blocks, also on a dask cluster."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -130,9 +131,35 @@ def test_dask_chunks_follow_blocks(path):
     assert float(ds["T"][1, 3 * rows - 1 : 3 * rows + 1, 5].sum().compute()) == 25.0
 
 
-def test_small_blocks_are_put_together(run):
+def test_small_blocks_and_steps_are_put_together(run):
     ds = open_it(run, chunks={})
-    assert ds["T"].chunks == ((1, 1, 1, 1), (24,), (32,))
+    assert ds["T"].chunks == ((4,), (24,), (32,))
+    np.testing.assert_array_equal(ds["T"].mean("step").compute(), WHOLE.mean(0))
+
+
+def test_chunks_of_several_steps_hold_a_mebibyte(path):
+    data = np.arange(100_000.0)
+    with thalweg.Writer(path) as w:
+        for n in range(5):
+            with w.step() as s:
+                s.write("small", data[:50_000] + n, shape=(50_000,), offset=(0,))
+                s.write("large", data.repeat(2) + n, shape=(200_000,), offset=(0,))
+    ds = xr.open_dataset(path, engine="thalweg", chunks={})
+    assert ds["small"].chunks == ((2, 2, 1), (50_000,))
+    assert ds["large"].chunks == ((1, 1, 1, 1, 1), (200_000,))
+    np.testing.assert_array_equal(ds["small"][:, 7].compute(), 7 + np.arange(5))
+    np.testing.assert_array_equal(ds["small"].mean("step").compute(), data[:50_000] + 2)
+
+
+def test_chunks_that_a_program_asks_for_are_taken_without_a_warning(path):
+    with thalweg.Writer(path) as w:
+        for n in range(5):
+            with w.step() as s:
+                s.write("v", np.full(3, n), shape=(3,), offset=(0,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds = xr.open_dataset(path, engine="thalweg", chunks={"step": 2})
+    assert ds["v"].chunks == ((2, 2, 1), (3,))
 
 
 def test_datasets_can_be_sent_to_other_processes(run):

@@ -6,6 +6,7 @@ is needed, and all objects can be pickled: other processes open the file themsel
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from .variable import Variable
 
 _OF_VALUES = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
-# Smaller blocks are combined: dask needs about a millisecond per chunk, whatever its size.
+# Smaller blocks and steps are combined: dask needs about a millisecond per chunk, whatever its size.
 _SMALL = 1 << 20
 
 
@@ -280,7 +281,12 @@ def _variable(manager: Any, file: File, variable: Variable, chosen: int | None, 
     chunks = variable.chunks or tuple((n,) for n in shape)
     if len(chunks) == len(shape):
         joined = _joined(chunks, variable.dtype.itemsize)
-        made.encoding["preferred_chunks"] = {**dict.fromkeys(steps, 1), **dict(zip(dims[len(steps) :], joined))}
+        preferred: dict[Any, Any] = dict(zip(dims[len(steps) :], joined))
+        together = _steps_together(joined, variable.dtype.itemsize)
+        # Without an entry the axis is one chunk, and xarray does not warn of other chunks that a program asks for.
+        if steps and together < len(variable.steps):
+            preferred = {steps[0]: together, **preferred}
+        made.encoding["preferred_chunks"] = preferred
     made.encoding["dtype"] = variable.dtype
     return made
 
@@ -298,3 +304,10 @@ def _joined(chunks: tuple[tuple[int, ...], ...], item: int) -> list[tuple[int, .
             c[:] = [sum(c[i : i + 2]) for i in range(0, len(c), 2)]
             size = size // max(before, 1) * max(c)
     return [tuple(c) for c in joined]
+
+
+def _steps_together(chunks: Sequence[tuple[int, ...]], item: int) -> int:
+    """Number of steps that one chunk holds: several if the array of a step is a single, small chunk."""
+    if any(len(c) > 1 for c in chunks):
+        return 1
+    return _SMALL // max(item * math.prod(sum(c) for c in chunks), 1) or 1
