@@ -170,7 +170,9 @@ impl<'a> Output<'a> {
         if self.supersedes(key.as_ref(), &spec, &rows)? {
             return Ok(());
         }
-        let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
+        let bytes = rows.len() as u64;
+        // Most arrays are small: the length of their head is not needed to see that.
+        let large = spec.shape.is_some() && self.writes_at_once(bytes) && self.goes_at_once(&spec, bytes);
         if large || !self.pack.copy(&spec, rows.clone())? {
             self.through(spec, rows)?;
         }
