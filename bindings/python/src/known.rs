@@ -159,7 +159,7 @@ fn of_array<'p>(
     let fits = |d: &&Definition| {
         d.element == element
             && match &d.extents {
-                Extents::OfWrite { axes, global } => *axes == count.len() && *global == !whole.is_empty(),
+                Extents::OfWrite { axes, global } => *axes == count.len() && *global != whole.is_empty(),
                 Extents::Fixed(extents) => {
                     whole.is_empty()
                         && extents.len() == count.len()
