@@ -221,7 +221,7 @@ impl<'a> Output<'a> {
             Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
         });
         let takes = |what| methods.iter().any(|active| active.method.takes() == what);
-        let mut pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
+        let pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
             true => Pack::of_blocks(shared.pool.clone()),
             false => Pack::new(shared.pool.clone(), &base),
         };
