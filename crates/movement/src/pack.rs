@@ -13,7 +13,7 @@ pub use crate::laid::Laid;
 use crate::transformed::Applied;
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_bp::pass::{self, Digest};
+use thalweg_bp::pass::{self, Digest, PIECE, Pass};
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
@@ -61,6 +61,9 @@ fn takes_turns<'t>(data: &Rows<'_>, mut objects: impl Iterator<Item = &'t dyn Wr
 /// Errors of the store.
 fn write_in_turns(data: &Rows<'_>, spec: &BlockSpec, places: &[(&dyn WriteObject, u64)]) -> Result<Digest> {
     let _taking = span(Phase::Characteristics, data.len() as u64);
+    if let (Some(bytes), Some((_, start))) = (data.as_one(), places.first()) {
+        return write_in_turns_of_pages(bytes, spec, *start, places);
+    }
     let mut done = 0;
     pass::over(data.clone(), spec.element, spec.taken(), TURN, |piece| {
         for (object, at) in places {
@@ -69,6 +72,33 @@ fn write_in_turns(data: &Rows<'_>, spec: &BlockSpec, places: &[(&dyn WriteObject
         done += piece.len() as u64;
         Ok(())
     })
+}
+
+/// As [`write_in_turns`], for a block that is contiguous in memory: each write ends where a turn of the file ends, because a page that two
+/// writes share costs both of them.
+///
+/// - `start`: of the block, in the first place's file.
+fn write_in_turns_of_pages(
+    bytes: &[u8],
+    spec: &BlockSpec,
+    start: u64,
+    places: &[(&dyn WriteObject, u64)],
+) -> Result<Digest> {
+    let mut pass = Pass::new(spec.element, spec.taken());
+    let (mut written, mut passed) = (0, 0);
+    while written < bytes.len() {
+        let turn = TURN - ((start + written as u64) % TURN as u64) as usize;
+        let end = bytes.len().min(written + turn);
+        for (object, at) in places {
+            object.write_at(at + written as u64, &[IoSlice::new(&bytes[written..end])])?;
+        }
+        written = end;
+        // In the pieces of all passes, so that sums do not depend on where a block stands.
+        let whole = if end == bytes.len() { end } else { end - end % PIECE };
+        pass.add(&bytes[passed..whole]);
+        passed = whole;
+    }
+    Ok(pass.finish())
 }
 
 /// The description of a block.

@@ -177,6 +177,9 @@ fn the_end_of_a_group_without_earlier_writes_comes_last_and_no_byte_twice() {
     assert_eq!(calls.last().map(|(at, bytes)| at + bytes.len() as u64), end);
     let mut extents: Vec<_> = calls.iter().map(|(at, bytes)| (*at, at + bytes.len() as u64)).collect();
     extents.sort_unstable();
+    // Of the contiguous block, turns end with those of the file.
+    let ends = extents.iter().filter(|(at, end)| end - at == 256 << 10 && end % (256 << 10) == 0).count();
+    assert!(ends >= 10, "{extents:?}");
     assert!(extents.windows(2).all(|pair| pair[0].1 == pair[1].0), "{extents:?}");
 }
 
