@@ -6,7 +6,7 @@
 //! head does not depend on its statistics. The offset of the group is known at close.
 //!
 //! Statistics and checksum of a block are computed in the same pass as its copy ([`thalweg_bp::pass`]); those of a large block that is
-//! written from the caller's memory to a file of this machine, in turns with its writes ([`TURN`]).
+//! written from the caller's memory to a file of this machine, in turns with its writes (decision 0065).
 
 use crate::buffer::{BufferPool, zeros};
 pub use crate::laid::Laid;
