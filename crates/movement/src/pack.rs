@@ -650,16 +650,30 @@ impl<'a> Pack<'a> {
         self.flush(to, Some((block, &data)))
     }
 
+    /// Whether a deferred block is to be written in turns.
+    fn has_turns(&self, object: &dyn WriteObject) -> bool {
+        self.pieces.iter().any(|piece| self.in_turns(piece, object))
+    }
+
+    fn in_turns(&self, piece: &PackPiece<'_>, object: &dyn WriteObject) -> bool {
+        match piece {
+            PackPiece::Deferred { block, data } => {
+                self.blocks[*block].digest.is_none() && takes_turns(data, std::iter::once(object))
+            }
+            PackPiece::Chunk(_) => false,
+        }
+    }
+
     /// Writes the large deferred blocks of the group at `start` in turns with the pass over them, and settles them; returns their payloads,
     /// relative to the group's start and in order.
     fn write_deferred_in_turns(&mut self, object: &dyn WriteObject, start: u64) -> Result<Vec<Extent>> {
         let mut written = Vec::new();
         for i in 0..self.pieces.len() {
             let PackPiece::Deferred { block, data } = &self.pieces[i] else { continue };
-            let (block, placed) = (*block, &self.blocks[*block]);
-            if placed.digest.is_some() || !takes_turns(data, std::iter::once(object)) {
+            if !self.in_turns(&self.pieces[i], object) {
                 continue;
             }
+            let (block, placed) = (*block, &self.blocks[*block]);
             let payload = Extent::new(self.front + placed.record + placed.head, placed.payload);
             let digest = write_in_turns(data, &placed.spec, &[(object, start + payload.offset)])?;
             self.settle(block, digest);
