@@ -18,10 +18,36 @@ pub struct Digest {
     pub crc: u32,
 }
 
+/// A pass under way.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    statistics: Accumulator,
+    crc: u32,
+}
+
+impl Pass {
+    /// Before the first byte of a block.
+    pub fn new(element: ElementType, level: Level) -> Pass {
+        Pass { statistics: Accumulator::new(element, level), crc: 0 }
+    }
+
+    /// Adds bytes, in this machine's byte order and as whole elements. Sums of real numbers do not depend on how a block is divided if all
+    /// pieces but the last have a multiple of [`PIECE`] bytes.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.crc = combined(self.crc, self.statistics.update_with_checksum(piece), piece.len() as u64);
+    }
+
+    /// Statistics and checksum of all pieces.
+    pub fn finish(self) -> Digest {
+        Digest { statistics: self.statistics.finish(), crc: self.crc }
+    }
+}
+
 /// Statistics and checksum of a block in memory, in this machine's byte order. Each piece is passed to `first` (to be copied or
-/// written), then its statistics and checksum are computed from the cache, where `first` has brought it. The result does not depend on whether the block is contiguous.
+/// written), then its statistics and checksum are computed from the cache, where `first` has brought it. The result does not
+/// depend on whether the block is contiguous.
 ///
-/// - `piece`: bytes of a piece, a multiple of every element size. Sums of real numbers do not depend on it if it is a multiple of [`PIECE`].
+/// - `piece`: bytes of a piece, a multiple of [`PIECE`].
 ///
 /// # Errors
 /// Errors of `first`, which is not called again then.
@@ -32,14 +58,13 @@ pub fn over<'d, E>(
     piece: usize,
     mut first: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Digest, E> {
-    let mut statistics = Accumulator::new(element, level);
-    let mut crc = 0;
+    let mut pass = Pass::new(element, level);
     bytes.into().pieces(piece, |piece| {
         first(piece)?;
-        crc = combined(crc, statistics.update_with_checksum(piece), piece.len() as u64);
+        pass.add(piece);
         Ok(())
     })?;
-    Ok(Digest { statistics: statistics.finish(), crc })
+    Ok(pass.finish())
 }
 
 /// Statistics and checksum, and the bytes appended to `out`.

@@ -6,14 +6,14 @@
 //! head does not depend on its statistics. The offset of the group is known at close.
 //!
 //! Statistics and checksum of a block are computed in the same pass as its copy ([`thalweg_bp::pass`]); those of a large block that is
-//! written from the caller's memory to a file of this machine, in turns with its writes ([`TURN`]).
+//! written from the caller's memory to a file of this machine, in turns with its writes (decision 0065).
 
 use crate::buffer::{BufferPool, zeros};
 pub use crate::laid::Laid;
 use crate::transformed::Applied;
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_bp::pass::{self, Digest};
+use thalweg_bp::pass::{self, Digest, PIECE, Pass};
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
@@ -61,6 +61,9 @@ fn takes_turns<'t>(data: &Rows<'_>, mut objects: impl Iterator<Item = &'t dyn Wr
 /// Errors of the store.
 fn write_in_turns(data: &Rows<'_>, spec: &BlockSpec, places: &[(&dyn WriteObject, u64)]) -> Result<Digest> {
     let _taking = span(Phase::Characteristics, data.len() as u64);
+    if let (Some(bytes), Some((_, start))) = (data.as_one(), places.first()) {
+        return write_in_turns_of_pages(bytes, spec, *start, places);
+    }
     let mut done = 0;
     pass::over(data.clone(), spec.element, spec.taken(), TURN, |piece| {
         for (object, at) in places {
@@ -69,6 +72,33 @@ fn write_in_turns(data: &Rows<'_>, spec: &BlockSpec, places: &[(&dyn WriteObject
         done += piece.len() as u64;
         Ok(())
     })
+}
+
+/// As [`write_in_turns`], for a block that is contiguous in memory: each write ends where a turn of the file ends, because a page that two
+/// writes share costs both of them.
+///
+/// - `start`: of the block, in the first place's file.
+fn write_in_turns_of_pages(
+    bytes: &[u8],
+    spec: &BlockSpec,
+    start: u64,
+    places: &[(&dyn WriteObject, u64)],
+) -> Result<Digest> {
+    let mut pass = Pass::new(spec.element, spec.taken());
+    let (mut written, mut passed) = (0, 0);
+    while written < bytes.len() {
+        let turn = TURN - ((start + written as u64) % TURN as u64) as usize;
+        let end = bytes.len().min(written + turn);
+        for (object, at) in places {
+            object.write_at(at + written as u64, &[IoSlice::new(&bytes[written..end])])?;
+        }
+        written = end;
+        // In the pieces of all passes, so that sums do not depend on where a block stands.
+        let whole = if end == bytes.len() { end } else { end - end % PIECE };
+        pass.add(&bytes[passed..whole]);
+        passed = whole;
+    }
+    Ok(pass.finish())
 }
 
 /// The description of a block.
@@ -620,16 +650,30 @@ impl<'a> Pack<'a> {
         self.flush(to, Some((block, &data)))
     }
 
+    /// Whether a deferred block is to be written in turns.
+    fn has_turns(&self, object: &dyn WriteObject) -> bool {
+        self.pieces.iter().any(|piece| self.in_turns(piece, object))
+    }
+
+    fn in_turns(&self, piece: &PackPiece<'_>, object: &dyn WriteObject) -> bool {
+        match piece {
+            PackPiece::Deferred { block, data } => {
+                self.blocks[*block].digest.is_none() && takes_turns(data, std::iter::once(object))
+            }
+            PackPiece::Chunk(_) => false,
+        }
+    }
+
     /// Writes the large deferred blocks of the group at `start` in turns with the pass over them, and settles them; returns their payloads,
     /// relative to the group's start and in order.
     fn write_deferred_in_turns(&mut self, object: &dyn WriteObject, start: u64) -> Result<Vec<Extent>> {
         let mut written = Vec::new();
         for i in 0..self.pieces.len() {
             let PackPiece::Deferred { block, data } = &self.pieces[i] else { continue };
-            let (block, placed) = (*block, &self.blocks[*block]);
-            if placed.digest.is_some() || !takes_turns(data, std::iter::once(object)) {
+            if !self.in_turns(&self.pieces[i], object) {
                 continue;
             }
+            let (block, placed) = (*block, &self.blocks[*block]);
             let payload = Extent::new(self.front + placed.record + placed.head, placed.payload);
             let digest = write_in_turns(data, &placed.spec, &[(object, start + payload.offset)])?;
             self.settle(block, digest);

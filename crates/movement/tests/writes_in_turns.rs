@@ -3,6 +3,7 @@
 
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
+use thalweg_bp::index::Index;
 use thalweg_bp::process_group::Header;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
@@ -133,7 +134,12 @@ enum Given {
 }
 
 /// Writes a group at `start`; returns its index fragment.
-fn write(values: &Values, given: Given, object: &Written, start: u64) -> Result<thalweg_bp::index::Index> {
+fn write(values: &Values, given: Given, object: &Written, start: u64) -> Result<Index> {
+    write_to(values, given, object, start, |length| length + 32)
+}
+
+/// As [`write`], to an extent as long as `extent` makes of the group's length.
+fn write_to(values: &Values, given: Given, object: &Written, start: u64, extent: impl Fn(u64) -> u64) -> Result<Index> {
     let header = header();
     let mut pack = Pack::new(Arc::new(BufferPool::new(None)), &header);
     let to = [Through { object, start, header: &header }];
@@ -150,7 +156,7 @@ fn write(values: &Values, given: Given, object: &Written, start: u64) -> Result<
         _ => pack.defer(wholes, values.boxed())?,
     }
     pack.defer(spec(4, ElementType::U8, Some(Shape::local([800])), None), values.small.as_slice())?;
-    let place = Extent::new(start, pack.length() + 32);
+    let place = Extent::new(start, extent(pack.length()));
     pack.write(object, place, &header, Writer { rank: 1, ranks: 2, run: 9, file_index: 0 })
 }
 
@@ -177,7 +183,18 @@ fn the_end_of_a_group_without_earlier_writes_comes_last_and_no_byte_twice() {
     assert_eq!(calls.last().map(|(at, bytes)| at + bytes.len() as u64), end);
     let mut extents: Vec<_> = calls.iter().map(|(at, bytes)| (*at, at + bytes.len() as u64)).collect();
     extents.sort_unstable();
+    // Of the contiguous block, turns end with those of the file.
+    let ends = extents.iter().filter(|(at, end)| end - at == 256 << 10 && end % (256 << 10) == 0).count();
+    assert!(ends >= 10, "{extents:?}");
     assert!(extents.windows(2).all(|pair| pair[0].1 == pair[1].0), "{extents:?}");
+}
+
+#[test]
+fn a_group_that_does_not_fit_writes_nothing_behind_its_extent_nor_in_it() {
+    let written = Written::new(true, None);
+    let error = write_to(&Values::new(), Given::Deferred, &written, 0, |length| length - 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(written.calls().len(), 0);
 }
 
 #[test]

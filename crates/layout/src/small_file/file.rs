@@ -6,10 +6,11 @@ mod own_object;
 pub use handle::{OpenToRead, OpenToWrite};
 pub(super) use own_object::append_alone;
 
+use super::TIMES;
 use super::folder::{Folder, Inner};
 use super::fresh;
 use super::merge::{Base, Changes};
-use super::record::{self, Change, Content, RecordedAttributes};
+use super::record::{self, Change, Content, RecordedAttributes, Stamp};
 use crate::errno;
 use own_object::{own, remove_own};
 use rustix::io::Errno;
@@ -21,9 +22,6 @@ use thalweg_store::{ReadObject, WriteObject, pieces};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
-
-/// How often a record is tried again after another process was first.
-const TIMES: usize = 100;
 
 /// A file with open handles in this process.
 pub struct Node {
@@ -112,7 +110,14 @@ impl Node {
         *self.base.lock() = base;
     }
 
-    /// Bases its bytes on the version recorded under this name. Under the folder's lock.
+    /// Bases its bytes on the version that this process has recorded now. Not on the newest one: when its record had filled the log,
+    /// the folder's view was refreshed and may include one of another process.
+    pub(super) fn based_on_own(&self, stamp: Stamp, stored: Option<RecordedAttributes>) {
+        let identity = stored.filter(|_| !self.made).map(|stored| stored.identity);
+        self.based(Base { stamp, identity });
+    }
+
+    /// Bases its bytes on the version recorded under this name, whose bytes they are. Under the folder's lock.
     pub fn based_on(&self, inner: &Inner, name: &str) {
         let entry = inner.names.get(name);
         let recorded = entry.filter(|_| !self.made);
@@ -463,12 +468,16 @@ impl Node {
             }
             self.take_over(folder, inner, state)?;
             let name = self.name();
+            let seen = inner.stored_stamp(&name);
             let bytes = match &state.bytes {
                 Bytes::Memory(bytes) => bytes,
                 Bytes::Own(..) => {
                     let mut change = self.change(inner, Content::Gone, state.written);
                     change.content = None;
-                    return folder.record(inner, vec![change], &[]);
+                    match folder.record_alone(inner, vec![change], &[], &|inner| inner.stored_stamp(&name) != seen)? {
+                        Some(_) => return Ok(()),
+                        None => continue,
+                    }
                 }
                 _ => return Ok(()),
             };
@@ -477,12 +486,17 @@ impl Node {
             let mode = change.stored.map_or(0o644, |stored| stored.mode);
             let grown = bytes.len() as u64 > folder.settings.small && folder.store.capability().write_at;
             if !bytes.is_empty() && (grown || folder.shows_more(inner, mode)?) {
-                return self.keep_own(folder, inner, state, change.stored);
+                return self.keep_own(folder, inner, state, change.stored).map(drop);
             }
             let before = inner.file(&name).map(|entry| entry.content);
-            let base = self.base();
-            if folder.record_alone(inner, change, bytes, &|inner| Node::is_behind(inner, &name, base))? {
-                self.based_on(inner, &name);
+            let (base, stored) = (self.base(), change.stored);
+            let late = |inner: &Inner| Node::is_behind(inner, &name, base) || inner.stored_stamp(&name) != seen;
+            let recorded = match state.changes.empties() {
+                true => folder.record_instead(inner, vec![change], bytes, &late)?,
+                false => folder.record_alone(inner, vec![change], bytes, &late)?,
+            };
+            if let Some(stamp) = recorded {
+                self.based_on_own(stamp, stored);
                 return remove_own(folder, inner, before);
             }
         }

@@ -19,7 +19,7 @@ mod room;
 pub use entry::Entry;
 
 use super::log::{self, Ended, Position, Writer};
-use super::record::{Change, Content, Head, RecordedAttributes};
+use super::record::{Change, Content, Head, RecordedAttributes, Stamp};
 use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
 use crate::Change as AttributeChange;
@@ -356,8 +356,11 @@ impl Folder {
         }
     }
 
-    /// Writes one record with all changes, newer than every known record. `data`: the bytes of the change with `Content::Here`.
-    pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<()> {
+    /// Writes one record with all changes, newer than every known record, and returns its stamp. `data`: the bytes of the change with
+    /// `Content::Here`.
+    ///
+    /// Where the record fills the log, the view may then include later records of other processes.
+    pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<Stamp> {
         let keeps_recent = !self.store.capability().write_at;
         if let Err(e) = self.writer(inner) {
             self.take_spare(inner, e)?;
@@ -383,12 +386,14 @@ impl Folder {
         }
         // Other processes look for intents in logs in use, so an intent never ends a log.
         let intends = matches!(&head, Head::Changes { changes, .. } if intent(changes).is_some());
+        let clock = if let Head::Changes { clock, .. } = head { clock } else { 0 };
+        let stamp = Stamp { clock, log: number };
         take(&mut inner.names, &mut inner.clock, number, at, head);
         let full = !intends && inner.writer.as_ref().is_some_and(|w| w.end >= self.settings.log);
         if full || (keeps_recent && inner.recent_bytes >= self.settings.log.min(16 << 20)) {
             self.retire(inner)?;
         }
-        Ok(())
+        Ok(stamp)
     }
 
     /// Ends this process's log in the folder; the next record begins another.

@@ -8,7 +8,7 @@
 //! | truncation | becomes visible immediately and removes published bytes; an open with truncation replaces the version at its open, and everything that others publish until its close |
 //! | file removed, or another file under its name | `ESTALE`, nothing is recorded |
 //! | what open handles show | this process's changes over the version that it started with. Without unpublished changes: the newest version that a later open, `stat` or sync of the file in this process found |
-//! | two processes at the same time | if others write in the folder, each records its intent, refreshes its view, then records its version: one after the other |
+//! | two processes at the same time | each records its intent, refreshes its view, then records its version: one after the other. Only after an open with truncation, and while no other process is known to write in the folder, the version alone |
 
 use super::file::{Bytes, Node, State, append_alone};
 use super::folder::{Entry, Folder, Inner};
@@ -86,6 +86,11 @@ impl Changes {
         }
         self.reach = length;
         self.emptied |= length == 0;
+    }
+
+    /// Whether the file was truncated to zero bytes, at its open or later.
+    pub(super) fn empties(&self) -> bool {
+        self.emptied
     }
 
     /// Whether no published byte of other processes remains.

@@ -5,9 +5,10 @@
 //! | needs    | any store; for files larger than `small`, a store that writes at any offset |
 //! | where    | a folder is a folder of the store; it contains a hidden folder with one log and one name log per process |
 //! | who writes | each process its own log only |
-//! | cost of a new file | one write at the end of the log at its close; no operation on the store's names, also not to find that the name is free |
+//! | cost of a new file | one write at the end of the log at its close, if it was opened with truncation and no other process is known to write in the folder; else one more. No operation on the store's names, also not to find that the name is free |
 //! | larger files | are moved from the log to their own object |
-//! | chmod, rename, remove | one record about that name; a rename within a folder is one record for both names |
+//! | a change of a file, chmod, rename | an intent, a look whether others were first, then one record about that name; a rename within a folder is one record for both names |
+//! | remove | one record about that name |
 //! | order    | a logical clock: a process refreshes its view before it records, and its record is newer than all records in that view; log numbers break ties |
 //! | visible to other processes | after a close or sync of the file. On stores that show bytes only after an object's close, each file's close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
 //! | exclusive creation | exactly one of several processes succeeds if the store shows bytes immediately; elsewhere not guaranteed |
@@ -57,6 +58,8 @@ pub use upkeep::{Compacted, Report};
 
 /// Name of the hidden folder in each folder.
 pub const HIDDEN: &str = ".thalweg-small";
+/// How often a change is tried again after another process was first.
+const TIMES: usize = 100;
 /// Folders whose logs a process keeps open.
 const MOST_FOLDERS: usize = 256;
 /// Bytes of the longest name in a folder, as on the system's filesystems; also of an extended attribute's.
@@ -148,30 +151,35 @@ impl SmallFile {
         self.at(path, |folder, last| {
             self.flushed(folder, last)?;
             let mut inner = folder.fresh()?;
-            let Some(entry) = inner.file(last).cloned() else {
-                return match folder.real(&mut inner, last)? {
-                    Some(_) => Ok(None),
-                    None => Err(errno::failure(Errno::NOENT, what, path)),
+            for _ in 0..TIMES {
+                let Some(entry) = inner.file(last).cloned() else {
+                    return match folder.real(&mut inner, last)? {
+                        Some(_) => Ok(None),
+                        None => Err(errno::failure(Errno::NOENT, what, path)),
+                    };
                 };
-            };
-            if entry.content == Content::Link {
-                return Err(errno::failure(Errno::PERM, "set extended attributes of a symbolic link", path));
+                if entry.content == Content::Link {
+                    return Err(errno::failure(Errno::PERM, "set extended attributes of a symbolic link", path));
+                }
+                let mut more = entry.more.as_ref().map_or_else(More::default, |more| (**more).clone());
+                let before = more.bytes();
+                change(&mut more)?;
+                if more.bytes() > before {
+                    folder.room(&mut inner, (record::MOST_OF_CHANGE + last.len() + more.bytes()) as u64)?;
+                }
+                if more.bytes() > MOST_XATTRS {
+                    return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
+                }
+                let now = SystemTime::now();
+                let stored =
+                    RecordedAttributes { ctime: now, ..entry.stored.unwrap_or_else(|| initial_attributes(now)) };
+                let change = Change { stored: Some(stored), more: Some(more), ..Change::of(last) };
+                if folder.record_alone(&mut inner, vec![change], &[], &|inner| inner.differs(last, &entry))?.is_some() {
+                    drop(inner);
+                    return self.publish(folder).map(Some);
+                }
             }
-            let mut more = entry.more.map_or_else(More::default, |more| (*more).clone());
-            let before = more.bytes();
-            change(&mut more)?;
-            if more.bytes() > before {
-                folder.room(&mut inner, (record::MOST_OF_CHANGE + last.len() + more.bytes()) as u64)?;
-            }
-            if more.bytes() > MOST_XATTRS {
-                return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
-            }
-            let now = SystemTime::now();
-            let stored = RecordedAttributes { ctime: now, ..entry.stored.unwrap_or_else(|| initial_attributes(now)) };
-            let change = Change { stored: Some(stored), more: Some(more), ..Change::of(last) };
-            folder.record(&mut inner, vec![change], &[])?;
-            drop(inner);
-            self.publish(folder).map(Some)
+            Err(errno::failure(Errno::BUSY, "change a file that others change", path))
         })
     }
 
@@ -350,7 +358,7 @@ impl Layout for SmallFile {
                 if !Self::has_object(&node, true)? {
                     return Ok(None);
                 }
-                if exists && how == OpenWrite::Replace {
+                if how == OpenWrite::Replace {
                     node.empty()?;
                 }
                 Ok(Some(Step::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
@@ -611,50 +619,51 @@ impl Layout for SmallFile {
                 self.flushed(folder, last)?;
             }
             let mut inner = folder.fresh()?;
-            let Some(entry) = inner.file(last).cloned() else {
-                return match folder.real(&mut inner, last)? {
-                    Some(_) => self.store.set_attributes(&plain, change),
-                    None => Err(errno::failure(Errno::NOENT, "change attributes", path)),
+            for _ in 0..TIMES {
+                let Some(entry) = inner.file(last).cloned() else {
+                    return match folder.real(&mut inner, last)? {
+                        Some(_) => self.store.set_attributes(&plain, change),
+                        None => Err(errno::failure(Errno::NOENT, "change attributes", path)),
+                    };
                 };
-            };
-            if entry.content == Content::Link && change.mode.is_some() {
-                return Err(errno::failure(Errno::OPNOTSUPP, "change the mode of a symbolic link", path));
-            }
-            let now = SystemTime::now();
-            let mut stored = entry.stored.unwrap_or_else(|| initial_attributes(now));
-            if change.uid.is_some() || change.gid.is_some() {
-                stored.uid = change.uid.unwrap_or(stored.uid);
-                stored.gid = change.gid.unwrap_or(stored.gid);
-                // As POSIX requires for executable files.
-                if stored.mode & 0o111 != 0 {
-                    stored.mode &= if stored.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+                if entry.content == Content::Link && change.mode.is_some() {
+                    return Err(errno::failure(Errno::OPNOTSUPP, "change the mode of a symbolic link", path));
                 }
-            }
-            stored.mode = change.mode.map_or(stored.mode, |mode| mode & 0o7777);
-            stored.atime = change.atime.unwrap_or(stored.atime);
-            stored.mtime = change.mtime.unwrap_or(stored.mtime);
-            stored.ctime = now;
-            let protects = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
-            match entry.content {
-                Content::Own { number } if protects => folder.protect(&Folder::own(&inner, number), &stored)?,
-                Content::There { length, .. }
-                    if length > 0 && change.mode.is_some() && folder.shows_more(&mut inner, stored.mode)? =>
-                {
-                    let node = Self::open_node(folder, &mut inner, last, false);
+                let now = SystemTime::now();
+                let stored = entry.stored.unwrap_or_else(|| initial_attributes(now)).changed(change, now);
+                let protects = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
+                match entry.content {
+                    Content::Own { number } if protects => folder.protect(&Folder::own(&inner, number), &stored)?,
+                    Content::There { length, .. }
+                        if length > 0 && change.mode.is_some() && folder.shows_more(&mut inner, stored.mode)? =>
+                    {
+                        // Beginning a log refreshes the view.
+                        if inner.differs(last, &entry) {
+                            continue;
+                        }
+                        let node = Self::open_node(folder, &mut inner, last, false);
+                        drop(inner);
+                        let done = node.protect(stored, Arc::strong_count(&node) > 1)?;
+                        self.flushed(folder, last)?;
+                        if done {
+                            return self.publish(folder);
+                        }
+                        inner = folder.fresh()?;
+                        continue;
+                    }
+                    _ => {}
+                }
+                let recorded = Change { stored: Some(stored), ..Change::of(last) };
+                let late = |inner: &Inner| inner.differs(last, &entry);
+                if folder.record_alone(&mut inner, vec![recorded], &[], &late)?.is_some() {
                     drop(inner);
-                    node.protect(stored, Arc::strong_count(&node) > 1)?;
-                    self.flushed(folder, last)?;
+                    if mode_alone {
+                        self.flushed(folder, last)?;
+                    }
                     return self.publish(folder);
                 }
-                _ => {}
             }
-            let change = Change { stored: Some(stored), ..Change::of(last) };
-            folder.record(&mut inner, vec![change], &[])?;
-            drop(inner);
-            if mode_alone {
-                self.flushed(folder, last)?;
-            }
-            self.publish(folder)
+            Err(errno::failure(Errno::BUSY, "change a file that others change", path))
         })
     }
 

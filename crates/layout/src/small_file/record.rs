@@ -1,7 +1,7 @@
 //! Records of a log and blocks of a name log, as bytes: see `docs/format/small_file.md`.
 
 use crate::wire::{self, Cursor};
-use crate::{Attributes, Kind};
+use crate::{Attributes, Change as AttributeChange, Kind};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_types::checksum::crc32c;
@@ -89,6 +89,23 @@ pub struct RecordedAttributes {
 }
 
 impl RecordedAttributes {
+    /// After this change at `now`.
+    pub fn changed(mut self, change: &AttributeChange, now: SystemTime) -> RecordedAttributes {
+        if change.uid.is_some() || change.gid.is_some() {
+            self.uid = change.uid.unwrap_or(self.uid);
+            self.gid = change.gid.unwrap_or(self.gid);
+            // As POSIX requires for executable files.
+            if self.mode & 0o111 != 0 {
+                self.mode &= if self.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+            }
+        }
+        self.mode = change.mode.map_or(self.mode, |mode| mode & 0o7777);
+        self.atime = change.atime.unwrap_or(self.atime);
+        self.mtime = change.mtime.unwrap_or(self.mtime);
+        self.ctime = now;
+        self
+    }
+
     /// As [`Attributes`].
     pub fn attributes(&self, length: u64) -> Attributes {
         Attributes {

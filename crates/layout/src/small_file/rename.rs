@@ -2,15 +2,17 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | within a folder | one record for both names |
+//! | within a folder | one record for both names. The bytes stay where they are: a compaction waits for intended renames before it removes logs |
+//! | another process changes the file meanwhile | the rename begins again with that version |
 //! | into another folder | recorded under the new name first, then removed under the old one: a process that dies in between leaves it under both names |
 //! | a file with its own object | the object has two hard links while it moves, and is locked. A process that writes an unlocked object with two links copies it first: the mover has died, and the names are two files |
 //! | a folder | the store's rename; folders in use below it continue under their new names, and the bells of other processes ring |
 
 use super::file::{Node, initial_attributes};
 use super::folder::{Folder, Inner, below, hidden};
-use super::record::{Change, Content, RecordedAttributes};
-use super::{HIDDEN, SmallFile, fresh, log};
+use super::merge::Base;
+use super::record::{Change, Content, RecordedAttributes, Stamp};
+use super::{HIDDEN, SmallFile, TIMES, fresh, log};
 use crate::errno;
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -22,15 +24,26 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 impl SmallFile {
     pub(super) fn rename_file(&self, source: &Arc<Folder>, from: &str, to: &str) -> Result<()> {
+        for _ in 0..TIMES {
+            if self.rename_once(source, from, to)? {
+                return Ok(());
+            }
+        }
+        Err(errno::failure(Errno::BUSY, "rename a file that others change", from))
+    }
+
+    /// Renames a file; `false` if another process changed it meanwhile: it still has its old name, and perhaps the new one too.
+    fn rename_once(&self, source: &Arc<Folder>, from: &str, to: &str) -> Result<bool> {
         self.flushed(source, from)?;
         self.at(to, |target, last| {
             self.flushed(target, last)?;
             // The bytes are read before both folders are locked.
-            let moved = source.lock().file(from).map(|entry| (entry.content, entry.stored, entry.more.clone()));
-            let Some((content, stored, more)) = moved else {
+            let Some(seen) = source.lock().file(from).cloned() else {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
             };
-            let stored = stored.unwrap_or_else(|| initial_attributes(SystemTime::now()));
+            let (content, more) = (seen.content, seen.more.clone());
+            let late = |inner: &Inner| inner.differs(from, &seen);
+            let stored = seen.stored.unwrap_or_else(|| initial_attributes(SystemTime::now()));
             let stored = RecordedAttributes { ctime: SystemTime::now(), ..stored };
             let more = more.map(|more| (*more).clone());
             let change =
@@ -44,21 +57,19 @@ impl SmallFile {
             // The moved file does not inherit the replaced file's extended attributes.
             let more = more.or_else(|| inner.nothing_more(last));
             if Arc::ptr_eq(source, target) {
-                if inner.file(from).map(|e| e.content) != Some(content) {
-                    return Err(errno::failure(Errno::BUSY, "rename a file that another process changes", from));
-                }
                 let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(stored), more)];
-                target.record(&mut inner, changes, &[])?;
+                if target.record_alone(&mut inner, changes, &[], &late)?.is_none() {
+                    return Ok(false);
+                }
                 Self::let_go(target, &mut inner, last, replaced)?;
                 self.remove_hidden_object(target, &mut inner, last)?;
                 if let Some(node) = inner.open.remove(from) {
                     if let Some(node) = node.upgrade() {
                         node.rename(target, last);
-                        node.based_on(&inner, last);
                     }
                     inner.open.insert(last.to_string(), node);
                 }
-                return Ok(());
+                return Ok(true);
             }
             drop(inner);
             let node = source.lock().open.get(from).and_then(|n| n.upgrade());
@@ -127,7 +138,9 @@ impl SmallFile {
             }
             // The new name is recorded before the old one is removed.
             let mut inner = source.fresh()?;
-            source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
+            if source.record_alone(&mut inner, vec![change(from, Content::Gone, None, None)], &[], &late)?.is_none() {
+                return Ok(false);
+            }
             inner.open.remove(from);
             if let Content::Own { number } = content {
                 self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
@@ -136,11 +149,12 @@ impl SmallFile {
             if let Some(node) = node {
                 let mut inner = target.lock();
                 node.rename(target, last);
-                node.based_on(&inner, last);
+                // Stamps of the other folder do not compare with those of this one.
+                node.based(Base { stamp: Stamp::default(), ..node.base() });
                 inner.open.insert(last.to_string(), Arc::downgrade(&node));
             }
             self.publish(source)?;
-            self.publish(target)
+            self.publish(target).map(|()| true)
         })
     }
 

@@ -1,7 +1,7 @@
 //! Maintenance of logs: check and compaction.
 
 use super::SmallFile;
-use super::folder::{Entry, Folder, hidden};
+use super::folder::{Entry, Folder, Inner, hidden};
 use super::log::{self, Ended, Position};
 use super::record::{Change, Content, Head, More, Stamp};
 use crate::Change as AttributeChange;
@@ -49,6 +49,31 @@ impl Compacted {
         self.files += other.files;
         self.freed += other.freed;
     }
+}
+
+/// How files are copied to a new log.
+struct Copying<'a> {
+    /// The hidden folder, with a trailing `/`.
+    place: &'a str,
+    /// Logs that stay, and keep what they have.
+    staying: &'a BTreeSet<u64>,
+    /// Whether one log is replaced and none stays.
+    single: bool,
+    /// Mode, user and group of the new log.
+    owner: Option<Owner>,
+    /// Whether the new log may be made from the spare.
+    spare: bool,
+    /// Bytes that a new log with fewer bytes is worth.
+    most: u64,
+}
+
+/// A new log with copies.
+struct Copied {
+    /// Its object.
+    log: String,
+    files: u64,
+    bytes: u64,
+    of_spare: bool,
 }
 
 /// Mode, user and group of a log's object.
@@ -279,10 +304,11 @@ impl SmallFile {
 
     /// Punches holes where no file's bytes are, in logs that no process writes. Returns how many bytes were freed.
     fn give_back(folder: &Folder, logs: &BTreeSet<u64>) -> Result<u64> {
-        let inner = folder.fresh()?;
-        if !folder.store.capability().punch {
+        // A process may be giving bytes another name.
+        if !folder.store.capability().punch || !folder.wait_for_intents()? {
             return Ok(0);
         }
+        let inner = folder.fresh()?;
         let used = |entry: &Entry| match entry.content {
             Content::There { log, offset, .. } => Some((log, offset)),
             _ => None,
@@ -324,6 +350,9 @@ impl SmallFile {
         owner: Option<Owner>,
         short: bool,
     ) -> Result<Compacted> {
+        if old.is_empty() {
+            return Ok(Compacted::default());
+        }
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
         let place = hidden(&inner.path);
@@ -340,16 +369,71 @@ impl SmallFile {
         let staying: BTreeSet<u64> =
             Folder::logs(&inner).iter().map(|(number, ..)| *number).filter(|number| !old.contains(number)).collect();
         let single = old.len() == 1 && staying.is_empty();
-        let needed = |log: u64| !staying.contains(&log);
-        let mut done = Compacted { logs: old.len() as u64, ..Compacted::default() };
-        if old.is_empty() {
-            return Ok(done);
-        }
-        let entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), e.clone())).collect();
+        let mut entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), e.clone())).collect();
         drop(inner);
-        let mut writer = folder.new_log(place.trim_end_matches('/'), short)?;
-        let of_spare = writer.of_spare;
-        let new = format!("{place}{}", log::data_name(writer.number));
+        let mut done = Compacted { logs: old.len() as u64, ..Compacted::default() };
+        let (mut new_bytes, mut of_spare) = (0, false);
+        let most = if short { old_bytes } else { u64::MAX };
+        let how = Copying { place: &place, staying: &staying, single, owner, spare: short, most };
+        loop {
+            let Some(copied) = self.copy_to_new_log(folder, entries, &how)? else { return Ok(Compacted::default()) };
+            done.files += copied.files;
+            new_bytes += copied.bytes;
+            of_spare |= copied.of_spare;
+            if recorded.is_some() {
+                // The folder itself did not change.
+                let change = AttributeChange { mtime: recorded, ..AttributeChange::default() };
+                self.store.set_attributes(&copied.log, &change)?;
+            }
+            folder.ring(&mut folder.lock())?;
+            // A process that did not see the copies yet may be giving bytes of an old log another name.
+            if !folder.wait_for_intents()? {
+                // The copies are duplicates, until the next compaction.
+                return Ok(Compacted::default());
+            }
+            entries = Self::left_in(&*folder.fresh()?, old);
+            if entries.is_empty() {
+                break;
+            }
+        }
+        let mut inner = folder.lock();
+        for log in old {
+            for name in [log::names_name(*log), log::data_name(*log)] {
+                match self.store.remove(&format!("{place}{name}")) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                    _ => {}
+                }
+            }
+        }
+        folder.ring(&mut inner)?;
+        folder.reload(&mut inner)?;
+        if of_spare {
+            folder.spare_again();
+        }
+        done.freed = old_bytes.saturating_sub(new_bytes);
+        Ok(done)
+    }
+
+    /// Files whose bytes are in one of these logs.
+    fn left_in(inner: &Inner, old: &BTreeSet<u64>) -> Vec<(String, Entry)> {
+        let left = |entry: &Entry| matches!(entry.content, Content::There { log, .. } if old.contains(&log));
+        inner.names.iter().filter(|(_, entry)| left(entry)).map(|(n, e)| (n.clone(), e.clone())).collect()
+    }
+
+    /// Copies what these names have in logs that do not stay into a new log; `None`, and no new log, if it would have `most` bytes or
+    /// more.
+    fn copy_to_new_log(
+        &self,
+        folder: &Folder,
+        entries: Vec<(String, Entry)>,
+        how: &Copying<'_>,
+    ) -> Result<Option<Copied>> {
+        let Copying { place, staying, single, owner, spare, most } = *how;
+        let needed = |log: u64| !staying.contains(&log);
+        let mut writer = folder.new_log(place.trim_end_matches('/'), spare)?;
+        let (number, of_spare) = (writer.number, writer.of_spare);
+        let new = format!("{place}{}", log::data_name(number));
+        let mut files = 0;
         let given = self.give(&new, owner);
         let copied = given.and_then(|()| {
             entries.into_iter().try_for_each(|(name, entry)| {
@@ -364,7 +448,7 @@ impl SmallFile {
                     let content = match entry.content {
                         Content::There { log, offset, length, crc } => {
                             bytes = folder.bytes(log, offset, length, crc)?;
-                            done.files += 1;
+                            files += 1;
                             Some(Content::Here { length, crc })
                         }
                         // Created, not recorded yet: its process will record it.
@@ -403,41 +487,19 @@ impl SmallFile {
                 }
             })
         });
-        let number = writer.number;
-        let new_bytes = writer.end;
+        let bytes = writer.end;
         let closed = copied.and_then(|()| writer.sync()).and_then(|()| writer.close());
-        let vain = short && new_bytes >= old_bytes;
-        if closed.is_err() || vain {
-            let _ = self.store.remove(&format!("{place}{}", log::data_name(number)));
+        if closed.is_err() || bytes >= most {
+            let _ = self.store.remove(&new);
             let _ = self.store.remove(&format!("{place}{}", log::names_name(number)));
             if of_spare {
                 folder.spare_again();
             }
             closed.map_err(|e| e.safe("all files; nothing was removed"))?;
-            return Ok(Compacted::default());
+            return Ok(None);
         }
         self.store.sync_folder(place.trim_end_matches('/'))?;
-        if recorded.is_some() {
-            // The folder itself did not change.
-            self.store.set_attributes(&new, &AttributeChange { mtime: recorded, ..AttributeChange::default() })?;
-        }
-        let mut inner = folder.lock();
-        folder.ring(&mut inner)?;
-        for log in old {
-            for name in [log::names_name(*log), log::data_name(*log)] {
-                match self.store.remove(&format!("{place}{name}")) {
-                    Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                    _ => {}
-                }
-            }
-        }
-        folder.ring(&mut inner)?;
-        folder.reload(&mut inner)?;
-        if of_spare {
-            folder.spare_again();
-        }
-        done.freed = old_bytes.saturating_sub(new_bytes);
-        Ok(done)
+        Ok(Some(Copied { log: new, files, bytes, of_spare }))
     }
 
     /// Gives a new log the mode and owner of the logs that it replaces, so that the same users can read it.

@@ -40,6 +40,14 @@ fn unwritten<'s>(slices: Vec<&'s [u8]>, start: u64, written: &[Extent]) -> Vec<(
     writes
 }
 
+/// Zeros behind a group of `needed` bytes in the extent `place`.
+fn filler(place: Extent, needed: u64) -> Result<u64> {
+    let length = place.length;
+    length
+        .checked_sub(needed)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{needed} bytes do not fit {length}")))
+}
+
 impl Pack<'_> {
     pub(super) fn encode_attributes(&self) -> (Vec<u8>, Vec<Extent>) {
         let mut out = vec![0; SECTION_HEAD];
@@ -64,18 +72,25 @@ impl Pack<'_> {
     }
 
     /// Writes the group to the extent `place` of `object`: with one write, if no bytes were written through; otherwise the
-    /// remaining bytes, then the front, which contains the final lengths. An extent longer than the group is filled with zeros.
+    /// remaining bytes, then the front, which contains the final lengths. Large deferred blocks are written before, in turns with their
+    /// statistics, if `object` is a file of this machine. An extent longer than the group is filled with zeros.
     ///
     /// Returns the group's index fragment. A pack may be written several times (once per method).
     ///
     /// # Errors
-    /// As [`Pack::fragment`]; errors of the store.
+    /// As [`Pack::fragment`], and nothing is written then; errors of the store.
     pub fn write(&mut self, object: &dyn WriteObject, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
         let offset = place.offset;
-        if self.gone == 0 {
-            reserve(object, offset, place.length)?;
+        let mut written = Vec::new();
+        if self.has_turns(object) {
+            // Before the first turn: bytes behind the extent are those of other ranks.
+            self.check_encoding()?;
+            filler(place, self.length())?;
+            if self.gone == 0 {
+                reserve(object, offset, place.length)?;
+            }
+            written = self.write_deferred_in_turns(object, offset)?;
         }
-        let written = self.write_deferred_in_turns(object, offset)?;
         self.settle_deferred();
         let (front, back, fragment) = self.finish(place, header, writer)?;
         let mut slices: Vec<&[u8]> = Vec::new();
@@ -86,6 +101,9 @@ impl Pack<'_> {
         }
         slices.extend(self.waiting());
         slices.push(&back);
+        if self.gone == 0 && written.is_empty() {
+            reserve(object, offset, place.length)?;
+        }
         // The trailer, which makes the group complete, is in the last write.
         for (at, io) in unwritten(slices, at, &written) {
             object.write_at(offset + at, &io)?;
@@ -195,21 +213,23 @@ impl Pack<'_> {
         Ok((laid, fragment))
     }
 
-    /// Front, back and index fragment of the group for the extent `place`. All blocks must be settled.
-    fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
+    fn check_encoding(&self) -> Result<()> {
         if self.encoding == Encoding::Blocks {
             let what = "no method of the group takes process groups: the pack contains only blocks";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
+        Ok(())
+    }
+
+    /// Front, back and index fragment of the group for the extent `place`. All blocks must be settled.
+    fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
+        self.check_encoding()?;
         let _taking = span(Phase::Characteristics, 0);
         let (mut attributes, attribute_places) = self.encode_attributes();
         let records_end = self.front + self.records;
         let Extent { offset, length } = place;
         let needed = records_end + attributes.len() as u64 + trailer::length(self.blocks.len());
-        let filler = length
-            .checked_sub(needed)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{needed} bytes do not fit {length}")))?;
-        attributes.resize(attributes.len() + filler as usize, 0);
+        attributes.resize(attributes.len() + filler(place, needed)? as usize, 0);
         let mut front = Vec::with_capacity(self.front as usize);
         header.encode(&mut front);
         if (front.len() + SECTION_HEAD) as u64 != self.front {

@@ -103,6 +103,11 @@ impl Loader for Gather {
         if run.records() < FEW
             && let Ok(length) = u32::try_from(run.length)
         {
+            // Most records of an irregular file.
+            if run.records() == 1 {
+                let (start, log, hole) = (run.start, run.log, run.hole);
+                return self.one(MappedRange { start, end: start + run.length, log, strand, hole }, length);
+            }
             let mut outcome = Ok(());
             run.meeting(0, u64::MAX, |start, log| {
                 if outcome.is_ok() {

@@ -33,10 +33,11 @@ impl Node {
         if self.is_linked() {
             folder.room(&mut inner, (record::MOST_OF_CHANGE + self.name().len()) as u64)?;
         }
-        self.keep_own(&folder, &mut inner, state, None)
+        self.keep_own(&folder, &mut inner, state, None).map(drop)
     }
 
-    /// Moves a file to its own object, or uses the object that another process has created for it.
+    /// Moves a file to its own object, or uses the object that another process has created for it: `false`, and no attributes are
+    /// recorded.
     ///
     /// - `stored`: its new attributes, if they are not those that follow from a write now.
     pub(super) fn keep_own(
@@ -45,25 +46,22 @@ impl Node {
         inner: &mut Inner,
         state: &mut State,
         stored: Option<RecordedAttributes>,
-    ) -> Result<()> {
-        let mut found = Ok(());
+    ) -> Result<bool> {
         for _ in 0..TIMES {
             if self.is_linked() {
                 self.take_over(folder, inner, state)?;
             }
-            let Bytes::Memory(bytes) = &state.bytes else { break };
+            let Bytes::Memory(bytes) = &state.bytes else { return Ok(false) };
             let written = self.change(inner, Content::Gone, SystemTime::now());
             let change = Change { stored: stored.or(written.stored), ..written };
-            match self.to_own(folder, inner, change, &|object| object.write_at(0, &[IoSlice::new(bytes)]))? {
-                Some((number, object)) => {
-                    state.bytes = Bytes::Own(number, object);
-                    state.changes = Changes::default();
-                    break;
-                }
-                None => found = Err(errno::failure(Errno::BUSY, "write a file that others write", &self.name())),
+            let fill = |object: &dyn WriteObject| object.write_at(0, &[IoSlice::new(bytes)]);
+            if let Some((number, object)) = self.to_own(folder, inner, change, &fill)? {
+                state.bytes = Bytes::Own(number, object);
+                state.changes = Changes::default();
+                return Ok(true);
             }
         }
-        if matches!(state.bytes, Bytes::Memory(_)) { found } else { Ok(()) }
+        Err(errno::failure(Errno::BUSY, "write a file that others write", &self.name()))
     }
 
     /// Fills the file's own object and records it together with `change`; `None` if another process published another version
@@ -75,39 +73,43 @@ impl Node {
         change: Change,
         fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<Option<(u64, Box<dyn WriteObject>)>> {
+        let seen = inner.stored_stamp(&change.name);
         let stored = change.stored.unwrap_or_else(|| initial_attributes(SystemTime::now()));
         let (number, object) = folder.own_object(inner, &stored, fill)?;
         if self.is_linked() {
             let (name, base) = (change.name.clone(), self.base());
             let before = inner.file(&name).map(|entry| entry.content);
+            let change_stored = change.stored;
             let change = Change { content: Some(Content::Own { number }), ..change };
-            let recorded = folder.record_alone(inner, change, &[], &|inner| Node::is_behind(inner, &name, base));
-            if !matches!(recorded, Ok(true)) {
+            let late = |inner: &Inner| Node::is_behind(inner, &name, base) || inner.stored_stamp(&name) != seen;
+            let recorded = folder.record_alone(inner, vec![change], &[], &late);
+            let Ok(Some(stamp)) = recorded else {
                 // The object is not recorded; the file is unchanged.
                 drop(object);
                 let _ = folder.store.remove(&Folder::own(inner, number));
                 return recorded.map(|_| None);
-            }
-            self.based_on(inner, &name);
+            };
+            self.based_on_own(stamp, change_stored);
             remove_own(folder, inner, before)?;
         }
         Ok(Some((number, object)))
     }
 
-    /// Moves the bytes of a file out of a log that more users can read than the file, and records its attributes.
+    /// Moves the bytes of a file out of a log that more users can read than the file, and records its attributes; `false` if they are
+    /// not recorded, because another process removed the file or gave it an object.
     ///
     /// - `others`: the file has other open handles.
-    pub fn protect(&self, stored: RecordedAttributes, others: bool) -> Result<()> {
+    pub fn protect(&self, stored: RecordedAttributes, others: bool) -> Result<bool> {
         let mut state = self.state();
         self.load(&mut state, false)?;
         let folder = self.folder();
         let mut inner = folder.fresh()?;
         if !self.is_linked() || !matches!(state.bytes, Bytes::Memory(_)) {
-            return Ok(());
+            return Ok(false);
         }
-        self.keep_own(&folder, &mut inner, &mut state, Some(stored))?;
+        let recorded = self.keep_own(&folder, &mut inner, &mut state, Some(stored))?;
         drop(inner);
-        self.let_own_go(&mut state, others)
+        self.let_own_go(&mut state, others).map(|()| recorded)
     }
 
     /// Closes the file's own object.

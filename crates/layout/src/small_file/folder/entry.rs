@@ -39,6 +39,17 @@ impl Entry {
 }
 
 impl Inner {
+    /// When the attributes of a name were recorded.
+    pub fn stored_stamp(&self, name: &str) -> Stamp {
+        self.names.get(name).map_or(Stamp::default(), |entry| entry.stored_stamp)
+    }
+
+    /// Whether another version of this name or of its attributes was recorded than `seen`, or its bytes lie elsewhere.
+    pub fn differs(&self, name: &str, seen: &Entry) -> bool {
+        let told = |entry: &Entry| (entry.stamp, entry.stored_stamp, entry.more_stamp);
+        self.names.get(name).is_none_or(|now| told(now) != told(seen) || now.content != seen.content)
+    }
+
     /// An existing file.
     pub fn file(&self, name: &str) -> Option<&Entry> {
         self.names.get(name).filter(|e| e.content != Content::Gone)

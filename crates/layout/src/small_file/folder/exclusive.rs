@@ -6,10 +6,14 @@
 use super::{Folder, Inner};
 use crate::errno;
 use crate::small_file::fresh;
-use crate::small_file::record::{self, Change};
+use crate::small_file::record::{self, Change, Stamp};
 use rustix::io::Errno;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 use thalweg_types::Result;
+
+/// How long a compaction waits for the changes that other processes intend.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Folder {
     /// Records a new name exclusively: at most one process succeeds, if the store shows bytes immediately.
@@ -18,30 +22,51 @@ impl Folder {
     /// `AlreadyExists` if another process was first; `EBUSY` if no process could complete; errors of the store.
     pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
         if !self.store.capability().write_at {
-            return self.record(inner, vec![change], &[]);
+            return self.record(inner, vec![change], &[]).map(drop);
         }
         // Room for up to three records with the extended attributes or the link's target.
         let more = change.more.as_ref().map_or(0, |more| more.bytes() + more.target.as_ref().map_or(0, String::len));
         self.room(inner, (3 * (record::MOST_OF_CHANGE + name.len()) + more) as u64)?;
-        match self.alone(inner, change, &[], &|inner| inner.file(name).is_some())? {
-            true => Ok(()),
-            false => Err(errno::failure(Errno::EXIST, "make", name)),
+        match self.alone(inner, vec![change], &[], &|inner| inner.file(name).is_some())? {
+            Some(_) => Ok(()),
+            None => Err(errno::failure(Errno::EXIST, "make", name)),
         }
     }
 
-    /// Records a change that is valid only if no other process changed the same name: `false`, and nothing recorded, if
-    /// `comes_late`. Exact if the store shows bytes immediately.
+    /// Records changes in one record, valid only if no other process changed the first one's name meanwhile: `None`, and nothing
+    /// recorded, if `comes_late`. Exact if the store shows bytes immediately.
+    ///
+    /// # Cost
+    /// Two records and a look at the bell, also where no other process is known: one may begin to write between look and record.
     pub fn record_alone(
         &self,
         inner: &mut Inner,
-        change: Change,
+        changes: Vec<Change>,
         data: &[u8],
         comes_late: &dyn Fn(&Inner) -> bool,
-    ) -> Result<bool> {
-        if !self.is_shared(inner) {
-            return self.record(inner, vec![change], data).map(|()| true);
+    ) -> Result<Option<Stamp>> {
+        if !self.store.capability().write_at {
+            return self.record(inner, changes, data).map(Some);
         }
-        self.alone(inner, change, data, comes_late)
+        self.alone(inner, changes, data, comes_late)
+    }
+
+    /// As [`Folder::record_alone`], for bytes that replace those of a file that was truncated at its open: what others publish at the
+    /// same time need not stay.
+    ///
+    /// # Cost
+    /// One record while no other process is known.
+    pub fn record_instead(
+        &self,
+        inner: &mut Inner,
+        changes: Vec<Change>,
+        data: &[u8],
+        comes_late: &dyn Fn(&Inner) -> bool,
+    ) -> Result<Option<Stamp>> {
+        match self.is_shared(inner) {
+            true => self.record_alone(inner, changes, data, comes_late),
+            false => self.record(inner, changes, data).map(Some),
+        }
     }
 
     /// Whether other processes have written in this folder while this one did, as far as that is known.
@@ -59,17 +84,49 @@ impl Folder {
         Ok(rivals)
     }
 
+    /// Waits until each process that intended a change when this was called has made or withdrawn it, or has died; `false` after
+    /// [`PATIENCE`].
+    pub fn wait_for_intents(&self) -> Result<bool> {
+        let intended = |inner: &Inner| -> HashMap<u64, u64> {
+            let live = inner.known.iter().filter(|(_, log)| log.live && log.intends.is_some());
+            live.map(|(number, log)| (*number, log.position.at)).collect()
+        };
+        let mut waited = intended(&*self.fresh()?);
+        let end = Instant::now() + PATIENCE;
+        while !waited.is_empty() {
+            let inner = self.fresh()?;
+            let now = intended(&inner);
+            waited.retain(|number, at| now.get(number) == Some(at));
+            for number in waited.keys().copied().collect::<Vec<_>>() {
+                if inner.known.get(&number).map(|log| log.object.life()).transpose()?.and_then(|life| life.leased)
+                    == Some(false)
+                {
+                    waited.remove(&number);
+                }
+            }
+            if Instant::now() > end {
+                return Ok(waited.is_empty());
+            }
+            drop(inner);
+            if !waited.is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(true)
+    }
+
     fn alone(
         &self,
         inner: &mut Inner,
-        change: Change,
+        changes: Vec<Change>,
         data: &[u8],
         comes_late: &dyn Fn(&Inner) -> bool,
-    ) -> Result<bool> {
-        let intent = Change::of(&change.name);
+    ) -> Result<Option<Stamp>> {
+        let name = changes.first().map_or_else(String::new, |change| change.name.clone());
+        let intent = Change::of(&name);
         for _ in 0..500 {
             if comes_late(inner) {
-                return Ok(false);
+                return Ok(None);
             }
             // All processes record their intent before they read, so of two at least one sees the other.
             self.record(inner, vec![intent.clone()], &[])?;
@@ -79,10 +136,10 @@ impl Folder {
                 // The refresh ended this process's log, and the intent with it.
                 continue;
             }
-            let rivals = Folder::has_rivals(inner, &change.name)?;
+            let rivals = Folder::has_rivals(inner, &name)?;
             let late = comes_late(inner);
             if !rivals && !late {
-                return self.record(inner, vec![change], data).map(|()| true);
+                return self.record(inner, changes, data).map(Some);
             }
             self.record(inner, Vec::new(), &[])?;
             if !late {
@@ -91,6 +148,6 @@ impl Folder {
                 self.refresh(inner)?;
             }
         }
-        Err(errno::failure(Errno::BUSY, "write a file that others are making or writing", &change.name))
+        Err(errno::failure(Errno::BUSY, "write a file that others are making or writing", &name))
     }
 }

@@ -1,0 +1,331 @@
+//! Two processes change one file of `small_file` or `container`: the second one comes between any two calls that the first one makes of
+//! its stores. What both were told has been done is there, once.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::Options;
+use thalweg_layout::container::tools::Accept;
+use thalweg_layout::small_file::Settings;
+use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
+use thalweg_store::wrap::{Operation, Verdict, Watch, Wrapped};
+use thalweg_store::{Memory, Posix, Store};
+use thalweg_types::Result;
+use thalweg_types::mutex::Mutex;
+
+/// How long the first process waits for the second one, which may itself be waiting for the first one's record.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// Bytes of the file before: with its next record, a log of 64 KiB is full.
+const FULL: usize = 66 << 10;
+
+type Interruption = Box<dyn FnOnce() + Send>;
+
+/// Calls a function before the `left`th call from now.
+#[derive(Clone, Default)]
+struct Interrupts(Arc<Mutex<Option<(usize, Interruption)>>>);
+
+impl Watch for Interrupts {
+    fn describe(&self) -> &'static str {
+        "interrupts"
+    }
+
+    fn before(&self, _: &Operation<'_>) -> Verdict {
+        let mut armed = self.0.lock();
+        match armed.take() {
+            Some((0, act)) => {
+                drop(armed);
+                act();
+            }
+            Some((left, act)) => *armed = Some((left - 1, act)),
+            None => {}
+        }
+        Verdict::Pass
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Act {
+    Appends,
+    Writes,
+    ChangesMode,
+    SetsXattr,
+    Renames,
+    /// Into another folder.
+    Moves,
+    Compacts,
+    Repairs,
+}
+use Act::*;
+
+impl Act {
+    fn renames(self) -> bool {
+        matches!(self, Renames | Moves)
+    }
+
+    /// Whether it may be refused because the file is being written.
+    fn tends(self) -> bool {
+        matches!(self, Compacts | Repairs)
+    }
+}
+
+/// A layout, and how its files lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// Bytes of the largest file in a log.
+    SmallFile { small: u64 },
+    /// Number of stores, and bytes of the largest file behind its stamp.
+    Container { stores: usize, inline: usize },
+}
+
+/// A layout as one process has it.
+enum Process {
+    SmallFile(SmallFile),
+    Container(Container),
+}
+
+impl Process {
+    fn of(kind: Kind, stores: &[Arc<dyn Store>]) -> Process {
+        match kind {
+            Kind::SmallFile { small } => {
+                let settings = Settings { small, log: 1 << 16, ..Settings::default() };
+                Process::SmallFile(SmallFile::new(stores[0].clone(), settings).unwrap())
+            }
+            Kind::Container { inline, .. } => {
+                let options = Options { inline: Some(inline), host: "host".into(), ..Options::default() };
+                Process::Container(Container::new(stores.to_vec(), options).unwrap())
+            }
+        }
+    }
+
+    fn layout(&self) -> &dyn Layout {
+        match self {
+            Process::SmallFile(layout) => layout,
+            Process::Container(layout) => layout,
+        }
+    }
+}
+
+/// What one process does; `who` is 0 or 1.
+fn does(process: &Process, act: Act, who: usize) -> Result<()> {
+    let layout = process.layout();
+    let letter = [b'a' + who as u8; 10];
+    match act {
+        Appends | Writes => {
+            let file = layout.open_write("f", OpenWrite::Existing, WriterId(0))?;
+            match act {
+                Appends => file.append(&[IoSlice::new(&letter)]).map(|_| ())?,
+                _ => file.write_at(100 + 10 * who as u64, &[IoSlice::new(&letter)])?,
+            }
+            file.close()
+        }
+        ChangesMode => layout.set_attributes("f", &Change { mode: Some(0o640), ..Change::default() }),
+        SetsXattr => layout.xattr_set("f", ["user.a", "user.b"][who], b"set", SetXattr::Any),
+        Renames => layout.rename("f", ["g", "h"][who]),
+        Moves => layout.rename("f", ["d/g", "d/h"][who]),
+        Compacts => match process {
+            Process::SmallFile(layout) => layout.compact("").map(drop),
+            Process::Container(layout) => layout.compact("f").map(drop),
+        },
+        Repairs => match process {
+            Process::SmallFile(_) => Ok(()),
+            Process::Container(layout) => layout.repair("f", Accept::SURE).map(drop),
+        },
+    }
+}
+
+/// The names that there are, and everything in them.
+fn bytes_of(layout: &dyn Layout, about: &str) -> (Vec<String>, Vec<u8>) {
+    let mut names = layout.list("").unwrap();
+    names.retain(|name| name != "d");
+    names.extend(layout.list("d").unwrap().iter().map(|name| format!("d/{name}")));
+    let mut all = Vec::new();
+    for name in &names {
+        let file = layout.open_read(name).unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        file.read_exact_at(0, &mut bytes).unwrap_or_else(|e| panic!("{about}: {name}: {e}"));
+        all.extend(bytes);
+    }
+    (names, all)
+}
+
+fn holds(layout: &dyn Layout, act: Act, who: usize, about: &str) {
+    let (names, bytes) = bytes_of(layout, about);
+    let count = bytes.iter().filter(|byte| **byte == b'a' + who as u8).count();
+    match act {
+        Appends | Writes => assert!(count == 10, "{about}: {count} bytes of {who} in {names:?}"),
+        ChangesMode => {
+            let modes: Vec<u32> = names.iter().map(|name| layout.attributes(name).unwrap().mode).collect();
+            assert!(modes.iter().all(|mode| *mode == 0o640), "{about}: {names:?} {modes:?}");
+        }
+        SetsXattr => {
+            let key = ["user.a", "user.b"][who];
+            let set = names.iter().any(|name| layout.xattr_get(name, key).unwrap().is_some());
+            assert!(set, "{about}: {key} is not there");
+        }
+        Renames => assert!(names.contains(&["g", "h"][who].to_string()), "{about}: {names:?}"),
+        Moves => assert!(names.contains(&["d/g", "d/h"][who].to_string()), "{about}: {names:?}"),
+        Compacts | Repairs => {}
+    }
+}
+
+/// What the two processes find.
+#[derive(Debug, Clone, Copy)]
+struct Begin {
+    kind: Kind,
+    /// Bytes of the file.
+    length: usize,
+    /// The first process did not make the file.
+    new: bool,
+    /// The first process has the file open.
+    held: bool,
+}
+
+/// Both acts in every order of their calls.
+fn interleaved(first: Act, second: Act, begin: Begin) {
+    let Begin { kind, length, .. } = begin;
+    for at in 0.. {
+        let scratches = [(); 3].map(|()| Scratch::new());
+        let made = |scratch: &Scratch| -> Arc<dyn Store> {
+            match at % 2 == 0 {
+                true => Arc::new(Posix::at(scratch.path()).unwrap()),
+                false => Arc::new(Memory::new()),
+            }
+        };
+        let count = if let Kind::Container { stores, .. } = kind { stores } else { 1 };
+        let stores: Vec<Arc<dyn Store>> = scratches.iter().take(count).map(made).collect();
+        let interrupts = Interrupts::default();
+        let watch =
+            |store: &Arc<dyn Store>| -> Arc<dyn Store> { Arc::new(Wrapped::with(store.clone(), interrupts.clone())) };
+        let watched: Vec<Arc<dyn Store>> = stores.iter().map(watch).collect();
+        let (one, two) = (Process::of(kind, &watched), Arc::new(Process::of(kind, &stores)));
+        let maker = if begin.new { &Process::of(kind, &stores) } else { &one };
+        maker.layout().make_folder("d").unwrap();
+        let file = maker.layout().open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+        file.write_at(0, &[IoSlice::new(&vec![b'.'; length])]).unwrap();
+        file.close().unwrap();
+        if begin.new {
+            maker.layout().finish().unwrap();
+        }
+        let held = begin.held.then(|| one.layout().open_write("f", OpenWrite::Existing, WriterId(0)).unwrap());
+        let (told, hear) = channel();
+        let act = {
+            let two = two.clone();
+            move || {
+                let _ = told.send(does(&two, second, 1));
+            }
+        };
+        let (started, begun) = channel();
+        let interruption = move || {
+            let running = std::thread::spawn(act);
+            let end = std::time::Instant::now() + PATIENCE;
+            while !running.is_finished() && std::time::Instant::now() < end {
+                std::thread::yield_now();
+            }
+            let _ = started.send(running);
+        };
+        *interrupts.0.lock() = Some((at, Box::new(interruption)));
+        let outcome = does(&one, first, 0);
+        let over = interrupts.0.lock().take().is_some();
+        let Ok(running) = begun.try_recv() else {
+            // Only a repair of small files does nothing.
+            assert!(over && (at > 0 || first == Repairs), "nothing was called");
+            return;
+        };
+        running.join().unwrap();
+        let other = hear.recv().unwrap();
+        let about = format!("{first:?} and, before its call {at}, {second:?}; {begin:?}: {outcome:?}, {other:?}");
+        let look = || bytes_of(Process::of(kind, &stores).layout(), &about).1;
+        let check = || {
+            let reader = Process::of(kind, &stores);
+            for (act, who, outcome) in [(first, 0, &outcome), (second, 1, &other)] {
+                if outcome.is_ok() {
+                    holds(reader.layout(), act, who, &about);
+                }
+            }
+        };
+        for (act, beside, outcome) in [(first, second, &outcome), (second, first, &other)] {
+            // A rename of one lets a change of the other find no file; who looks after a file may find that it is being written.
+            assert!(outcome.is_ok() || act.tends() || act.renames() || beside.renames(), "{about}");
+        }
+        // Of two renames the second one's name is no more.
+        let both_rename = first.renames() && second.renames();
+        if !both_rename {
+            check();
+        }
+        let dots = look().iter().filter(|byte| **byte == b'.').count();
+        let overwritten =
+            [(first, &outcome), (second, &other)].map(|(act, told)| (act == Writes && told.is_ok()) as usize * 10);
+        assert!(dots >= length - overwritten.iter().sum::<usize>(), "{about}: {dots} bytes of before");
+        // The file goes on through the handle that was open all the time.
+        if let Some(held) = held {
+            let appended = held.append(&[IoSlice::new(b"zzzz")]).and_then(|_| held.close());
+            if appended.is_ok() {
+                if !both_rename {
+                    check();
+                }
+                assert_eq!(look().iter().filter(|byte| **byte == b'z').count(), 4, "{about}");
+            }
+        }
+    }
+}
+
+fn pairs(acts: &[(Act, Act)]) {
+    let in_log = Kind::SmallFile { small: 1 << 20 };
+    let kinds = [
+        (in_log, 200),
+        // Its record fills the log.
+        (in_log, FULL),
+        // It outgrows the log.
+        (Kind::SmallFile { small: 205 }, 200),
+        (Kind::Container { stores: 1, inline: 64 << 10 }, 200),
+        // It outgrows the object with its stamp.
+        (Kind::Container { stores: 1, inline: 205 }, 200),
+        (Kind::Container { stores: 1, inline: 0 }, 200),
+        (Kind::Container { stores: 3, inline: 0 }, 200),
+    ];
+    for (first, second) in acts {
+        for (kind, length) in kinds {
+            for (new, held) in [(false, false), (false, true), (true, false), (true, true)] {
+                interleaved(*first, *second, Begin { kind, length, new, held });
+            }
+        }
+    }
+}
+
+#[test]
+fn what_two_write_is_there() {
+    pairs(&[(Appends, Appends), (Appends, Writes), (Writes, Appends), (Writes, Writes)]);
+}
+
+#[test]
+fn a_change_of_attributes_stays_beside_a_write() {
+    pairs(&[(Appends, ChangesMode), (ChangesMode, Appends), (Appends, SetsXattr), (SetsXattr, Appends)]);
+}
+
+#[test]
+fn changes_of_attributes_stay_beside_each_other() {
+    pairs(&[(SetsXattr, SetsXattr), (SetsXattr, ChangesMode), (ChangesMode, SetsXattr)]);
+}
+
+#[test]
+fn nothing_is_lost_beside_a_rename() {
+    pairs(&[(Renames, Appends), (Appends, Renames), (Renames, SetsXattr), (ChangesMode, Renames), (Renames, Renames)]);
+}
+
+#[test]
+fn nothing_is_lost_beside_a_move_into_another_folder() {
+    pairs(&[(Moves, Appends), (Appends, Moves), (Moves, SetsXattr), (ChangesMode, Moves), (Moves, Renames)]);
+}
+
+#[test]
+fn nothing_is_lost_beside_a_compaction() {
+    pairs(&[(Appends, Compacts), (Compacts, Appends), (ChangesMode, Compacts), (Compacts, SetsXattr)]);
+    pairs(&[(Renames, Compacts), (Compacts, Renames), (Moves, Compacts), (Compacts, Moves)]);
+}
+
+#[test]
+fn nothing_is_lost_beside_a_repair() {
+    pairs(&[(Appends, Repairs), (Repairs, Appends), (Renames, Repairs), (Repairs, Renames)]);
+}
