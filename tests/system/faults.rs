@@ -2,7 +2,7 @@
 //!
 //!   faults bp PATH METHOD PARAMETERS RANKS HOW FIRST COUNT
 //!                                                        writes steps FIRST.. of a BP file; ranks are threads. HOW: steps, update,
-//!                                                        restart
+//!                                                        restart, large
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
 //!   faults methods                                       the names of the methods that write files
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods

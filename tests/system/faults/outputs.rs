@@ -100,7 +100,7 @@ impl Written {
     /// The steps that the worker writes.
     fn steps(&self) -> Range<u64> {
         let from = match self.how {
-            How::Steps => self.first,
+            How::Steps | How::Large => self.first,
             How::Update => self.first - 1,
             How::Restart => 1,
         };
@@ -109,6 +109,7 @@ impl Written {
 
     fn what(&self) -> &'static str {
         match (self.how, self.count) {
+            (How::Large, _) => "large blocks",
             (How::Steps, 1) if self.first == 0 => "new file",
             (How::Steps, 1) => "append",
             (How::Steps, _) => "two appends",
@@ -118,8 +119,8 @@ impl Written {
     }
 }
 
-/// On a plain folder: a new file and an appended step each; an append by the process that wrote before, an update and a restart as rare
-/// ones.
+/// On a plain folder: a new file and an appended step each; an append by the process that wrote before, an update, a restart and blocks
+/// that are written in turns as rare ones.
 pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
     for method in methods().filter(|m| only.is_none_or(|o| o == *m)) {
@@ -128,7 +129,9 @@ pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'st
                 let written = Written::new(method, parameters, ranks, first);
                 sweeps.push(sweep_bp(folder, written, None, Launch::Itself));
             }
-            for (how, first, count) in [(How::Steps, 2, 2), (How::Update, 2, 1), (How::Restart, 3, 1)] {
+            let large = matches!(method, "MPI" | "POSIX") && parameters.is_empty();
+            let rare = [(How::Steps, 2, 2), (How::Update, 2, 1), (How::Restart, 3, 1)];
+            for (how, first, count) in rare.into_iter().chain(large.then_some((How::Large, 0, 2))) {
                 let written = Written { how, count, ..Written::new(method, parameters, ranks, first) };
                 let sweep = sweep_bp(folder, written, None, Launch::Itself);
                 sweeps.push(Sweep { rare: true, ..sweep });
@@ -268,7 +271,7 @@ fn check(place: &Place, written: Written, parameters: &str, end: End) -> Outcome
     let partial = !reader.status().partial.is_empty();
     let report = verify(&*layout, &path)?;
     let known = |kind| match kind {
-        FindingKind::Gap | FindingKind::Partial => partial || how != How::Steps,
+        FindingKind::Gap | FindingKind::Partial => partial || !matches!(how, How::Steps | How::Large),
         // An update writes the same blocks again; one that failed may leave groups in subfiles that no index lists.
         FindingKind::Overlap | FindingKind::IndexDiffers => how == How::Update,
         _ => false,
@@ -377,7 +380,9 @@ fn reads(reader: &Reader, ranks: u32, whole: u64, how: How) -> Outcome<u64> {
         }
         for block in blocks {
             let values: Vec<f64> = reader.read_as("t", step, &Selection::Block(block.number))?;
-            if values != row(block.offset[0] as u32, step) {
+            // The next output after a large one is a small one.
+            let lengths = [how.values(), How::Steps.values()];
+            if !lengths.contains(&values.len()) || values != row(block.offset[0] as u32, step, values.len()) {
                 return Err(format!("step {step}, block {} has other values", block.number).into());
             }
         }

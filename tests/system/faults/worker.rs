@@ -13,6 +13,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Values of a row of an array.
 const ROW: usize = 40;
+/// Values of a row that is written in turns: 3 MiB and some.
+const LARGE_ROW: usize = (3 << 20) / 8 + 1001;
 
 pub fn wait_for_a_line() {
     println!("ready {}", std::process::id());
@@ -43,8 +45,8 @@ pub fn leave(outcomes: Vec<Result<()>>) -> ! {
     })
 }
 
-pub fn row(rank: u32, step: u64) -> Vec<f64> {
-    (0..ROW).map(|i| i as f64 + 100.0 * f64::from(rank) + 10_000.0 * step as f64).collect()
+pub fn row(rank: u32, step: u64, values: usize) -> Vec<f64> {
+    (0..values).map(|i| i as f64 + 100.0 * f64::from(rank) + 10_000.0 * step as f64).collect()
 }
 
 /// How an output is opened.
@@ -56,16 +58,19 @@ pub enum How {
     Update,
     /// Steps after the first are dropped, and written again.
     Restart,
+    /// As `Steps`, with blocks so large that they are written in turns.
+    Large,
 }
 
 impl How {
-    pub const ALL: [How; 3] = [How::Steps, How::Update, How::Restart];
+    pub const ALL: [How; 4] = [How::Steps, How::Update, How::Restart, How::Large];
 
     pub fn name(self) -> &'static str {
         match self {
             How::Steps => "steps",
             How::Update => "update",
             How::Restart => "restart",
+            How::Large => "large",
         }
     }
 
@@ -78,10 +83,15 @@ impl How {
             .unwrap_or_else(|| panic!("{name}: no way to open an output"))
     }
 
+    /// Values of a row.
+    pub fn values(self) -> usize {
+        if self == How::Large { LARGE_ROW } else { ROW }
+    }
+
     fn mode(self, step: u64) -> Mode {
         match self {
-            How::Steps if step == 0 => Mode::Write,
-            How::Steps => Mode::Append,
+            How::Steps | How::Large if step == 0 => Mode::Write,
+            How::Steps | How::Large => Mode::Append,
             How::Update => Mode::Update,
             How::Restart => Mode::AppendAfter(0),
         }
@@ -114,10 +124,10 @@ pub fn write_bp(
                 return Err(Error::new(ErrorKind::OutOfBounds, what));
             }
             // What fails here close tells again, and tells it to all.
-            let _ = output.write_values("n", &[ROW as i32]);
+            let _ = output.write_values("n", &[how.values() as i32]);
             let _ = output.write_values("ranks", &[comm.size() as i32]);
             let _ = output.write_values("rank", &[comm.rank() as i32]);
-            let _ = output.write_values("t", &row(comm.rank(), step));
+            let _ = output.write_values("t", &row(comm.rank(), step, how.values()));
             output.close().map(|_| ())
         };
         let written = steps.clone().try_for_each(&mut one);
