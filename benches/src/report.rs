@@ -215,7 +215,10 @@ fn with_section(text: &str, name: &str, processor: &str, with: &str) -> Result<S
         line.ends_with(": end -->").then_some(at + line.len())
     });
     let first = format!("<!-- {name}: here -->");
-    let at = others.last().or_else(|| Some(text.find(&first)? + first.len())).ok_or_else(|| format!("the results have no section '{name}'"))?;
+    let at = others
+        .last()
+        .or_else(|| Some(text.find(&first)? + first.len()))
+        .ok_or_else(|| format!("the results have no section '{name}'"))?;
     Ok(format!("{}\n\n{section}{}", &text[..at], &text[at..]))
 }
 
