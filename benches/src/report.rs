@@ -214,7 +214,11 @@ fn with_section(text: &str, name: &str, processor: &str, with: &str) -> Result<S
         let line = text[at..].lines().next()?;
         line.ends_with(": end -->").then_some(at + line.len())
     });
-    let at = others.last().ok_or_else(|| format!("the results have no section '{name}'"))?;
+    let first = format!("<!-- {name}: here -->");
+    let at = others
+        .last()
+        .or_else(|| Some(text.find(&first)? + first.len()))
+        .ok_or_else(|| format!("the results have no section '{name}'"))?;
     Ok(format!("{}\n\n{section}{}", &text[..at], &text[at..]))
 }
 
@@ -242,5 +246,8 @@ mod tests {
         assert_eq!(both, old.replace(&first, &format!("{first}\n\n{}", section("x", "B", "new"))));
         assert_eq!(with_section(&both, "x", "B", "newer\n").unwrap(), both.replace("new\n", "newer\n"));
         assert!(with_section(&old, "z", "A", "").is_err());
+        let here = "a\n<!-- z: here -->\nb\n";
+        let first = section("z", "A", "new");
+        assert_eq!(with_section(here, "z", "A", "new\n").unwrap(), format!("a\n<!-- z: here -->\n\n{first}\nb\n"));
     }
 }

@@ -14,12 +14,14 @@
 //! | `read` | files open for reading |
 //! | `follow` | following a file while its writer runs |
 //! | `write` | sessions, and steps being written |
+//! | `known` | the short way of a write: variables written before, values as they are |
 //! | `mpi` | the communicators of mpi4py, through the shim of the MPI that mpi4py has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod facts;
 mod failure;
 mod follow;
+mod known;
 mod messages;
 mod mpi;
 mod read;
@@ -33,6 +35,8 @@ mod _core {
     use crate::facts::{AttributeFacts, BlockFacts, DeclaredFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
     #[pymodule_export]
     use crate::follow::Follower;
+    #[pymodule_export]
+    use crate::known::Definitions;
     #[pymodule_export]
     use crate::messages::{flush_messages, hear_messages};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use crate::facts::{AttributeFacts, BlockFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
 use crate::failure::Outcome;
 use crate::value;
-use numpy::PyReadwriteArray1;
+use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use thalweg_exit_status::record_loss;
@@ -34,6 +34,14 @@ pub fn watch_exit() {
 /// `Config` for an invalid mount table; errors of opening a store.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
+}
+
+/// Numbers of steps.
+#[derive(FromPyObject)]
+pub enum Steps<'py> {
+    /// A contiguous array: the way for many.
+    Array(PyReadonlyArray1<'py, u64>),
+    List(Vec<u64>),
 }
 
 /// A file open for reading; any thread may use it.
@@ -132,7 +140,7 @@ impl Reader {
         &self,
         py: Python<'_>,
         name: &str,
-        steps: Vec<u64>,
+        steps: Steps<'_>,
         mut out: PyReadwriteArray1<'_, u8>,
         offset: Option<Vec<u64>>,
         count: Option<Vec<u64>>,
@@ -146,11 +154,15 @@ impl Reader {
             (None, None, None, Some(number)) => Selection::Block(number),
             _ => Selection::All,
         };
+        let steps = match &steps {
+            Steps::Array(steps) => steps.as_slice().map_err(PyErr::from)?,
+            Steps::List(steps) => steps,
+        };
         let out = out.as_slice_mut().map_err(PyErr::from)?;
         let memory = memory.map(|(shape, start)| MemorySelection { shape, start });
-        Ok(py.detach(|| match (memory, steps.as_slice()) {
+        Ok(py.detach(|| match (memory, steps) {
             (Some(memory), [step]) => self.0.read_into(name, *step, &selection, out, &memory),
-            _ => self.0.read_steps(name, &steps, &selection, out),
+            _ => self.0.read_steps(name, steps, &selection, out),
         })?)
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::facts::DeclaredFacts;
 use crate::failure::{Failure, Outcome};
+use crate::known::{Bytes, Definitions, KnownWrite};
 use crate::mpi::Ranks;
 use crate::value;
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
 use thalweg_exit_status::record_loss;
@@ -214,7 +215,7 @@ pub fn schema_names(xml: &str, name: &str) -> Outcome<Vec<(String, DeclaredFacts
 struct Writing {
     /// Declared before `deferred`, so that it is dropped first: until then it may read the deferred arrays.
     output: Option<thalweg_io::Output<'static>>,
-    deferred: Vec<Py<PyArray1<u8>>>,
+    deferred: Vec<Py<PyAny>>,
 }
 
 /// A step being written.
@@ -231,6 +232,33 @@ impl Output {
         Ok(py.detach(|| match &mut self.0.lock().output {
             Some(output) => f(output),
             None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
+        })?)
+    }
+
+    /// Writes one block.
+    ///
+    /// - `kept`: the array to which the bytes belong, if they are deferred.
+    fn put(
+        &self,
+        py: Python<'_>,
+        position: usize,
+        bytes: &[u8],
+        place: Option<BlockBox>,
+        memory: Option<&MemorySelection>,
+        kept: Option<Py<PyAny>>,
+    ) -> Outcome<()> {
+        // SAFETY: the slice is used after this call only if the block is deferred: `Writing::deferred` then holds the array until the
+        // output is closed or dropped. The caller guarantees not to change it, as for any memory that Python shares.
+        #[allow(unsafe_code)]
+        let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        Ok(py.detach(|| {
+            let Writing { output: Some(output), deferred: held } = &mut *self.0.lock() else {
+                return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));
+            };
+            let deferred = kept.is_some() && !(memory.is_none() && output.writes_at_once(bytes.len() as u64));
+            let values = if deferred { Values::Deferred(bytes) } else { Values::Copied(bytes) };
+            held.extend(kept);
+            output.put(WriteRequest { variable: position.into(), values, place, memory })
         })?)
     }
 
@@ -288,20 +316,38 @@ impl Output {
         let memory = memory.map(|(shape, start)| MemorySelection { shape, start });
         let whole = |(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) };
         let place = place.map(whole);
-        let kept = deferred.then(|| (*data).clone().unbind());
-        // SAFETY: the slice is used after this call only if the block is deferred: `Writing::deferred` then holds the array until the
-        // output is closed or dropped. The caller guarantees not to change it, as for any memory that Python shares.
-        #[allow(unsafe_code)]
-        let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-        let values = if deferred { Values::Deferred(bytes) } else { Values::Copied(bytes) };
-        Ok(py.detach(|| {
-            let mut writing = self.0.lock();
-            writing.deferred.extend(kept);
-            let Some(output) = &mut writing.output else {
-                return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));
-            };
-            output.put(WriteRequest { variable: position.into(), values, place, memory: memory.as_ref() })
-        })?)
+        let kept = deferred.then(|| (*data).clone().into_any().unbind());
+        self.put(py, position, bytes, place, memory.as_ref(), kept)
+    }
+
+    /// Writes `data` to a variable of `known`, as `StepWriter.write` does; `False`, without a write, if that needs more than a look at
+    /// `known`.
+    #[pyo3(signature = (known, name, data, shape=None, offset=None, deferred=false))]
+    #[allow(clippy::too_many_arguments)]
+    fn write_known(
+        &self,
+        py: Python<'_>,
+        known: &Definitions,
+        name: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+        shape: Option<&Bound<'_, PyAny>>,
+        offset: Option<&Bound<'_, PyAny>>,
+        deferred: bool,
+    ) -> Outcome<bool> {
+        let Some(KnownWrite { position, bytes, place }) = known.find(name, data, shape, offset) else {
+            return Ok(false);
+        };
+        match bytes {
+            Bytes::Array(address, length) => {
+                // SAFETY: `find` took address and length of a contiguous array, which `data` keeps; that of an empty array may be anything.
+                #[allow(unsafe_code)]
+                let bytes = if length == 0 { &[] } else { unsafe { std::slice::from_raw_parts(address, length) } };
+                self.put(py, position, bytes, place, None, deferred.then(|| data.clone().unbind()))?;
+            }
+            Bytes::Number(bytes, length) => self.put(py, position, &bytes[..length], place, None, None)?,
+            Bytes::Text(text) => self.put(py, position, text.as_bytes(), place, None, None)?,
+        }
+        Ok(true)
     }
 
     /// Collective, in place of `close`: this rank's process group is lost; the other ranks keep theirs and get an error.

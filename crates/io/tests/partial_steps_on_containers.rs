@@ -76,6 +76,6 @@ fn a_call_that_fails_on_the_last_rank_leaves_every_closed_step_readable() {
                 break;
             }
         }
-        assert!(spoiled > 2, "{method} {parameters}: {spoiled} steps were spoiled");
+        assert!(spoiled > 1, "{method} {parameters}: {spoiled} steps were spoiled");
     }
 }

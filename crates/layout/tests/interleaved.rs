@@ -10,7 +10,7 @@ use thalweg_layout::container::Options;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
-use thalweg_store::wrap::{Operation, Verdict, Watch, Wrapped};
+use thalweg_store::wrap::{Operation, Sequential, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::Result;
 use thalweg_types::mutex::Mutex;
@@ -77,6 +77,8 @@ enum Kind {
     SmallFile { small: u64 },
     /// Number of stores, and bytes of the largest file behind its stamp.
     Container { stores: usize, inline: usize },
+    /// A container on a store without appends: like S3, else like HDFS.
+    Far { s3: bool },
 }
 
 /// A layout as one process has it.
@@ -92,8 +94,9 @@ impl Process {
                 let settings = Settings { small, log: 1 << 16, ..Settings::default() };
                 Process::SmallFile(SmallFile::new(stores[0].clone(), settings).unwrap())
             }
-            Kind::Container { inline, .. } => {
-                let options = Options { inline: Some(inline), host: "host".into(), ..Options::default() };
+            Kind::Container { .. } | Kind::Far { .. } => {
+                let inline = if let Kind::Container { inline, .. } = kind { Some(inline) } else { None };
+                let options = Options { inline, host: "host".into(), ..Options::default() };
                 Process::Container(Container::new(stores.to_vec(), options).unwrap())
             }
         }
@@ -188,9 +191,11 @@ fn interleaved(first: Act, second: Act, begin: Begin) {
     for at in 0.. {
         let scratches = [(); 3].map(|()| Scratch::new());
         let made = |scratch: &Scratch| -> Arc<dyn Store> {
-            match at % 2 == 0 {
-                true => Arc::new(Posix::at(scratch.path()).unwrap()),
-                false => Arc::new(Memory::new()),
+            match kind {
+                Kind::Far { s3: true } => Arc::new(Sequential::like_s3()),
+                Kind::Far { s3: false } => Arc::new(Sequential::like_hdfs()),
+                _ if at % 2 == 0 => Arc::new(Posix::at(scratch.path()).unwrap()),
+                _ => Arc::new(Memory::new()),
             }
         };
         let count = if let Kind::Container { stores, .. } = kind { stores } else { 1 };
@@ -202,9 +207,13 @@ fn interleaved(first: Act, second: Act, begin: Begin) {
         let (one, two) = (Process::of(kind, &watched), Arc::new(Process::of(kind, &stores)));
         let maker = if begin.new { &Process::of(kind, &stores) } else { &one };
         maker.layout().make_folder("d").unwrap();
-        let file = maker.layout().open_write("f", OpenWrite::New, WriterId(0)).unwrap();
-        file.write_at(0, &[IoSlice::new(&vec![b'.'; length])]).unwrap();
-        file.close().unwrap();
+        // Far away, so many sessions that the next one merges them.
+        let sessions = if let Kind::Far { .. } = kind { 4 } else { 1 };
+        for _ in 0..sessions {
+            let file = maker.layout().open_write("f", OpenWrite::Any, WriterId(0)).unwrap();
+            file.append(&[IoSlice::new(&vec![b'.'; length / sessions])]).unwrap();
+            file.close().unwrap();
+        }
         if begin.new {
             maker.layout().finish().unwrap();
         }
@@ -284,9 +293,16 @@ fn pairs(acts: &[(Act, Act)]) {
         (Kind::Container { stores: 1, inline: 205 }, 200),
         (Kind::Container { stores: 1, inline: 0 }, 200),
         (Kind::Container { stores: 3, inline: 0 }, 200),
+        (Kind::Far { s3: true }, 200),
+        (Kind::Far { s3: false }, 200),
     ];
     for (first, second) in acts {
+        let attributes = [first, second].iter().all(|act| matches!(act, ChangesMode | SetsXattr));
         for (kind, length) in kinds {
+            // Without locks the later of two changes of attributes counts.
+            if attributes && matches!(kind, Kind::Far { .. }) {
+                continue;
+            }
             for (new, held) in [(false, false), (false, true), (true, false), (true, true)] {
                 interleaved(*first, *second, Begin { kind, length, new, held });
             }

@@ -107,6 +107,7 @@ impl WriteObject for GuardedWrite {
         punch(offset: u64, length: u64) -> ();
         sync() -> ();
         publish() -> ();
+        will_write() -> ();
     }
 
     fn close(self: Box<Self>) -> Result<()> {

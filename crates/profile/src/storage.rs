@@ -190,6 +190,11 @@ impl WriteObject for RecordedObject {
         self.inner.sync()
     }
 
+    fn will_write(&self) -> Result<()> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.will_write()
+    }
+
     fn lease(&self) -> Result<Option<Lease>> {
         self.inner.lease()
     }

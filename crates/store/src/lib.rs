@@ -120,6 +120,15 @@ pub trait Store: Send + Sync {
     fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
         self.open_write_as(name, OpenWrite::New, mode)
     }
+    /// Makes an object under a name that no other process uses, because it contains a random number, in a folder that exists. Like
+    /// [`Store::open_write_as`] with [`OpenWrite::New`]; a store that would have to send requests to check the name or the folder
+    /// checks neither.
+    ///
+    /// # Errors
+    /// As [`Store::open_write`], from here or from [`WriteObject::close`].
+    fn make_unused(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, OpenWrite::New, mode)
+    }
     /// Makes a closed object durable. Objects of stores without [`Capability::append`] are durable since their close.
     ///
     /// # Errors
@@ -150,6 +159,22 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Errors of the trait.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
+    /// Opens an object for reading and reads its first bytes: as many as it has, at most `most`.
+    ///
+    /// # Errors
+    /// As [`Store::open_read`] and [`ReadObject::read_exact_at`].
+    /// # Cost
+    /// One request where the store can, else an open, a query of the length and a read.
+    fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
+        let object = self.open_read(name)?;
+        let there = usize::try_from(object.length()?).unwrap_or(usize::MAX).min(most);
+        let mut bytes = Vec::new();
+        let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {there} bytes")).in_object(name);
+        bytes.try_reserve_exact(there).map_err(no_memory)?;
+        bytes.resize(there, 0);
+        object.read_exact_at(0, &mut bytes).map_err(|e| e.in_object(name))?;
+        Ok((object, bytes))
+    }
     /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`]; for an object also the object, opened for
     /// reading. Where the store can, both belong to the same object even if names change meanwhile.
     ///
@@ -197,6 +222,18 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Errors of the trait; `InvalidArgument` for a folder that is not empty.
     fn remove(&self, name: &str) -> Result<()>;
+    /// Removes objects. A name without an object is no error.
+    ///
+    /// # Errors
+    /// Errors of the trait, except `NotFound`. Some of the objects may be removed.
+    /// # Cost
+    /// One request for many objects where the store can, else one for each.
+    fn remove_many(&self, names: &[String]) -> Result<()> {
+        names.iter().try_for_each(|name| match self.remove(name) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        })
+    }
     /// Makes a folder and those above it. An existing folder is no error.
     ///
     /// # Errors
@@ -549,6 +586,14 @@ pub trait WriteObject: Send + Sync {
         let _ = change;
         Err(Error::new(ErrorKind::Unsupported, "cannot change attributes of an open object"))
     }
+    /// The caller is about to write: a layout whose writers register first does that here, so that what the caller asks before its
+    /// first write (length, bytes) and the registration share one refresh. Does nothing elsewhere.
+    ///
+    /// # Errors
+    /// As [`WriteObject::write_at`]; nothing was written.
+    fn will_write(&self) -> Result<()> {
+        Ok(())
+    }
     /// The open file of this machine that holds exactly the object's bytes, if there is one: a door may pass its descriptor on.
     fn file(&self) -> Option<&std::fs::File> {
         None
@@ -592,6 +637,9 @@ pub trait WriteObject: Send + Sync {
     }
 }
 
+/// Bytes that [`StoreExt::read_all`] reads with the first request.
+const FIRST: usize = 1 << 20;
+
 /// Shorthands for any store.
 pub trait StoreExt: Store {
     /// All bytes of an object.
@@ -599,14 +647,16 @@ pub trait StoreExt: Store {
     /// # Errors
     /// As [`Store::open_read`] and [`ReadObject::read_exact_at`]; `NoMemory` for an object that does not fit in memory.
     fn read_all(&self, name: &str) -> Result<Vec<u8>> {
-        let object = self.open_read(name)?;
+        let (object, mut bytes) = self.open_first(name, FIRST)?;
         let length = object.length()?;
         let too_long = || Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes")).in_object(name);
         let length = usize::try_from(length).map_err(|_| too_long())?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| too_long())?;
-        bytes.resize(length, 0);
-        object.read_exact_at(0, &mut bytes).map_err(|e| e.in_object(name))?;
+        let first = bytes.len();
+        if length > first {
+            bytes.try_reserve_exact(length - first).map_err(|_| too_long())?;
+            bytes.resize(length, 0);
+            object.read_exact_at(first as u64, &mut bytes[first..]).map_err(|e| e.in_object(name))?;
+        }
         Ok(bytes)
     }
 

@@ -8,6 +8,7 @@ __all__ = [
     "AttributeFacts",
     "BlockFacts",
     "DeclaredFacts",
+    "Definitions",
     "FileFacts",
     "Follower",
     "HeadFacts",
@@ -192,7 +193,7 @@ class Reader:
     def read(
         self,
         name: str,
-        steps: Sequence[int],
+        steps: Sequence[int] | NDArray[np.uint64],
         out: NDArray[np.uint8],
         offset: Sequence[int] | None = None,
         count: Sequence[int] | None = None,
@@ -260,6 +261,12 @@ class Session:
     def finalize(self) -> None: ...
 
 @final
+class Definitions:
+    def __new__(cls) -> Definitions: ...
+    def add(self, name: str, position: int, element: str, axes: int, is_global: bool) -> None: ...
+    def add_declared(self, name: str, position: int, element: str, extents: Sequence[int]) -> None: ...
+
+@final
 class Output:
     @property
     def step(self) -> int: ...
@@ -273,6 +280,15 @@ class Output:
         memory: tuple[Sequence[int], Sequence[int]] | None = None,
         place: tuple[Sequence[int], Sequence[int], Sequence[int]] | None = None,
     ) -> None: ...
+    def write_known(
+        self,
+        known: Definitions,
+        name: str,
+        data: Any,
+        shape: Sequence[int] | None = None,
+        offset: Sequence[int] | None = None,
+        deferred: bool = False,
+    ) -> bool: ...
     def abandon(self, what: str) -> None: ...
     def close(self) -> int: ...
     def drop(self) -> None: ...

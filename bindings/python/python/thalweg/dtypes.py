@@ -23,15 +23,16 @@ _NUMBERS: dict[str, str] = {
     "char": "S1",
 }
 
-_NAMES: dict[np.dtype, str] = {np.dtype(code): name for name, code in _NUMBERS.items() if name != "char"}
+_DTYPES: dict[str | None, np.dtype] = {name: np.dtype(code) for name, code in _NUMBERS.items()}
+_NAMES: dict[np.dtype, str] = {dtype: str(name) for name, dtype in _DTYPES.items() if name != "char"}
 
 _LONG_DOUBLE = np.dtype(np.longdouble) if np.dtype(np.longdouble).itemsize == 16 else np.dtype("V16")
 
 
 def of(name: str | None, variable: str) -> np.dtype:
     """The dtype of an element type; for texts `object` (`str`)."""
-    if name in _NUMBERS:
-        return np.dtype(_NUMBERS[name])
+    if name in _DTYPES:
+        return _DTYPES[name]
     if name == "string":
         return np.dtype(object)
     if name == "long double":

@@ -9,6 +9,9 @@ import numpy as np
 
 from .errors import OutOfBounds, Unsupported
 
+#: Indices on one axis.
+Indices = range | np.ndarray
+
 # If the bounding box of a selection has more than this many times its elements, it is read in runs instead.
 WASTE = 4
 
@@ -18,7 +21,7 @@ class Axis:
 
     __slots__ = ("array", "keeps", "length", "wanted")
 
-    def __init__(self, wanted: range | np.ndarray, keeps: bool, length: int) -> None:
+    def __init__(self, wanted: Indices, keeps: bool, length: int) -> None:
         self.wanted = wanted
         self.keeps = keeps
         self.length = length

@@ -134,6 +134,7 @@ class Variable:
         self._first: tuple[int, ...] = tuple(facts.shape)
         self._changes: bool = facts.shape_changes
         self._chunks: tuple[tuple[int, ...], ...] | None = None
+        self._steps: np.ndarray | None = None
 
     # Properties.
 
@@ -274,7 +275,7 @@ class Variable:
             raise NotFound(f'"{self.name}" was written in no step', variable=self.name)
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)
-        positions = [int(i) for i in steps.wanted]
+        positions = steps.wanted
         if self.is_text or self.kind == "scalar":
             if rest not in ((), (Ellipsis,)):
                 raise OutOfBounds(f'"{self.name}" has 1 axis, {1 + len(rest)} were indexed', variable=self.name)
@@ -288,10 +289,18 @@ class Variable:
         if steps.array:
             what = f'"{self.name}": index arrays for the steps and another axis; .outer takes each by itself'
             raise Unsupported(what, variable=self.name)
-        out = self._points([self.steps[p] for p in positions], wanted)
+        out = self._points(self._numbers(positions), wanted)
         return out if steps.keeps else out[0]
 
-    def _scalars(self, positions: list[int], keeps: bool) -> Any:
+    def _numbers(self, positions: selection.Indices) -> np.ndarray:
+        """The file's numbers of the steps at these positions."""
+        if self._steps is None:
+            self._steps = np.array(self.steps, np.uint64)
+        if isinstance(positions, range):
+            positions = np.arange(positions.start, positions.stop, positions.step)
+        return self._steps[positions]
+
+    def _scalars(self, positions: selection.Indices, keeps: bool) -> Any:
         reader, name = self._file._reader, self.name
         if self.is_text:
             texts = np.empty(len(positions), object)
@@ -299,19 +308,19 @@ class Variable:
                 texts[i] = reader.value(name, self.steps[p])
             return texts if keeps else texts[0]
         out = np.zeros(len(positions), self.dtype)
-        if positions:
-            reader.read(name, [self.steps[p] for p in positions], out.view(np.uint8))
+        if out.size:
+            reader.read(name, self._numbers(positions), out.view(np.uint8))
         return out if keeps else out[0]
 
-    def _common_shape(self, positions: list[int]) -> tuple[int, ...]:
-        shapes = {self.shape_at(p) for p in positions} if self._changes and positions else {self._first}
+    def _common_shape(self, positions: selection.Indices) -> tuple[int, ...]:
+        shapes = {self.shape_at(p) for p in positions} if self._changes and len(positions) else {self._first}
         if len(shapes) > 1:
             few = ", ".join(str(list(s)) for s in sorted(shapes)[:3])
             what = f'"{self.name}" changes its shape between these steps ({few}): choose one step'
             raise InvalidArgument(what, variable=self.name)
         return shapes.pop()
 
-    def _local(self, positions: list[int], keeps: bool, rest: tuple[Any, ...], outer: bool) -> Any:
+    def _local(self, positions: selection.Indices, keeps: bool, rest: tuple[Any, ...], outer: bool) -> Any:
         parts = []
         for p in positions:
             count = self._file._reader.block_count(self.name, self.steps[p])
@@ -330,8 +339,8 @@ class Variable:
             return values if keeps else values[0]
         return values[(slice(None), *rest)] if keeps else values[0][rest]
 
-    def _outer(self, positions: list[int], keeps: bool, wanted: list[selection.Axis]) -> Any:
-        steps = [self.steps[p] for p in positions]
+    def _outer(self, positions: selection.Indices, keeps: bool, wanted: list[selection.Axis]) -> Any:
+        steps = self._numbers(positions)
 
         def read(offset: list[int], count: list[int], out: np.ndarray) -> None:
             self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), offset=offset, count=count)
@@ -340,7 +349,7 @@ class Variable:
         out = selection.read_outer(wanted, len(steps), self.dtype, read)
         return out[tuple([slice(None) if keeps else 0] + [slice(None) if a.keeps else 0 for a in wanted])]
 
-    def _points(self, steps: list[int], wanted: list[selection.Axis]) -> np.ndarray:
+    def _points(self, steps: np.ndarray, wanted: list[selection.Axis]) -> np.ndarray:
         """Several index arrays are combined as in numpy: one element for each tuple of indices."""
         if any(a.keeps and not a.array for a in wanted):
             what = f'"{self.name}": several index arrays beside slices; .outer takes each by itself'
@@ -366,8 +375,7 @@ class Variable:
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)
         if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.writeable:
-            positions = [int(i) for i in steps.wanted]
-            wanted = selection.axes(rest, self._common_shape(positions), self.name)
+            wanted = selection.axes(rest, self._common_shape(steps.wanted), self.name)
             shape = tuple(len(a) for a in [steps, *wanted] if a.keeps)
             box = all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted) and shape == out.shape
             memory: dict[str, Any] | None = {} if out.flags.c_contiguous else None
@@ -379,9 +387,9 @@ class Variable:
             if box and memory is not None:
                 if out.size:
                     offset, count = [a.first_and_last()[0] for a in wanted], [len(a) for a in wanted]
-                    at = [self.steps[p] for p in positions]
+                    numbers = self._numbers(steps.wanted)
                     view = into.reshape(-1).view(np.uint8)
-                    self._file._reader.read(self.name, at, view, offset=offset, count=count, **memory)
+                    self._file._reader.read(self.name, numbers, view, offset=offset, count=count, **memory)
                     self._file._say_unchecked()
                 return out
         values = np.asarray(self[key])

@@ -181,6 +181,7 @@ class Writer:
             self._declared: list[_core.DeclaredFacts] = self._session.describe(self.group)
         self._by_name = {v.name.strip("/"): v for v in reversed(self._declared)}
         self._made: dict[tuple[Any, ...], int] = {}
+        self._known = _known(() if self._open_schema else self._declared)
         self._step: StepWriter | None = None
         self._steps_written = 0
         #: Attributes to be written in the next step that is closed.
@@ -200,7 +201,8 @@ class Writer:
     def step(self, size: int | None = None) -> StepWriter:
         """Collective: opens the next step, for use in a `with` statement.
 
-        - `size`: bytes that this rank will write, if known: the buffer is then allocated in one piece.
+        - `size`: bytes that this rank will write, if known: the buffer is then allocated in one piece, and with method `MPI` a
+          rank that announces the same size again writes large arrays without a copy.
         """
         if self._closed:
             raise InvalidArgument(f"{self.path} is closed", file=self.path)
@@ -260,6 +262,7 @@ class StepWriter:
 
     def __init__(self, writer: Writer, output: _core.Output) -> None:
         self._writer = writer
+        self._known = writer._known
         self._output = output
         writer._owner._open.add(output)
         # Integers that the program wrote, and integers derived from the extents of arrays.
@@ -271,7 +274,8 @@ class StepWriter:
         self.number: int = output.step
 
     def __setitem__(self, name: str, data: Any) -> None:
-        self.write(name, data)
+        if self.closed or not self._output.write_known(self._known, name, data):
+            self._write(name, data, None, None, None, True)
 
     def write(
         self,
@@ -297,6 +301,19 @@ class StepWriter:
 
         Raises `WrongType`, `InvalidArgument` or `OutOfBounds` if `data` does not fit: no data are lost then.
         """
+        if self.closed or not self._output.write_known(self._known, name, data, shape, offset, not copy):
+            self._write(name, data, shape, offset, dims, copy)
+
+    def _write(
+        self,
+        name: str,
+        data: Any,
+        shape: Sequence[int] | None,
+        offset: Sequence[int] | None,
+        dims: Sequence[str] | None,
+        copy: bool,
+    ) -> None:
+        """`write`, also of variables and values that `_core.Output.write_known` leaves."""
         if self.closed:
             raise InvalidArgument("the step is closed", variable=name)
         place = None
@@ -351,6 +368,7 @@ class StepWriter:
         if key not in w._made:
             local, bounds, place = (",".join(map(str, e)) for e in (count, whole, start))
             w._made[key] = w._session.define_variable(w.group, name, element, local, bounds, place)
+            w._known.add(name, w._made[key], element, len(count), bool(whole))
             if dims is not None:
                 w.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
         zeros = (0,) * len(count)
@@ -448,6 +466,23 @@ class StepWriter:
 
 
 _NO_AXES: tuple[int, ...] = ()
+
+
+def _known(declared: Sequence[_core.DeclaredFacts]) -> _core.Definitions:
+    """The declared variables whose writes need no other one: dimensions are numbers, and no dimension refers to them."""
+    known = _core.Definitions()
+    # Of a name that is declared several times, the first one is written.
+    names = {v.name: position for position, v in reversed(list(enumerate(declared)))}
+    used = {_plain(e) for v in declared for e in (*v.local, *v.bounds, *v.offset)}
+    for position, v in enumerate(declared):
+        numbers = all(e.isdigit() for e in (*v.local, *v.bounds, *v.offset))
+        if not numbers or v.is_dimension or _plain(v.name) in used or names[v.name] < position:
+            continue
+        extents = [int(e) for e in v.local][:: -1 if v.fortran else 1]
+        short = v.name.removeprefix("/")
+        for name in (v.name, short) if short != v.name and short not in names else (v.name,):
+            known.add_declared(name, position, v.element, extents)
+    return known
 
 
 def _utf8(text: Any, what: str) -> str:

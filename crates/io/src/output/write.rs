@@ -170,7 +170,9 @@ impl<'a> Output<'a> {
         if self.supersedes(key.as_ref(), &spec, &rows)? {
             return Ok(());
         }
-        let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
+        let bytes = rows.len() as u64;
+        // Most arrays are small: the length of their head is not needed to see that.
+        let large = spec.shape.is_some() && self.writes_at_once(bytes) && self.goes_at_once(&spec, bytes);
         if large || !self.pack.copy(&spec, rows.clone())? {
             self.through(spec, rows)?;
         }
@@ -210,9 +212,21 @@ impl<'a> Output<'a> {
     /// Records a failure of the store for close.
     pub(super) fn broken(&mut self, e: Error) -> Error {
         let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
-        let copy = Error::new(e.kind(), e.to_string());
+        let copy = e.again();
         self.failed.get_or_insert(e);
         copy
+    }
+
+    /// Records that a block could not be written to storage.
+    fn not_written(&mut self, e: Error, variable: &str) -> Error {
+        let step = self.step();
+        let file = self.methods.first().map(|active| active.path.clone());
+        let e = file.into_iter().fold(e, Error::in_object).in_variable(variable).at_step(step);
+        self.broken(match step {
+            0 => e,
+            1 => e.safe("step 0 is indexed and readable"),
+            _ => e.safe(format!("steps 0..={} are indexed and readable", step - 1)),
+        })
     }
 
     /// Replaces the block that this output has of the same variable and box; `false` if it has none, or none any more: the block
@@ -250,10 +264,18 @@ impl<'a> Output<'a> {
                     }
                     self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
                 };
-                go().map_err(|e| self.broken(e.in_variable(&*spec.name)))?;
+                go().map_err(|e| self.not_written(e, &spec.name))?;
                 Ok(true)
             }
         }
+    }
+
+    /// Whether an array of so many bytes is written immediately from the program's memory, as [`Values::Copied`] too: then nothing is
+    /// gained by deferring it.
+    pub fn writes_at_once(&self, bytes: u64) -> bool {
+        let mut reach = self.pack.reached();
+        reach.length = reach.length.saturating_add(bytes);
+        self.methods.iter().all(|active| active.method.at_once(&reach).is_some_and(|least| bytes >= least))
     }
 
     /// Whether all methods write such a block immediately.
@@ -273,7 +295,7 @@ impl<'a> Output<'a> {
             }
             self.pack.through(spec, data, &to)
         };
-        go().map_err(|e| self.broken(e.in_variable(&*name)))
+        go().map_err(|e| self.not_written(e, &name))
     }
 }
 

@@ -193,7 +193,7 @@ impl Container {
     }
 
     pub(super) fn changing_folder(&self, file: &File) -> Result<Option<Lease>> {
-        let name = format!("{}/stamp", file.place.folder());
+        let name = file.place.stamp_copy();
         // A lock creates its object, even if the object was just removed.
         let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));
         match locked {

@@ -18,7 +18,7 @@ use super::load::{self, Unclean};
 use super::marks::{self, Home, Mark, Published};
 use super::place::{HIDDEN, Place, now};
 use super::record::{Kind, MOST};
-use super::removal::{Going, remove_container, remove_inside, remove_session};
+use super::removal::{Going, remove_container, remove_inside};
 use super::session::{LeasedObject, Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
@@ -58,7 +58,7 @@ struct Readers {
 #[derive(Default)]
 struct State {
     looked: bool,
-    /// The process was forked and has not refreshed since.
+    /// Not refreshed since the file was opened to be written, or since the process was forked.
     inherited: bool,
     /// Number of handles opened for writing so far.
     sessions: u64,
@@ -257,10 +257,9 @@ impl File {
                 let state = self.state();
                 state.looked && state.seen == names
             };
-            if !known && self.place.has_folder() {
+            if !known && self.place.has_folder() && !self.place.stamp.packed {
                 // A removal deletes the stamp first: without the stamp the list may be incomplete.
-                let stamp = format!("{}/stamp", self.place.folder());
-                self.place.first().stat(&stamp).map_err(|e| self.gone(e))?;
+                self.place.first().stat(&self.place.stamp_copy()).map_err(|e| self.gone(e))?;
             }
             if self.learn(names, closes)? {
                 return Ok(());
@@ -326,7 +325,22 @@ impl File {
         Ok(true)
     }
 
-    /// Refreshes if this process was forked and has not refreshed since.
+    /// Leaves the refresh of an open to the first call that needs it: the first write refreshes after its session's mark was made,
+    /// and a refresh before would be one more request.
+    pub fn look_later(&self) {
+        let mut state = self.state();
+        state.inherited |= !state.looked;
+    }
+
+    /// Begins a handle's session before its first write.
+    pub fn will_write(&self, session: &Arc<Session>) -> Result<()> {
+        match self.place.stamp.packed {
+            true => self.begin(session, &mut session.lock()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refreshes if nothing was refreshed since an open or a fork.
     fn known(&self) -> Result<()> {
         self.belong();
         let inherited = self.state().inherited;
@@ -458,6 +472,10 @@ impl File {
     /// Appends; returns the new end as this process sees it.
     pub fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
+        if total > 0 {
+            // Before the length is asked for: one refresh suffices.
+            self.will_write(session)?;
+        }
         self.known()?;
         let _turn = self.appending.lock();
         if total == 0 {
@@ -613,7 +631,7 @@ impl File {
             return Ok(());
         }
         let store = self.place.first();
-        store.sync_closed(&format!("{}/stamp", self.place.folder()))?;
+        store.sync_closed(&self.place.stamp_copy())?;
         let name = match &self.place.inline {
             Some(inline) => inline.sync(),
             None => self.place.names().sync_closed(path),
@@ -641,6 +659,7 @@ impl File {
     pub fn close(&self, session: &Arc<Session>) -> Result<()> {
         let mut log = session.lock();
         let outcome = self.publish(session, &mut log, false, true);
+        let (home, open) = (log.home(session), log.left_open.take());
         if outcome.is_err() {
             session.give_up(&mut log);
         }
@@ -653,9 +672,7 @@ impl File {
             // The index contains the entries already, and the next refresh finds this mark.
             Ok(published) if published.is_some() => {
                 let at = state.others.partition_point(|m| m.home.session < session.home.session);
-                state
-                    .others
-                    .insert(at, Mark { home: session.home, open: None, published: *published, overridden: Vec::new() });
+                state.others.insert(at, Mark { home, open, published: *published, overridden: Vec::new() });
             }
             Ok(_) => {}
             Err(_) => {
@@ -688,6 +705,9 @@ impl File {
                 dead.push(mark);
             }
         }
+        // One in a bundle with live sessions stays.
+        let bundles = self.place.bundles_of(&dead);
+        dead.retain(|mark| !self.place.stays_bundled(mark, &bundles));
         if dead.is_empty() {
             return Ok(());
         }
@@ -696,9 +716,7 @@ impl File {
         }
         // During maintenance by a tool the logs stay: the tool may use them.
         let Some(_alone) = super::tools::alone(&self.place, false)? else { return Ok(()) };
-        for mark in &dead {
-            remove_session(&self.place, mark)?;
-        }
+        super::removal::remove_sessions(&self.place, &dead)?;
         self.look()
     }
 

@@ -140,6 +140,10 @@ impl WriteObject for Writer {
         self.named(self.file.hole(&self.session(), offset, length))
     }
 
+    fn will_write(&self) -> Result<()> {
+        self.named(self.file.will_write(&self.session()))
+    }
+
     fn sync(&self) -> Result<()> {
         self.named(self.file.sync(&self.session(), &self.path))
     }

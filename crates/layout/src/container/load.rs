@@ -7,6 +7,7 @@ use super::index::run::Run;
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
 use super::marks::{self, Mark};
+use super::packed::{Held, Slice};
 use super::parallel::Fragment;
 use super::place::{Place, data_name};
 use super::record::{Log as Which, SEGMENT_HEADER};
@@ -468,7 +469,17 @@ pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<d
     if place.is_inside(&data_name(&source.home(), source.segment)) && !place.has_folder() {
         return Ok(None);
     }
-    match place.store(source.store)?.open_read(&name(place, source, which)) {
+    // Neither has the log of a packed session.
+    if place.open_packed(&source.home())?.is_some() {
+        return Ok(None);
+    }
+    let (store, name) = (place.store(source.store)?, name(place, source, which));
+    // An index log is read from its beginning: where opening alone is a request, its bytes come with it.
+    let opened = match store.capability().append {
+        true => store.open_read(&name),
+        false => Held::open(&**store, &name, None).map(|held| -> Box<dyn ReadObject> { Box::new(Slice::all(held)) }),
+    };
+    match opened {
         Ok(object) => Ok(Some(object)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -549,6 +560,9 @@ fn entries_of(
     data: u64,
     mut tell: impl FnMut(Entry) -> Result<()>,
 ) -> Result<(u64, Option<Error>)> {
+    if place.tell_bundled(source, &mut tell)? {
+        return Ok((data, None));
+    }
     let mut from = 0;
     if let Some(object) = open(place, source, Which::Index)? {
         let end = if index == u64::MAX { object.length()? } else { index };

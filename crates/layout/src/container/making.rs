@@ -8,7 +8,7 @@ use super::objects::{self, put_new, remove_if_there};
 use super::place::{self, HIDDEN, Place, now};
 use super::session::LeasedObject;
 use super::stamp::Stamp;
-use super::{Container, load, removal, tail};
+use super::{Container, load, packed, removal, tail};
 use crate::{OpenWrite, WriteObject, errno};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -30,6 +30,8 @@ impl Container {
         let stores = self.stores.identities()?;
         // A random number distributes containers over the stores.
         let home = if link.is_none() { (container % stores.len().max(1) as u128) as u8 } else { 0 };
+        let packed =
+            link.is_none() && self.stores.all().nth(usize::from(home)).is_some_and(|store| packed::can(&**store));
         Ok(Stamp {
             container,
             module: self.options.module,
@@ -42,6 +44,7 @@ impl Container {
             home,
             link: link.map(str::to_string),
             tail: false,
+            packed,
         })
     }
 
@@ -53,7 +56,7 @@ impl Container {
         if !able || !objects::appears_early(&**first) {
             return Ok(None);
         }
-        let stamp = Stamp { tail: true, ..self.stamp(None)? };
+        let stamp = Stamp { tail: true, packed: false, ..self.stamp(None)? };
         let container = stamp.container;
         let mut bytes = stamp.encode();
         let start = bytes.len() as u64;
@@ -126,7 +129,7 @@ impl Container {
             }
             false => home.make_folder(&format!("{folder}/m"))?,
         }
-        put_new(&**home, &format!("{folder}/stamp"), &bytes)?;
+        put_new(&**home, &Place::stamp_of(&stamp), &bytes)?;
         // The container may be on another store than names: the temporary object is on the store of names.
         let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
         let named = match torn {
@@ -185,7 +188,7 @@ impl Container {
             {
                 return Ok((self.file(opened), Some(Made::Small(home, inline))));
             }
-            match self.look(path) {
+            match self.look_to_write(path) {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
                 Ok(file) => return Ok((file, None)),
                 Err(e) if how == OpenWrite::Existing => return Err(e),

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 use thalweg_store::name;
 use thalweg_types::{Error, ErrorKind, Result};
 
+/// Bytes of the object of a name that are read with the request that opens it.
+const FIRST: usize = 64 << 10;
 /// Folders whose parts are known to be no links out of the layout.
 const MOST_INSIDE: usize = 4096;
 
@@ -137,15 +139,20 @@ impl Container {
     pub(super) fn found_in(&self, path: &str, mut known: Option<Object>) -> Result<Found> {
         let (started, mut pause, mut empty) = (Instant::now(), Duration::from_millis(1), false);
         loop {
+            let mut first = None;
             let (object, length) = match known.take() {
                 Some(known) => known,
                 None => {
-                    let object = self.first().open_read(path)?;
+                    let (object, bytes) = self.first().open_first(path, FIRST)?;
                     let length = object.length().map_err(|e| e.in_object(path))?;
+                    first = Some(bytes);
                     (object, length)
                 }
             };
-            let bytes = inline_object::read(&*object, length).map_err(|e| e.in_object(path))?;
+            let bytes = match first.filter(|bytes| bytes.len() as u64 == length) {
+                Some(bytes) => bytes,
+                None => inline_object::read(&*object, length).map_err(|e| e.in_object(path))?,
+            };
             if bytes.is_empty() && !empty {
                 empty = true;
                 self.stays_inside(path)?;
@@ -211,6 +218,11 @@ impl Container {
 
     /// As [`Container::file`], with marks refreshed.
     fn looked_at(&self, opened: Opened) -> Result<Arc<File>> {
+        self.looked_at_for(opened, false)
+    }
+
+    /// - `write`: the marks of a container with packed sessions are refreshed by the first call that needs them.
+    fn looked_at_for(&self, opened: Opened, write: bool) -> Result<Arc<File>> {
         let (file, was_open) = self.open_here(opened);
         // Asked after it is registered: a later removal by this process finds this handle and leaves the container to it.
         if self.going.has(file.place.stamp.container) {
@@ -218,6 +230,7 @@ impl Container {
         }
         file.place.has_home()?;
         match file.place.names_inside().filter(|_| !was_open) {
+            _ if write && !was_open && file.place.stamp.packed => file.look_later(),
             Some(names) => file.see(&names)?,
             None => file.look()?,
         }
@@ -232,12 +245,21 @@ impl Container {
     /// As [`Container::look`].
     ///
     /// - `known`: as for [`Container::found_in`].
-    pub(super) fn look_in(&self, path: &str, mut known: Option<Object>) -> Result<Arc<File>> {
+    pub(super) fn look_in(&self, path: &str, known: Option<Object>) -> Result<Arc<File>> {
+        self.look_for(path, known, false)
+    }
+
+    /// As [`Container::look`], for a handle that may write.
+    pub(super) fn look_to_write(&self, path: &str) -> Result<Arc<File>> {
+        self.look_for(path, None, true)
+    }
+
+    fn look_for(&self, path: &str, mut known: Option<Object>, write: bool) -> Result<Arc<File>> {
         let mut last = None;
         loop {
             let (path, opened) = self.follow_from(path, known.take())?;
             let number = opened.stamp.container;
-            match self.looked_at(opened) {
+            match self.looked_at_for(opened, write) {
                 // Replaced or removed since its stamp was read: look the name up again, unless it leads to the same container.
                 Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
                 outcome => return outcome.map_err(|e| e.in_object(path)),

@@ -17,6 +17,7 @@ use super::index::Source;
 use super::inline_object::{InlineObject, Locked, Opened};
 use super::marks::Home;
 use super::objects::{TEMPORARY, put_whole, remove_if_there};
+use super::packed::Packs;
 use super::stamp::Stamp;
 use super::stores::Stores;
 use super::tail::Record;
@@ -28,6 +29,9 @@ use thalweg_store::{Lease, Life, OpenWrite, ReadObject, Store, StoreExt};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Last part of the name of the stamp's copy.
+pub(super) const STAMP: &str = "stamp";
 
 /// The folder that the layout hides from users.
 pub const HIDDEN: &str = ".thalweg";
@@ -42,7 +46,7 @@ pub fn now() -> u64 {
 pub struct Place {
     /// Its stamp.
     pub stamp: Stamp,
-    stores: Arc<Stores>,
+    pub(super) stores: Arc<Stores>,
     /// Number in the mount of each of the container's stores, or why it has none.
     found: Vec<std::result::Result<usize, String>>,
     /// Marks of sessions were seen.
@@ -53,6 +57,8 @@ pub struct Place {
     nameless: AtomicBool,
     /// The last check for a name failed.
     unsure: AtomicBool,
+    /// Closed sessions that are stored in their marks and in bundles, as far as they were listed.
+    pub(super) packs: Mutex<Packs>,
     /// The lease while this process has the unlinked file open, so that other processes do not remove the container.
     unlinked_lease: Mutex<Option<Lease>>,
 }
@@ -69,6 +75,7 @@ impl Place {
             inline,
             nameless: AtomicBool::new(false),
             unsure: AtomicBool::new(false),
+            packs: Mutex::default(),
             unlinked_lease: Mutex::default(),
         }
     }
@@ -151,6 +158,7 @@ impl Place {
     pub fn list(&self) -> Result<Vec<String>> {
         // Objects that move from the inline object to the folder are created there before they are removed here.
         let mut names = match &self.inline {
+            None if self.stamp.packed => return self.list_packed(),
             None => return self.first().list(&self.marks()),
             Some(inline) => {
                 inline.look()?;
@@ -253,7 +261,7 @@ impl Place {
             None => home.make_folder(&self.marks())?,
         }
         let mode = guard.map_or(0o666, |guard| guard.object());
-        put_whole(&**home, &self.temporary(), &format!("{folder}/stamp"), &self.stamp.encode(), mode)?;
+        put_whole(&**home, &self.temporary(), &self.stamp_copy(), &self.stamp.encode(), mode)?;
         locked.add_and_keep(vec![Record::Home])?;
         // A process that removes the last name checks for the folder afterwards: one of the two notices the other.
         self.look_for_a_name(inline);
@@ -361,6 +369,23 @@ impl Place {
     /// The container's folder on the first store.
     pub fn folder(&self) -> String {
         folder(self.stamp.container)
+    }
+
+    /// The copy of the stamp. With packed sessions it is beside the marks: one list shows both.
+    pub fn stamp_copy(&self) -> String {
+        Place::stamp_of(&self.stamp)
+    }
+
+    /// As [`Place::stamp_copy`], of a container of this stamp.
+    pub fn stamp_of(stamp: &Stamp) -> String {
+        let [beside, above] = Place::names_of_stamp(stamp.container);
+        if stamp.packed { beside } else { above }
+    }
+
+    /// The names that the copy of a container's stamp may have.
+    pub fn names_of_stamp(container: u128) -> [String; 2] {
+        let folder = folder(container);
+        [format!("{folder}/m/{STAMP}"), format!("{folder}/{STAMP}")]
     }
 
     /// The folder of marks.
@@ -489,6 +514,9 @@ impl Place {
     /// Opens a data log for reading; `None` if it does not exist. A log that its session moved out of the inline object is
     /// longer at its new location once the move is complete.
     pub fn open_data(&self, home: &Home, segment: u32) -> Result<Option<Box<dyn ReadObject>>> {
+        if let Some(log) = self.open_packed(home)? {
+            return Ok((segment == 0).then(|| -> Box<dyn ReadObject> { Box::new(log) }));
+        }
         let inside = self.inline.as_ref().and_then(|inline| inline.get(&data_name(home, segment)));
         if let Some(bytes) = inside.as_ref().filter(|_| !self.has_folder()) {
             return Ok(Some(Box::new(LogInside(bytes.clone()))));
@@ -581,8 +609,8 @@ impl ReadObject for Inside<'_> {
     }
 }
 
-/// A data log in the inline object, as of the last refresh.
-struct LogInside(Arc<Vec<u8>>);
+/// A data log in memory: that of the inline object, as of the last refresh, or one that is being packed.
+pub(super) struct LogInside(pub Arc<Vec<u8>>);
 
 impl ReadObject for LogInside {
     fn length(&self) -> Result<u64> {

@@ -59,6 +59,10 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     if !place.has_folder() {
         return Ok(());
     }
+    if place.is_packed(mark) {
+        // It has no logs. A bundle that contains it is removed with the last of its sessions.
+        return Ok(());
+    }
     let store = place.store(mark.home.store)?;
     let told = mark.published.map_or(0, |p| p.segments);
     for k in 0.. {
@@ -71,6 +75,15 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
         remove_if_there(&**store, &index)?;
     }
     Ok(())
+}
+
+/// Removes sessions, and the bundles that contain no other session.
+pub fn remove_sessions(place: &Place, dead: &[Mark]) -> Result<()> {
+    let (packed, others): (Vec<&Mark>, Vec<&Mark>) = dead.iter().partition(|mark| place.is_packed(mark));
+    others.into_iter().try_for_each(|mark| remove_session(place, mark))?;
+    let names = packed.into_iter().flat_map(Mark::names).chain(place.bundles_of(dead));
+    let names: Vec<String> = names.map(|name| format!("{}/{name}", place.marks())).collect();
+    place.first().remove_many(&names)
 }
 
 /// Removes inline sessions of a container without a folder, in one step. Does nothing and returns `false` if the container
@@ -97,16 +110,15 @@ pub fn remove_container(place: &Place) -> Result<()> {
     if !place.has_folder() && !first.exists(&place.folder())? {
         return Ok(());
     }
-    remove_if_there(&**first, &format!("{}/stamp", place.folder()))?;
+    remove_if_there(&**first, &place.stamp_copy())?;
     let names = match first.list(&folder) {
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
         names => names?,
     };
     // A damaged name identifies no log: the lists of the folders do.
     let told = marks::read(&names).unwrap_or_default();
-    for name in &names {
-        remove_if_there(&**first, &format!("{folder}/{name}"))?;
-    }
+    let paths: Vec<String> = names.iter().map(|name| format!("{folder}/{name}")).collect();
+    first.remove_many(&paths)?;
     remove_folder(&**first, &folder)?;
     for k in 0..place.stamp.stores.len() as u8 {
         if let Ok(store) = place.store(k) {

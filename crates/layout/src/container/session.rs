@@ -14,6 +14,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | `inline` | inline sessions |
+//! | `packing` | small sessions that are stored packed |
 //! | `publishing` | the marks that publish and end a session |
 //! | `space` | reservation of space before bytes are buffered |
 
@@ -30,12 +31,13 @@ use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, S
 use std::io::IoSlice;
 use std::sync::{Arc, MutexGuard};
 use thalweg_store::pieces::{self, Rest};
-use thalweg_store::{Lease, OpenWrite, Store, Visible, WriteObject};
+use thalweg_store::{Lease, Store, Visible, WriteObject};
 use thalweg_types::checksum::Crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod inline;
+mod packing;
 pub mod publishing;
 mod space;
 
@@ -125,6 +127,10 @@ pub struct Log {
     before: (u64, u64),
     /// A clock, and the number of bytes appended to this segment at that clock.
     appended: (u64, u64),
+    /// The session closed packed.
+    packed: bool,
+    /// The open mark, if it is still there after the close.
+    pub left_open: Option<String>,
 }
 
 /// A record at the end of the buffer that may still grow.
@@ -184,6 +190,8 @@ impl Session {
             time: 0,
             before: (0, 0),
             appended: (0, 0),
+            packed: false,
+            left_open: None,
         };
         Session {
             home,
@@ -301,7 +309,8 @@ impl Session {
     /// lease belongs to a dead writer.
     fn mark(&self, guard: Option<Guard>) -> Result<Option<LeasedObject>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
-        let early = appears_early(&**store);
+        // Only a lease has to be taken before the mark has its name.
+        let early = appears_early(&**store) && store.has_leases();
         let at = if early { self.place.temporary() } else { name.clone() };
         let made = (|| {
             let object = self.make_object(&**store, &at, guard, |mode| store.make_for_all(&at, mode))?;
@@ -505,7 +514,7 @@ impl Session {
         let store = self.store()?;
         if log.data.is_none() {
             let name = self.place.data(&self.home, log.segment);
-            let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
+            let make = |mode| store.make_unused(&name, mode);
             // If others wrote before, the folder usually exists.
             let there = match self.place.was_written() && appears_early(&**store) {
                 true => match self.make_object(&**store, &name, log.guard, make) {
@@ -550,7 +559,7 @@ impl Session {
         if log.index.is_none() {
             let name = self.place.index(&self.home, log.segment);
             let store = self.store()?;
-            let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
+            let make = |mode| store.make_unused(&name, mode);
             log.index = Some(self.make_object(&**store, &name, log.guard, make)?);
         }
         let mut bytes = std::mem::take(&mut log.unwritten);

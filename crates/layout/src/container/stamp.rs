@@ -52,6 +52,8 @@ pub struct Stamp {
     pub link: Option<String>,
     /// Whether objects of the container may be stored after the stamp, and its folder may be missing.
     pub tail: bool,
+    /// Whether closed sessions may be stored in their marks and in bundles ([`packed`](super::packed)). Excludes `tail`.
+    pub packed: bool,
 }
 
 impl Stamp {
@@ -61,6 +63,7 @@ impl Stamp {
         // The oldest version that describes the container.
         let version: u32 = match self.tail {
             true => 3,
+            false if self.packed => 4,
             false if self.home == 0 => 1,
             false => 2,
         };
@@ -116,8 +119,8 @@ impl Stamp {
 
     fn fields(c: &mut Cursor<'_>) -> Result<Stamp> {
         let version = c.u32("version")?;
-        if !(1..=3).contains(&version) {
-            let what = format!("container version {version}, known are 1 to 3");
+        if !(1..=4).contains(&version) {
+            let what = format!("container version {version}, known are 1 to 4");
             return Err(bad(ErrorKind::Unsupported, what).at_byte(8));
         }
         let kind = c.u8("kind")?;
@@ -139,7 +142,8 @@ impl Stamp {
         if folders == 0 || !somewhere || (link.is_none() && stores.is_empty()) {
             return Err(bad(ErrorKind::Corrupt, "a stamp of impossible content").at_byte(14));
         }
-        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail: version > 2 })
+        let (tail, packed) = (version == 3, version == 4);
+        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail, packed })
     }
 }
 
@@ -170,7 +174,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, home: u8, link: Option<String>, tail: bool, behind: Vec<u8>) {
+        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, home: u8, link: Option<String>, tail: bool, packed: bool, behind: Vec<u8>) {
+            let packed = packed && !tail;
             let mut stores = stores;
             stores.truncate(255);
             if link.is_none() && stores.is_empty() {
@@ -179,7 +184,7 @@ mod tests {
             let (mode, uid, gid, made) = (0o640, 1000, u32::MAX, u64::MAX);
             let module = Module::from_code(module).unwrap();
             let home = (usize::from(home) % stores.len().max(1)) as u8;
-            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail };
+            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail, packed };
             let mut bytes = stamp.encode();
             prop_assert_eq!(Stamp::decode_first(&bytes).unwrap(), (stamp.clone(), bytes.len()));
             let length = bytes.len();
@@ -193,7 +198,7 @@ mod tests {
         #[test]
         fn a_changed_byte_is_noticed(at in 0..100usize, by in 1..=255u8, tail: bool) {
             let stores = vec![(9, "memory:".into())];
-            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, home: 0, link: None, tail };
+            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, home: 0, link: None, tail, packed: false };
             let mut bytes = stamp.encode();
             let at = at % bytes.len();
             bytes[at] ^= by;

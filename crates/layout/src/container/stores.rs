@@ -1,6 +1,7 @@
 //! The stores of a mount: their order, and the identities by which containers name them.
 
 use super::objects::{TEMPORARY, put_new_whole};
+use super::packed::Cache;
 use super::place::HIDDEN;
 use super::stamp::{decode_identity, encode_identity};
 use std::collections::BTreeSet;
@@ -17,12 +18,13 @@ pub struct Stores {
     stores: Vec<(Arc<dyn Store>, OnceLock<u64>)>,
     /// Shared folders that are durable already, with the number of the store. They are never removed.
     durable: Mutex<BTreeSet<(usize, String)>>,
+    cache: Mutex<Cache>,
 }
 
 impl Stores {
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Stores {
         let stores = stores.into_iter().map(|store| (store, OnceLock::new())).collect();
-        Stores { stores, durable: Mutex::default() }
+        Stores { stores, durable: Mutex::default(), cache: Mutex::default() }
     }
 
     /// Makes a folder below `.thalweg` durable with the names in it, and the names that lead to it. Those of folders that containers
@@ -44,6 +46,11 @@ impl Stores {
             above = inner;
         }
         store.sync_folder(folder)
+    }
+
+    /// Objects with packed sessions that were read or written last.
+    pub fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock()
     }
 
     fn durable(&self) -> MutexGuard<'_, BTreeSet<(usize, String)>> {

@@ -13,6 +13,7 @@ mod model;
 mod modes;
 mod nameless;
 mod races;
+mod requests;
 mod space;
 mod spread;
 mod tools;

@@ -265,7 +265,7 @@ fn what_cannot_be_told_is_left_and_reported() {
         store.write_all(&format!("{folder}/m/o-0000000000000005-0-0-0-00000000"), b"").unwrap();
     });
     lost("a damaged stamp", &|folder| {
-        let name = format!("{folder}/stamp");
+        let name = format!("{folder}/m/stamp");
         let mut bytes = store.read_all(&name).unwrap();
         bytes[20] ^= 1;
         store.write_all(&name, &bytes).unwrap();

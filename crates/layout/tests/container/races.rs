@@ -544,7 +544,7 @@ impl Watch for Meeting {
     fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &thalweg_types::Error>) {
         let mine = std::thread::current().name() == Some("reader");
         if mine
-            && operation.asked == StoreCall::Read
+            && matches!(operation.asked, StoreCall::OpenRead | StoreCall::Read)
             && operation.name == "f"
             && !self.met[0].swap(true, Ordering::SeqCst)
         {

@@ -3,10 +3,10 @@
 //! | question     | answer |
 //! |--------------|--------|
 //! | who writes   | every rank its own process group; rank 0 also the index, concurrently with the data of large outputs ([`crate::output_file::commit`]) |
-//! | when         | inside `close`; large blocks of a rank with a slot inside `write` |
+//! | when         | inside `close`; inside `write` large blocks of a rank with a slot, and of a rank without others |
 //! | where        | one file; rank r's group behind the groups of ranks 0 to r-1, the index behind all groups |
 //! | what moves   | a size (one scan), index fragments up a tree to rank 0, the outcome (one reduction); no data |
-//! | memory       | the process group, within the buffer limit. A rank with a slot ([`crate::output_file::slot`]) writes large blocks to the file immediately. Otherwise blocks beyond the limit are written to a spill file beside the output, `<name>.spill.<rank>`, and copied at close: each such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill file |
+//! | memory       | the process group, within the buffer limit. A rank with a slot ([`crate::output_file::slot`]) writes large blocks to the file immediately. So does the only rank of a communicator, from its first output on: its group begins where the index ends. Otherwise blocks beyond the limit are written to a spill file beside the output, `<name>.spill.<rank>`, and copied at close: each such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill file |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | all ranks return the kind of the lowest failing rank's error; the groups of the other ranks are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
@@ -69,6 +69,10 @@ struct Independent {
 /// State of an output, from open to close.
 struct IndependentOutput {
     file: SharedFile,
+    /// There is no other rank: the process group begins at the end of the index, whatever its size.
+    alone: bool,
+    /// On the only rank: the process that wrote behind the index before close.
+    early_by: Option<u32>,
     /// Slots were assigned in this output.
     slots: bool,
     /// This rank's slot, as long as its blocks fit.
@@ -83,16 +87,35 @@ fn leave_slot<'f>(file: &'f mut SharedFile, slot: &mut Option<Slot>, stored: u64
     file.spill(slot.map(|slot| (slot.start(), stored)))
 }
 
+/// On the only rank: cuts off what its output wrote behind the index, because the output failed or was dropped. The file is then as it
+/// was before the open. Best effort: an output that opens the file also cuts it off.
+fn take_back(file: &SharedFile) {
+    if let Err(e) = caught("take back the output", || file.opened()?.truncate(file.index.base)) {
+        tracing::warn!("bytes of an output that was not closed remain behind the end of the file: {e}");
+    }
+}
+
+impl Drop for Independent {
+    fn drop(&mut self) {
+        // In a child of `fork`, the bytes are the parent's.
+        let open = self.open.as_ref().filter(|open| open.early_by == Some(std::process::id()));
+        if let Some(open) = open {
+            take_back(&open.file);
+        }
+    }
+}
+
 impl Method for Independent {
     fn name(&self) -> &'static str {
         "MPI"
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let large = request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);
+        let alone = request.comm.size() == 1;
+        let large = !alone && request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);
         let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, true, &[u64::from(large)])?;
         let slots = told.first().is_some_and(|large| *large > 0);
-        let open = self.open.insert(IndependentOutput { file, slots, slot: None, given: None });
+        let open = self.open.insert(IndependentOutput { file, alone, early_by: None, slots, slot: None, given: None });
         if slots {
             // Bytes in slots are written behind the existing index.
             open.file.index.written_early = true;
@@ -104,13 +127,19 @@ impl Method for Independent {
     }
 
     fn at_once(&self, reach: &Reach) -> Option<u64> {
-        let slot = self.open.as_ref().and_then(|open| open.slot.as_ref());
-        slot.filter(|slot| slot.expects(reach)).map(|_| self.direct)
+        let open = self.open.as_ref()?;
+        let known = open.alone || open.slot.as_ref().is_some_and(|slot| slot.expects(reach));
+        known.then_some(self.direct)
     }
 
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)> {
         let open = self.open.as_mut().ok_or_else(not_open)?;
         match open.slot {
+            _ if open.alone => {
+                open.file.index.written_early = true;
+                open.early_by = Some(std::process::id());
+                Ok((open.file.opened()?, open.file.index.base))
+            }
             Some(slot) if slot.expects(reach) => Ok((open.file.opened()?, slot.start())),
             _ => Ok((leave_slot(&mut open.file, &mut open.slot, reach.stored)?, 0)),
         }
@@ -123,7 +152,7 @@ impl Method for Independent {
         // If the pack panics, the rank has failed; `Closing::begin` detects the same failure.
         let size = request.length().unwrap_or(0);
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
-        let IndependentOutput { mut file, slots, mut slot, given } = open;
+        let IndependentOutput { mut file, alone, slots, mut slot, given, .. } = open;
         let left = match request.pack.stored() {
             stored if stored > 0 && !fitted => {
                 caught("move the blocks out of the slot", || leave_slot(&mut file, &mut slot, stored).map(|_| ()))
@@ -151,6 +180,9 @@ impl Method for Independent {
                         part.write(extent, &mut closing);
                     }
                     Err(e) => part.fail(e),
+                }
+                if alone && part.has_failed() {
+                    take_back(&closing.open);
                 }
                 closing.commit(&mut part, ahead)
             }

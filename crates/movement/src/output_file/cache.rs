@@ -128,7 +128,8 @@ impl Cache {
             let place = files.iter().position(|f| f.is(layout, path))?;
             files.remove(place)
         };
-        let same = kept.stat.is_some() && layout.stat(path).ok() == kept.stat;
+        // On a far store the file is compared when it is open, see [`LiveIndex::is_last_in`].
+        let same = is_far(layout, path) || (kept.stat.is_some() && layout.stat(path).ok() == kept.stat);
         if !same {
             // Another process replaced the file, or it was removed.
             self.leases.lock().remove(&name_of(layout, path));
@@ -203,9 +204,10 @@ impl Cache {
     /// Caches the state of a file; without an index if it is in doubt after a failure, so that it is loaded again. If too many
     /// are cached, the oldest file is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        let stat = caught("read the file's attributes", || file.layout.stat(file.path)).ok();
+        let far = is_far(file.layout, file.path);
+        let stat = if far { None } else { caught("read the file's attributes", || file.layout.stat(file.path)).ok() };
         // The file's present attributes are unknown: it is read again.
-        let index = index.filter(|_| stat.is_some());
+        let index = index.filter(|_| far || stat.is_some());
         let oldest = {
             let mut files = self.files.lock();
             files.retain(|f| !f.is(file.layout, file.path));
@@ -325,17 +327,37 @@ impl Cache {
     }
 }
 
+/// Whether each look at the file is a request to another machine: the file is then compared with what is cached when it is open, not
+/// before.
+fn is_far(layout: &Arc<dyn Layout>, path: &str) -> bool {
+    layout.request_cost(path) > 0
+}
+
 /// Closes a file for good, unless another process has changed it. `marked`: with the mark that no step will follow.
 fn finish(kept: CachedFile, marked: bool) -> Result<()> {
-    match (kept.layout.stat(&kept.path), &kept.stat) {
-        (Ok(now), Some(then)) if now != *then => return Ok(()),
-        (Ok(_), _) => {}
-        // The program may have renamed it.
-        (Err(e), _) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        (Err(e), _) => return Err(e.in_object(kept.path)),
+    let far = is_far(&kept.layout, &kept.path);
+    if !far {
+        match (kept.layout.stat(&kept.path), &kept.stat) {
+            (Ok(now), Some(then)) if now != *then => return Ok(()),
+            (Ok(_), _) => {}
+            // The program may have renamed it.
+            (Err(e), _) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            (Err(e), _) => return Err(e.in_object(kept.path)),
+        }
     }
     let close = || {
-        let object = kept.layout.open_write(&kept.path, OpenWrite::Existing, WriterId(0))?;
+        let object = match kept.layout.open_write(&kept.path, OpenWrite::Existing, WriterId(0)) {
+            Err(e) if far && e.kind() == ErrorKind::NotFound => return Ok(()),
+            object => object?,
+        };
+        if far {
+            object.will_write()?;
+            if let Some(index) = &kept.index
+                && !(index.is_last_in(&*object)? && index.is_in(&*object)?)
+            {
+                return object.close();
+            }
+        }
         let mut index = match kept.index {
             Some(index) => index,
             None => match LiveIndex::load(&*object, kept.subfiles) {

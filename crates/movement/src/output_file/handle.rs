@@ -98,6 +98,10 @@ impl WriteObject for Handle {
         self.ask(|object| object.publish())
     }
 
+    fn will_write(&self) -> Result<()> {
+        self.ask(|object| object.will_write())
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.end(false)
     }

@@ -267,6 +267,14 @@ impl LiveIndex {
         }
     }
 
+    /// Whether the file ends where this index ends.
+    ///
+    /// # Errors
+    /// Errors of the length.
+    pub fn is_last_in(&self, object: &dyn WriteObject) -> Result<bool> {
+        Ok(object.length()? == self.end)
+    }
+
     fn load_from(source: &AsSource<'_>, subfiles: bool) -> Result<LiveIndex> {
         let live = Live::find(source)?;
         let has_subfiles = live.base.as_ref().map(|b| b.footer.subfiles);

@@ -76,8 +76,10 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         _ => e,
     })?;
     request.cache.take_lease(request.layout, request.path, &*object)?;
+    object.will_write()?;
+    let far = request.layout.request_cost(request.path) > 0;
     let kept = match kept {
-        Some(kept) if kept.index.is_in(&*object)? => Some(kept),
+        Some(kept) if (!far || kept.index.is_last_in(&*object)?) && kept.index.is_in(&*object)? => Some(kept),
         _ => None,
     };
     let known = kept.is_some();

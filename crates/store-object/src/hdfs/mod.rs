@@ -247,6 +247,10 @@ impl Store for Hdfs {
         self.shared.pace.request_cost()
     }
 
+    fn has_leases(&self) -> bool {
+        false
+    }
+
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
         self.open_write_as(name, how, 0o666)
     }

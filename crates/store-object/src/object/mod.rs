@@ -10,9 +10,10 @@
 //! | `sync`   | promises nothing: parts are not visible before the close |
 //! | dropped without `close` | leaves nothing; the upload is aborted |
 //! | append   | not used: on S3 the library's append returned success and lost bytes |
-//! | read     | ranges, shortened to the object's end: the library refuses ranges beyond it |
+//! | read     | ranges, shortened to the object's end: the library refuses ranges beyond it. An object that is opened for its first bytes is not asked for its length first: the answer has length and entity tag |
 //! | replaced while open | reads fail with `NotReady`, where the service has entity tags; bytes of two objects are never mixed |
-//! | folders  | marked by an empty object `folder/`; keys `a` and `a/b` beside each other are refused |
+//! | folders  | marked by an empty object `folder/`; keys `a` and `a/b` beside each other are refused. A folder that this process has seen is not looked for again: a name made in it after another process removed it makes it again |
+//! | names with a random number | are made without a look for the name or its folder, where the service has conditional writes |
 //! | rename   | a copy inside the service, then a removal; folders cannot be renamed |
 //! | failures | temporary ones are repeated up to `retries` times; a request takes at most `timeout` |
 //!
@@ -39,6 +40,7 @@ use futures_util::TryStreamExt;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::{ListOptions, WriteOptions};
 use opendal::{Metadata, Operator};
+use std::collections::HashSet;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -48,7 +50,11 @@ use thalweg_store::{
     Capability, Durability, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
     unsupported,
 };
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Largest number of folders that are known to be there.
+const MOST_FOLDERS: usize = 4096;
 
 /// Most parts of an object, on S3 and most other services.
 const MOST_PARTS: u64 = 10_000;
@@ -67,6 +73,8 @@ struct Shared {
     part: usize,
     concurrent: usize,
     pace: Pace,
+    /// Folders that this process has seen or made, and not removed.
+    folders: Mutex<HashSet<String>>,
 }
 
 impl Object {
@@ -85,7 +93,8 @@ impl Object {
         let again = RetryLayer::new().with_max_times(retries).with_min_delay(Duration::from_millis(100)).with_jitter();
         // The timeout is inside: a request that takes too long is repeated.
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
-        let shared = Shared { operator, address: address.into(), scrub, part, concurrent, pace: Pace::default() };
+        let (address, pace, folders) = (address.into(), Pace::default(), Mutex::default());
+        let shared = Shared { operator, address, scrub, part, concurrent, pace, folders };
         let store = Object { shared: Arc::new(shared) };
         store.shared.has_names("list", "", "/")?;
         Ok(store)
@@ -103,7 +112,7 @@ impl Object {
         let scrub = Scrub::from_environment();
         let operator = operator.finish();
         let (address, part, concurrent, pace) = ("memory://".into(), 5 << 20, 2, Pace::default());
-        let shared = Shared { operator, address, scrub, part, concurrent, pace };
+        let shared = Shared { operator, address, scrub, part, concurrent, pace, folders: Mutex::default() };
         Ok(Object { shared: Arc::new(shared) })
     }
 }
@@ -153,6 +162,31 @@ impl Shared {
         Ok(if self.is_folder(what, name)? { There::Folder } else { There::Nothing })
     }
 
+    /// As [`Shared::there`], for a name that probably is a folder's.
+    fn folder_or(&self, what: &str, name: &str) -> Result<There> {
+        let folder = format!("{name}/");
+        match self.ask(what, name, self.operator.stat(&folder)) {
+            Ok(_) => {
+                self.note_folder(name);
+                return Ok(There::Folder);
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        match self.ask(what, name, self.operator.stat(name)) {
+            Ok(about) if about.is_dir() => return Ok(There::Folder),
+            Ok(about) => return Ok(There::Object(Box::new(about))),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        match self.has_names(what, name, &folder) {
+            Ok(true) => Ok(There::Folder),
+            Ok(false) => Ok(There::Nothing),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(There::Nothing),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Whether there is a folder: one that was made, or one that holds objects.
     fn is_folder(&self, what: &str, name: &str) -> Result<bool> {
         if name.is_empty() {
@@ -160,7 +194,10 @@ impl Shared {
         }
         let folder = format!("{name}/");
         match self.ask(what, name, self.operator.stat(&folder)) {
-            Ok(_) => return Ok(true),
+            Ok(_) => {
+                self.note_folder(name);
+                return Ok(true);
+            }
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -169,6 +206,20 @@ impl Shared {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             outcome => outcome,
         }
+    }
+
+    /// Notes a folder that was made: one that exists only by its objects ends with the last of them.
+    fn note_folder(&self, name: &str) {
+        let mut folders = self.folders.lock();
+        if folders.len() >= MOST_FOLDERS {
+            folders.clear();
+        }
+        folders.insert(name.to_string());
+    }
+
+    /// Whether this process has seen a folder that was made.
+    fn knows_folder(&self, name: &str) -> bool {
+        name.is_empty() || self.folders.lock().contains(name)
     }
 
     /// Whether there is any name below a folder. One request: a list that ends with its first name.
@@ -182,9 +233,58 @@ impl Shared {
 
     fn need_folder(&self, what: &str, name: &str) -> Result<()> {
         let folder = name::folder_of(name);
-        match self.is_folder(what, folder)? {
+        match self.knows_folder(folder) || self.is_folder(what, folder)? {
             true => Ok(()),
             false => Err(self.wrong(ErrorKind::NotFound, &format!("{what}: there is no folder {folder}"), name)),
+        }
+    }
+
+    /// Begins an object.
+    ///
+    /// - `exclusive`: the close fails if the name is taken by then.
+    fn writing(self: &Arc<Self>, what: &str, name: &str, exclusive: bool) -> Result<Box<dyn WriteObject>> {
+        let options = WriteOptions {
+            if_not_exists: exclusive,
+            concurrent: self.concurrent,
+            chunk: Some(self.part),
+            ..WriteOptions::default()
+        };
+        let writer = self.ask(what, name, self.operator.writer_options(name, options))?;
+        Ok(Box::new(write::Writing::new(self.clone(), name.to_string(), writer)))
+    }
+
+    /// The first bytes of an object, with what the answer says about it; `None` if it has no such bytes, or the service does not say
+    /// enough.
+    fn first_bytes(&self, name: &str, most: usize) -> Result<Option<(Metadata, Vec<u8>)>> {
+        if most == 0 || name.is_empty() {
+            return Ok(None);
+        }
+        let read = run(async {
+            let reader = self.operator.reader(name).await?;
+            // The stream ends with an error of the library if the object is shorter than asked for: all its bytes have come by then.
+            let mut stream = reader.clone().into_stream(0..most as u64).await?;
+            let mut bytes = Vec::new();
+            let ended = loop {
+                match stream.try_next().await {
+                    Ok(Some(part)) => part.for_each(|piece| bytes.extend_from_slice(&piece)),
+                    Ok(None) => break Ok(()),
+                    Err(e) => break Err(e),
+                }
+            };
+            let whole = reader.metadata().filter(|about| {
+                let there = usize::try_from(about.content_length()).unwrap_or(usize::MAX).min(most);
+                bytes.len() == there && about.etag().is_some()
+            });
+            match (whole.cloned(), ended) {
+                (Some(about), _) => Ok(Some((about, bytes))),
+                // Shorter, of a service that does not say so.
+                (None, Err(e)) if e.kind() != opendal::ErrorKind::Unexpected => Err(e),
+                (None, _) => Ok(None),
+            }
+        })?;
+        match read {
+            Err(e) if e.kind() == opendal::ErrorKind::RangeNotSatisfied => Ok(None),
+            read => read.map_err(|cause| self.failed("open", name, &cause)),
         }
     }
 
@@ -264,14 +364,47 @@ impl Store for Object {
         }
         // If another writer is faster, a service with conditional writes refuses the close.
         let exclusive = how != OpenWrite::Replace && self.capability().exclusive;
-        let options = WriteOptions {
-            if_not_exists: exclusive,
-            concurrent: shared.concurrent,
-            chunk: Some(shared.part),
-            ..WriteOptions::default()
-        };
-        let writer = shared.ask(WHAT, name, shared.operator.writer_options(name, options))?;
-        Ok(Box::new(write::Writing::new(shared.clone(), name.to_string(), writer)))
+        shared.writing(WHAT, name, exclusive)
+    }
+
+    /// Only with conditional writes are names made without a look.
+    fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        self.make_unused(name, mode)
+    }
+
+    fn make_unused(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        const WHAT: &str = "open for writing";
+        match self.capability().exclusive {
+            true => self.shared.writing(WHAT, &self.shared.name(name, WHAT)?, true),
+            false => self.open_write_as(name, OpenWrite::New, mode),
+        }
+    }
+
+    fn has_leases(&self) -> bool {
+        false
+    }
+
+    fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
+        const WHAT: &str = "open";
+        let shared = &self.shared;
+        let name = &*shared.name(name, WHAT)?;
+        let most = most.min(read::RUN);
+        match shared.first_bytes(name, most) {
+            Ok(Some((about, bytes))) => {
+                return Ok((Box::new(read::Reading::new(shared.clone(), name, &about)?), bytes));
+            }
+            // An empty object.
+            Ok(None) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound && shared.is_folder(WHAT, name)? => {
+                return Err(shared.wrong(ErrorKind::InvalidArgument, "open: it is a folder", name));
+            }
+            Err(e) => return Err(e),
+        }
+        let object = self.open_read(name)?;
+        let there = usize::try_from(object.length()?).unwrap_or(usize::MAX).min(most);
+        let mut bytes = vec![0; there];
+        object.read_exact_at(0, &mut bytes).map_err(|e| e.in_object(shared.shown(name)))?;
+        Ok((object, bytes))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
@@ -347,16 +480,33 @@ impl Store for Object {
             There::Folder if shared.inside("remove", name)?.is_some_and(|names| !names.is_empty()) => {
                 Err(shared.wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name))
             }
-            There::Folder => shared.ask("remove", name, shared.operator.delete(&format!("{name}/"))),
+            There::Folder => {
+                shared.folders.lock().remove(name);
+                shared.ask("remove", name, shared.operator.delete(&format!("{name}/")))
+            }
         }
+    }
+
+    fn remove_many(&self, names: &[String]) -> Result<()> {
+        let Some(first) = names.first() else { return Ok(()) };
+        let shared = &self.shared;
+        let names = names.iter().map(|name| Ok(shared.name(name, "remove")?.into_owned()));
+        let names = names.collect::<Result<Vec<String>>>()?;
+        shared.ask("remove", first, shared.operator.delete_iter(names))
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {
         const WHAT: &str = "make folder";
         let name = &*self.shared.name(name, WHAT)?;
         let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+        // Below a folder that this call makes there is nothing.
+        let mut new = false;
         for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
-            match self.shared.there(WHAT, folder)? {
+            // Another process may have removed the folder that is asked for; one above it is made again by what is made in it.
+            if !new && folder != name && self.shared.knows_folder(folder) {
+                continue;
+            }
+            match if new { There::Nothing } else { self.shared.folder_or(WHAT, folder)? } {
                 There::Folder => {}
                 There::Object(_) if folder == name => {
                     return Err(self.shared.wrong(ErrorKind::AlreadyExists, WHAT, name));
@@ -364,6 +514,8 @@ impl Store for Object {
                 There::Object(_) => return Err(self.shared.wrong(ErrorKind::NotFound, WHAT, name)),
                 There::Nothing => {
                     self.shared.ask(WHAT, folder, self.shared.operator.create_dir(&format!("{folder}/")))?;
+                    self.shared.note_folder(folder);
+                    new = true;
                 }
             }
         }

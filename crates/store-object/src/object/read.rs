@@ -9,7 +9,7 @@ use thalweg_store::{Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes of one request, which must arrive within its timeout.
-const RUN: usize = 16 << 20;
+pub const RUN: usize = 16 << 20;
 
 pub struct Reading {
     shared: Arc<Shared>,

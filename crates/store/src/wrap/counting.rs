@@ -167,7 +167,10 @@ impl Watch for Count {
         };
         *match operation.asked {
             StoreCall::OpenWrite => &mut counts.opens_for_writing,
-            StoreCall::OpenRead => &mut counts.opens_for_reading,
+            StoreCall::OpenRead => {
+                counts.bytes_read += bytes;
+                &mut counts.opens_for_reading
+            }
             StoreCall::Stat => &mut counts.stats,
             StoreCall::List => &mut counts.lists,
             StoreCall::Rename => &mut counts.renames,

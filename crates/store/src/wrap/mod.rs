@@ -191,6 +191,11 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn make_unused(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let inner = self.ask(StoreCall::OpenWrite, name, || self.inner.make_unused(name, mode))?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
     fn sync_closed(&self, name: &str) -> Result<()> {
         if !self.inner.capability().append {
             return self.inner.sync_closed(name);
@@ -214,6 +219,15 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.ask(StoreCall::OpenRead, name, || self.inner.open_read(name))?;
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
+    /// Watched as an open that moves bytes.
+    fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
+        let asked = StoreCall::OpenRead;
+        let operation = Operation { asked, name, offset: 0, bytes: most as u64, pieces: 0, object: None };
+        let run = |_| self.inner.open_first(name, most);
+        let (inner, bytes) = through(&*self.watch, &operation, run, |(_, bytes)| bytes.len() as u64)?;
+        Ok((Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }), bytes))
     }
 
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
@@ -242,6 +256,12 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.ask(StoreCall::Remove, name, || self.inner.remove(name))
+    }
+
+    /// Watched as one removal, of the first name.
+    fn remove_many(&self, names: &[String]) -> Result<()> {
+        let Some(first) = names.first() else { return Ok(()) };
+        self.ask(StoreCall::Remove, first, || self.inner.remove_many(names))
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {
@@ -443,6 +463,10 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
         let operation =
             Operation { asked: StoreCall::Close, name: &name, offset: 0, bytes: 0, pieces: 0, object: None };
         through(&*watch, &operation, |_| inner.close(), |()| 0)
+    }
+
+    fn will_write(&self) -> Result<()> {
+        self.inner.will_write()
     }
 
     fn attributes(&self) -> Result<Attributes> {

@@ -138,6 +138,12 @@ impl Store for Retry {
         Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
     }
 
+    fn make_unused(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let inner = self.inner.make_unused(name, mode)?;
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
+    }
+
     fn sync_closed(&self, name: &str) -> Result<()> {
         // As `sync`: after a failure a second success may hide lost bytes.
         self.inner.sync_closed(name)
@@ -159,6 +165,12 @@ impl Store for Retry {
         let inner = self.again.run(|| self.inner.open_read(name))?;
         let anywhere = self.inner.capability().write_at;
         Ok(Box::new(Reading { inner, again: self.again.clone(), anywhere }))
+    }
+
+    fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
+        let (inner, bytes) = self.again.run(|| self.inner.open_first(name, most))?;
+        let anywhere = self.inner.capability().write_at;
+        Ok((Box::new(Reading { inner, again: self.again.clone(), anywhere }), bytes))
     }
 
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
@@ -187,6 +199,11 @@ impl Store for Retry {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.inner.remove(name)
+    }
+
+    /// Repeated: names that are gone already are no error.
+    fn remove_many(&self, names: &[String]) -> Result<()> {
+        self.again.run(|| self.inner.remove_many(names))
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {

@@ -84,6 +84,10 @@ impl Store for Sequential {
         Ok(Box::new(SequentialHandle { store: self.clone(), object, name: name.into(), how, state }))
     }
 
+    fn has_leases(&self) -> bool {
+        false
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let object = self.memory.open_read(name)?;
         Ok(Box::new(FixedLengthObject { length: object.length()?, object }))

@@ -255,7 +255,11 @@ impl File {
             return Ok(());
         }
         for fresh in [false, true] {
-            let got = self.reader(source, fresh)?.read_at(at, out)?;
+            let got = match self.reader(source, fresh)?.read_at(at, out) {
+                // Merged since it was opened: it is found again.
+                Err(e) if e.kind() == ErrorKind::Io && !fresh && self.place.stamp.packed => continue,
+                got => got?,
+            };
             if got == out.len() {
                 return Ok(());
             }

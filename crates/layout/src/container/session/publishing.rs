@@ -20,6 +20,14 @@ impl Session {
         if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
             return self.publish_inside(log, inline, durable, closing);
         }
+        if closing && self.place.stamp.packed {
+            if self.has_nothing(log) {
+                return self.end_without_writes(log);
+            }
+            if !durable && self.can_pack(log) {
+                return self.publish_packed(log).map(Some);
+            }
+        }
         let visible = self.store()?.capability().visible;
         let something = log.end > 0 || !log.buffer.is_empty();
         if something && (closing || visible == Visible::AtClose) {

@@ -77,9 +77,7 @@ impl Container {
         }
         remove_if_there(&**first, &commit)?;
         let bytes = copied.map_err(|e| e.in_object(path.clone()))?;
-        for mark in &marks {
-            removal::remove_session(&file.place, mark)?;
-        }
+        removal::remove_sessions(&file.place, &marks)?;
         file.look()?;
         Ok(Compacted { sessions: marks.len(), bytes, dead: written.saturating_sub(bytes) })
     }

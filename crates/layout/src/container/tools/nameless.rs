@@ -267,14 +267,17 @@ impl Container {
         };
         let Some(store) = self.stores.all().nth(*k) else { return Ok(Verdict::Spare) };
         let folder = place::folder(container);
-        let bytes = match store.read_all(&format!("{folder}/stamp")) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-            bytes => bytes?,
-        };
+        let mut bytes = Vec::new();
+        for name in Place::names_of_stamp(container) {
+            match store.read_all(&name) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                found => bytes = found?,
+            }
+        }
         // Interrupted before it had a stamp, or removed but for the rest.
         let is_bare = bytes.is_empty();
         let stamp = match Stamp::decode(&bytes) {
-            _ if is_bare => Stamp { container, home: *k as u8, ..self.stamp(None)? },
+            _ if is_bare => Stamp { container, home: *k as u8, packed: false, ..self.stamp(None)? },
             Ok(stamp) if stamp.container == container => stamp,
             _ => return leave("its stamp is damaged: its owner is unknown"),
         };
@@ -313,7 +316,10 @@ impl Container {
         if place.is_leased()? {
             return Ok(Verdict::Spare);
         }
-        let names = listed(&**place.first(), &place.marks())?;
+        let names = match place.list() {
+            Err(e) if e.kind() == ErrorKind::NotFound => listed(&**place.first(), &place.marks())?,
+            names => names?,
+        };
         let Ok(marks) = marks::read(&names) else {
             return Ok(Verdict::Leave("a mark is damaged: whether a process writes it is unknown".into()));
         };

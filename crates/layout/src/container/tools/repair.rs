@@ -113,6 +113,10 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
 /// - `accept`: published bytes may be missing at the end of a log.
 fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
     let (home, store) = (mark.home, place.store(mark.home.store)?.clone());
+    if place.is_packed(mark) {
+        let what = "cannot repair: the object of a small session is damaged";
+        return Err(Error::new(ErrorKind::Torn, what).in_object(place.shown(&Source::of(&home, 0))));
+    }
     let published = mark.published.unwrap_or_default();
     let mut new = Published {
         version: published.version + 1,
