@@ -119,8 +119,8 @@ impl Written {
     }
 }
 
-/// On a plain folder: a new file and an appended step each; an append by the process that wrote before, an update, a restart and blocks
-/// that are written in turns as rare ones.
+/// On a plain folder: a new file and an appended step each; where blocks are written in turns, two of them; an append by the process that
+/// wrote before, an update and a restart as rare ones.
 pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
     for method in methods().filter(|m| only.is_none_or(|o| o == *m)) {
@@ -134,7 +134,7 @@ pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'st
             for (how, first, count) in rare.into_iter().chain(large.then_some((How::Large, 0, 2))) {
                 let written = Written { how, count, ..Written::new(method, parameters, ranks, first) };
                 let sweep = sweep_bp(folder, written, None, Launch::Itself);
-                sweeps.push(Sweep { rare: true, ..sweep });
+                sweeps.push(Sweep { rare: how != How::Large, ..sweep });
             }
         }
     }
