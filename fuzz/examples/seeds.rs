@@ -186,11 +186,12 @@ fn container(seeds: &mut Seeds) {
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
     let (home, link, tail) = (0, None, false);
     let module = Module::Pattern;
-    let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail };
+    let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail, packed: false };
     let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
     add(0, "stamp", &without_crc(stamp.encode()));
     add(0, "stamp-of-second-store", &without_crc(Stamp { home: 1, ..stamp.clone() }.encode()));
     add(0, "behind", &without_crc(Stamp { tail: true, ..stamp.clone() }.encode()));
+    add(0, "packed", &without_crc(Stamp { packed: true, ..stamp.clone() }.encode()));
     add(0, "link", &without_crc(Stamp { link: Some("to".into()), ..stamp }.encode()));
     // Records behind a stamp: a mark, a log, the mark of its end, attributes, the folder; and what is left of one.
     let mut records = vec![0, 0, 4, b'h', b'o', b's', b't', 1, 3, 5, 1, 2, 3, 4, 5, 3, 0, 2, 0, 4, 1, 9, 4, 0, 0];
@@ -199,6 +200,9 @@ fn container(seeds: &mut Seeds) {
     add(6, "records-torn", &records);
     let mut stored = StoredAttributes::new(mode, uid, gid, made);
     stored.xattrs.insert("user.k".into(), b"v".to_vec());
+    // Of a bundle behind magic, version and number: one session, no index.
+    let packed_mark = b"c-0000000000000007-1-0-ff-2-1-84-0-1-1-30-0-0-30-5-00000000";
+    add(7, "bundle", &[&[1, packed_mark.len() as u8][..], packed_mark, &[0]].concat());
     add(1, "attributes", &without_crc(stored.encode()));
     add(2, "mark-open", b"o-0000000000000007-3-1-f");
     add(2, "mark-closed", b"c-0000000000000007-3-1-f-2-1-200-90-1-1-400-0-0-400-5");

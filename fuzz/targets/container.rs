@@ -12,6 +12,7 @@ use thalweg_layout::container::tail::{Record as TailRecord, Tail};
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_store::wrap::Sequential;
 use thalweg_store::{Memory, Store, StoreExt};
 use thalweg_types::checksum::crc32c;
 
@@ -165,7 +166,7 @@ fn behind(bytes: &[u8]) {
     let module = Module::Pattern;
     let (home, link) = (0, None);
     let stamp =
-        stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true };
+        stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true, packed: false };
     let session = marks::Home { session: 7, writer: 3, store: 0, folder: 1 };
     let published = |version: u64, closed: bool, data: u64| {
         let summary = Summary { first: 1, last: 1, end: data, bytes: data, ..Summary::default() };
@@ -222,6 +223,45 @@ fn behind(bytes: &[u8]) {
     let _ = layout.repair("f", Accept::ALL);
 }
 
+/// A container far away whose small sessions were merged, and the head of the bundle is made up.
+fn bundled(bytes: &[u8]) {
+    let store = Arc::new(Sequential::like_s3());
+    let layout = || Container::new(vec![store.clone()], Options::default()).unwrap();
+    let first = layout();
+    for session in 0..4 {
+        let file = first.open_write("f", OpenWrite::Any, WriterId(1)).unwrap();
+        thalweg_layout::write_all_at(&*file, session * 40, &[session as u8 + 1; 30]).unwrap();
+        file.close().unwrap();
+    }
+    drop(first);
+    let memory = store.memory();
+    let folder = first_marks(memory);
+    let names = memory.list(&folder).unwrap();
+    let bundle = names.iter().find(|name| name.starts_with("b-")).unwrap();
+    let whole = memory.read_all(&format!("{folder}/{bundle}")).unwrap();
+    let fields: Vec<&str> = bundle.split('-').collect();
+    let (number, writer) = (fields[1], fields[2]);
+    let head = usize::from_str_radix(fields[3], 16).unwrap();
+    // The container's own number, so that the rest is looked at.
+    let mut made = sealed(&[&whole[..28], bytes].concat());
+    let length = made.len() + whole.len() - head;
+    let name = format!("b-{number}-{writer}-{:x}-{length:x}-", made.len());
+    made.extend_from_slice(&whole[head..]);
+    memory.remove(&format!("{folder}/{bundle}")).unwrap();
+    memory.write_all(&format!("{folder}/{name}{:08x}", crc32c(name.as_bytes())), &made).unwrap();
+    let layout = layout();
+    if let Ok(file) = layout.open_read("f") {
+        let mut out = [0; 500];
+        let _ = file.length().and_then(|_| file.read_at(3, &mut out));
+    }
+    if let Ok(file) = layout.open_write("f", OpenWrite::Any, WriterId(1)) {
+        let _ = thalweg_layout::write_all_at(&*file, 7, b"more").and_then(|()| file.close());
+    }
+    let _ = layout.check("f");
+    let _ = layout.repair("f", Accept::ALL);
+    let _ = layout.compact("f");
+}
+
 fn first_marks(store: &dyn Store) -> String {
     let mut folder = ".thalweg/c".to_string();
     for _ in 0..2 {
@@ -235,6 +275,7 @@ fuzz_target!(|data: &[u8]| {
     match kind {
         0..=5 => decoders(*kind, bytes),
         6 => behind(bytes),
+        7 => bundled(bytes),
         kind => opened(*kind, bytes),
     }
 });

@@ -52,7 +52,7 @@ pub struct Stamp {
     pub link: Option<String>,
     /// Whether objects of the container may be stored after the stamp, and its folder may be missing.
     pub tail: bool,
-    /// Whether closed sessions may be stored in their marks and in bundles ([`packed`](super::packed)). Excludes `tail`.
+    /// Whether closed sessions may be stored in their marks and in bundles (`packed`). Excludes `tail`.
     pub packed: bool,
 }
 
