@@ -3,6 +3,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
@@ -10,6 +11,7 @@ use thalweg_layout::container::Options;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
+use thalweg_store::wrap::tiered::{Drain, Pace, Tiered};
 use thalweg_store::wrap::{Operation, Sequential, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::Result;
@@ -56,6 +58,8 @@ enum Act {
     Moves,
     Compacts,
     Repairs,
+    /// Moves what a burst buffer has to the store behind it.
+    Drains,
 }
 use Act::*;
 
@@ -66,7 +70,7 @@ impl Act {
 
     /// Whether it may be refused because the file is being written.
     fn tends(self) -> bool {
-        matches!(self, Compacts | Repairs)
+        matches!(self, Compacts | Repairs | Drains)
     }
 }
 
@@ -79,12 +83,14 @@ enum Kind {
     Container { stores: usize, inline: usize },
     /// A container on a store without appends: like S3, else like HDFS.
     Far { s3: bool },
+    /// Over a burst buffer: small files, else containers; the store behind it is like S3, else a folder.
+    Buffered { small: bool, s3: bool },
 }
 
 /// A layout as one process has it.
 enum Process {
-    SmallFile(SmallFile),
-    Container(Container),
+    SmallFile(SmallFile, Option<Tiered>),
+    Container(Container, Option<Tiered>),
 }
 
 impl Process {
@@ -92,20 +98,28 @@ impl Process {
         match kind {
             Kind::SmallFile { small } => {
                 let settings = Settings { small, log: 1 << 16, ..Settings::default() };
-                Process::SmallFile(SmallFile::new(stores[0].clone(), settings).unwrap())
+                Process::SmallFile(SmallFile::new(stores[0].clone(), settings).unwrap(), None)
             }
             Kind::Container { .. } | Kind::Far { .. } => {
                 let inline = if let Kind::Container { inline, .. } = kind { Some(inline) } else { None };
                 let options = Options { inline, host: "host".into(), ..Options::default() };
-                Process::Container(Container::new(stores.to_vec(), options).unwrap())
+                Process::Container(Container::new(stores.to_vec(), options).unwrap(), None)
+            }
+            Kind::Buffered { small, .. } => {
+                let tiered = Tiered::new(stores[0].clone(), stores[1].clone()).unwrap();
+                let store: Vec<Arc<dyn Store>> = vec![Arc::new(tiered.clone())];
+                match (small, Process::of(if small { IN_LOG } else { SMALL_CONTAINER }, &store)) {
+                    (_, Process::SmallFile(layout, _)) => Process::SmallFile(layout, Some(tiered)),
+                    (_, Process::Container(layout, _)) => Process::Container(layout, Some(tiered)),
+                }
             }
         }
     }
 
     fn layout(&self) -> &dyn Layout {
         match self {
-            Process::SmallFile(layout) => layout,
-            Process::Container(layout) => layout,
+            Process::SmallFile(layout, _) => layout,
+            Process::Container(layout, _) => layout,
         }
     }
 }
@@ -125,17 +139,28 @@ fn does(process: &Process, act: Act, who: usize) -> Result<()> {
         }
         ChangesMode => layout.set_attributes("f", &Change { mode: Some(0o640), ..Change::default() }),
         SetsXattr => layout.xattr_set("f", ["user.a", "user.b"][who], b"set", SetXattr::Any),
+        Drains => drain(process),
         Renames => layout.rename("f", ["g", "h"][who]),
         Moves => layout.rename("f", ["d/g", "d/h"][who]),
         Compacts => match process {
-            Process::SmallFile(layout) => layout.compact("").map(drop),
-            Process::Container(layout) => layout.compact("f").map(drop),
+            Process::SmallFile(layout, _) => layout.compact("").map(drop),
+            Process::Container(layout, _) => layout.compact("f").map(drop),
         },
         Repairs => match process {
-            Process::SmallFile(_) => Ok(()),
-            Process::Container(layout) => layout.repair("f", Accept::SURE).map(drop),
+            Process::SmallFile(..) => Ok(()),
+            Process::Container(layout, _) => layout.repair("f", Accept::SURE).map(drop),
         },
     }
+}
+
+/// Drains what waits in a burst buffer, once.
+fn drain(process: &Process) -> Result<()> {
+    let (Process::SmallFile(_, tiered) | Process::Container(_, tiered)) = process;
+    let Some(tiered) = tiered else { return Ok(()) };
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let passed = Drain::new(tiered, Pace::default())?.pass(&NEVER)?;
+    assert!(passed.failed.is_empty(), "{:?}", passed.failed);
+    Ok(())
 }
 
 /// The names that there are, and everything in them.
@@ -169,7 +194,7 @@ fn holds(layout: &dyn Layout, act: Act, who: usize, about: &str) {
         }
         Renames => assert!(names.contains(&["g", "h"][who].to_string()), "{about}: {names:?}"),
         Moves => assert!(names.contains(&["d/g", "d/h"][who].to_string()), "{about}: {names:?}"),
-        Compacts | Repairs => {}
+        Compacts | Repairs | Drains => {}
     }
 }
 
@@ -185,21 +210,31 @@ struct Begin {
     held: bool,
 }
 
-/// Both acts in every order of their calls.
-fn interleaved(first: Act, second: Act, begin: Begin) {
+/// Both acts in every order of their calls; with `every`, in one of so many.
+fn interleaved(first: Act, second: Act, begin: Begin, every: usize) {
     let Begin { kind, length, .. } = begin;
-    for at in 0.. {
+    // A pass of a drain makes some hundred calls.
+    let every = if first == Drains { every } else { 1 };
+    for at in (second as usize % every..).step_by(every) {
         let scratches = [(); 3].map(|()| Scratch::new());
         let made = |scratch: &Scratch| -> Arc<dyn Store> {
             match kind {
                 Kind::Far { s3: true } => Arc::new(Sequential::like_s3()),
+                Kind::Buffered { .. } => Arc::new(Posix::at(scratch.path()).unwrap()),
                 Kind::Far { s3: false } => Arc::new(Sequential::like_hdfs()),
                 _ if at % 2 == 0 => Arc::new(Posix::at(scratch.path()).unwrap()),
                 _ => Arc::new(Memory::new()),
             }
         };
-        let count = if let Kind::Container { stores, .. } = kind { stores } else { 1 };
-        let stores: Vec<Arc<dyn Store>> = scratches.iter().take(count).map(made).collect();
+        let count = match kind {
+            Kind::Container { stores, .. } => stores,
+            Kind::Buffered { .. } => 2,
+            _ => 1,
+        };
+        let mut stores: Vec<Arc<dyn Store>> = scratches.iter().take(count).map(made).collect();
+        if let Kind::Buffered { s3: true, .. } = kind {
+            stores[1] = Arc::new(Sequential::like_s3());
+        }
         let interrupts = Interrupts::default();
         let watch =
             |store: &Arc<dyn Store>| -> Arc<dyn Store> { Arc::new(Wrapped::with(store.clone(), interrupts.clone())) };
@@ -267,6 +302,13 @@ fn interleaved(first: Act, second: Act, begin: Begin) {
         let overwritten =
             [(first, &outcome), (second, &other)].map(|(act, told)| (act == Writes && told.is_ok()) as usize * 10);
         assert!(dots >= length - overwritten.iter().sum::<usize>(), "{about}: {dots} bytes of before");
+        // All of it reaches the store behind a burst buffer.
+        if let Kind::Buffered { .. } = kind {
+            drain(&Process::of(kind, &stores)).unwrap_or_else(|e| panic!("{about}: {e}"));
+            if !both_rename {
+                check();
+            }
+        }
         // The file goes on through the handle that was open all the time.
         if let Some(held) = held {
             let appended = held.append(&[IoSlice::new(b"zzzz")]).and_then(|_| held.close());
@@ -280,15 +322,17 @@ fn interleaved(first: Act, second: Act, begin: Begin) {
     }
 }
 
+const IN_LOG: Kind = Kind::SmallFile { small: 1 << 20 };
+const SMALL_CONTAINER: Kind = Kind::Container { stores: 1, inline: 64 << 10 };
+
 fn pairs(acts: &[(Act, Act)]) {
-    let in_log = Kind::SmallFile { small: 1 << 20 };
     let kinds = [
-        (in_log, 200),
+        (IN_LOG, 200),
         // Its record fills the log.
-        (in_log, FULL),
+        (IN_LOG, FULL),
         // It outgrows the log.
         (Kind::SmallFile { small: 205 }, 200),
-        (Kind::Container { stores: 1, inline: 64 << 10 }, 200),
+        (SMALL_CONTAINER, 200),
         // It outgrows the object with its stamp.
         (Kind::Container { stores: 1, inline: 205 }, 200),
         (Kind::Container { stores: 1, inline: 0 }, 200),
@@ -296,15 +340,23 @@ fn pairs(acts: &[(Act, Act)]) {
         (Kind::Far { s3: true }, 200),
         (Kind::Far { s3: false }, 200),
     ];
+    pairs_on(&kinds, acts, 1);
+}
+
+fn pairs_on(kinds: &[(Kind, usize)], acts: &[(Act, Act)], every: usize) {
     for (first, second) in acts {
         let attributes = [first, second].iter().all(|act| matches!(act, ChangesMode | SetsXattr));
-        for (kind, length) in kinds {
+        for (kind, length) in kinds.iter().copied() {
             // Without locks the later of two changes of attributes counts.
             if attributes && matches!(kind, Kind::Far { .. }) {
                 continue;
             }
-            for (new, held) in [(false, false), (false, true), (true, false), (true, true)] {
-                interleaved(*first, *second, Begin { kind, length, new, held });
+            let buffered = matches!(kind, Kind::Buffered { .. });
+            for (new, held) in [(false, true), (true, false), (false, false), (true, true)] {
+                if buffered && new == held {
+                    continue;
+                }
+                interleaved(*first, *second, Begin { kind, length, new, held }, every);
             }
         }
     }
@@ -344,4 +396,25 @@ fn nothing_is_lost_beside_a_compaction() {
 #[test]
 fn nothing_is_lost_beside_a_repair() {
     pairs(&[(Appends, Repairs), (Repairs, Appends), (Renames, Repairs), (Repairs, Renames)]);
+}
+
+/// - `every`: one of so many calls of a drain.
+fn beside_a_drain(every: usize) {
+    let buffered = [(false, false), (false, true), (true, false)];
+    let kinds = buffered.map(|(small, s3)| (Kind::Buffered { small, s3 }, 200));
+    for act in [Appends, Writes, ChangesMode, SetsXattr, Renames, Moves, Compacts, Repairs] {
+        pairs_on(&kinds, &[(act, Drains), (Drains, act)], every);
+    }
+    pairs_on(&kinds, &[(Appends, Appends), (Appends, Renames), (Drains, Drains)], every);
+}
+
+#[test]
+fn nothing_is_lost_beside_a_drain() {
+    beside_a_drain(31);
+}
+
+#[test]
+#[ignore = "long"]
+fn nothing_is_lost_beside_any_call_of_a_drain() {
+    beside_a_drain(1);
 }
