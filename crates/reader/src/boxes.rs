@@ -82,6 +82,23 @@ impl Boxes {
         Ok(shape)
     }
 
+    /// The box of the one block that each of these groups of sets has, if it is the same in all of them.
+    pub fn in_common(&self, groups: impl Iterator<Item = Range<usize>>) -> Option<BoundingBox> {
+        let mut common: Option<(usize, &[u64])> = None;
+        for sets in groups {
+            let number = sets.start;
+            if sets.len() != 1 {
+                return None;
+            }
+            let (_, dimensions) = self.of(number);
+            if common.is_some_and(|(_, before)| before != dimensions) {
+                return None;
+            }
+            common = Some((number, dimensions));
+        }
+        common.map(|(number, _)| self.stored(number, false).bounds)
+    }
+
     fn of(&self, number: usize) -> (&[u64], &[u64]) {
         let width = 2 + 2 * self.rank;
         self.numbers[number * width..(number + 1) * width].split_at(2)

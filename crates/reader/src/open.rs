@@ -23,6 +23,7 @@
 //! | `groups` | the process group index |
 //! | `origin` | comparison of process groups with the index, before values are read |
 //! | `read` | selections, planned together and read |
+//! | `series` | one element of many steps, read again and again |
 //! | `grow` | steps that a writer has appended since the open |
 
 use crate::object::{self, Before, Object};
@@ -50,6 +51,7 @@ mod lookup;
 mod names;
 mod origin;
 mod read;
+mod series;
 mod status;
 
 use block_records::BlockRecords;
@@ -91,6 +93,7 @@ struct Inner {
     reads: Reads,
     /// Blocks that were read and have no checksum.
     without_checksum: Arc<AtomicU64>,
+    series: Mutex<series::Series>,
 }
 
 /// An object, once it is open.
@@ -155,6 +158,7 @@ impl Reader {
             ids: OnceLock::new(),
             reads: Reads::default(),
             without_checksum: Arc::default(),
+            series: Mutex::default(),
         })))
     }
 

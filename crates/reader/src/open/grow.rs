@@ -32,6 +32,7 @@ impl Clone for Inner {
             data_length: self.data_length,
             reads: self.reads,
             without_checksum: self.without_checksum.clone(),
+            series: Mutex::default(),
         }
     }
 }
