@@ -7,8 +7,7 @@
 //! | who writes | each process its own log only |
 //! | cost of a new file | one write at the end of the log at its close, if it was opened with truncation and no other process is known to write in the folder; else one more. No operation on the store's names, also not to find that the name is free |
 //! | larger files | are moved from the log to their own object |
-//! | a change of a file, chmod, rename | an intent, a look whether others were first, then one record about that name; a rename within a folder is one record for both names |
-//! | remove | one record about that name |
+//! | a change of a file, chmod, rename, remove | an intent, a look whether others were first, then one record about that name; a rename within a folder is one record for both names |
 //! | order    | a logical clock: a process refreshes its view before it records, and its record is newer than all records in that view; log numbers break ties |
 //! | visible to other processes | after a close or sync of the file. On stores that show bytes only after an object's close, each file's close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
 //! | exclusive creation | exactly one of several processes succeeds if the store shows bytes immediately; elsewhere not guaranteed |
@@ -32,6 +31,7 @@ use crate::{
     WriteObject, WriterId, errno,
 };
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -465,12 +465,18 @@ impl Layout for SmallFile {
         }
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
-            if let Some(old) = inner.file(last).map(|e| e.content) {
+            if let Some(found) = inner.file(last).map(|e| e.content) {
+                let old = Cell::new(found);
+                let late = |inner: &Inner| {
+                    let content = inner.file(last).map(|entry| entry.content);
+                    content.inspect(|content| old.set(*content)).is_none()
+                };
                 let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
-                folder.record(&mut inner, vec![gone], &[])?;
-                Self::let_go(folder, &mut inner, last, old)?;
-                drop(inner);
-                return self.publish(folder);
+                if folder.record_alone(&mut inner, vec![gone], &[], &late)?.is_some() {
+                    Self::let_go(folder, &mut inner, last, old.get())?;
+                    drop(inner);
+                    return self.publish(folder);
+                }
             }
             match folder.real(&mut inner, last)? {
                 None => Err(errno::failure(Errno::NOENT, "remove", path)),
