@@ -269,7 +269,7 @@ fn interleaved(first: Act, second: Act, begin: Begin, every: usize) {
             let running = std::thread::spawn(act);
             let end = std::time::Instant::now() + PATIENCE;
             while !running.is_finished() && std::time::Instant::now() < end {
-                std::thread::yield_now();
+                std::thread::sleep(Duration::from_micros(50));
             }
             let _ = started.send(running);
         };
