@@ -79,33 +79,3 @@ fn a_step_is_few_requests_and_an_open_does_not_grow_with_steps() {
         assert!(verify(&*there.layout, "heat.bp").unwrap().findings.is_empty());
     }
 }
-
-/// Through a proxy that counts: `TEST_S3=s3://bucket AWS_ENDPOINT_URL=http://proxy ... far_steps --ignored`.
-#[test]
-#[ignore = "needs a server"]
-fn steps_on_a_service() {
-    use thalweg_io::mounts::{layouts, stores};
-    let Ok(address) = std::env::var("TEST_S3") else { return };
-    let kind = layouts::find("container").unwrap();
-    let made = || {
-        (kind.make)(&[stores::open(&address).unwrap()], &<[(&str, &str); 0]>::default().into_iter().collect()).unwrap()
-    };
-    let layout = made();
-    let place = Place { store: Arc::new(thalweg_store::Memory::new()), layout };
-    let name = format!("heat-{}.bp", std::process::id());
-    threads::run(1, |comm| {
-        let session = place.session(&heat("MPI", ""), &comm);
-        for step in 0..40 {
-            let mode = if step == 0 { Mode::Write } else { Mode::Append };
-            write_heat(&session, &name, mode, &comm, step);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            println!("step {step}");
-            let _ = place.layout.list("between");
-        }
-        session.finalize().unwrap();
-    });
-    let there = made();
-    let _ = there.list("opening");
-    let reader = Reader::open(there, &name).unwrap();
-    assert_eq!(reader.status().steps, 40);
-}
