@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Layout, OpenWrite, SmallFile, WriterId};
-use thalweg_store::wrap::Counting;
+use thalweg_store::wrap::{Counting, Failing, Fault};
 use thalweg_store::{Memory, Posix, Store, WriteObject};
 use thalweg_types::ErrorKind;
 
@@ -334,5 +334,41 @@ fn a_new_file_costs_one_write_and_a_change_of_one_costs_two_writes_and_two_looks
         assert_eq!(others, (0, 0, 0, 0), "{how:?}: {total:?}");
         // A look is a read of the bell, and of what follows in the logs of others.
         assert!(total.reads <= 2 * writes + 2, "{how:?}: {total:?}");
+    }
+}
+
+/// A process that fails after it has announced a change, and goes on living, must not keep others from theirs.
+#[test]
+fn a_call_that_fails_once_in_one_process_keeps_no_other_one_from_writing() {
+    for call in 0.. {
+        let scratch = Scratch::new();
+        let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+        let failing = Arc::new(Failing::new(store.clone()));
+        let process = |store: Arc<dyn Store>| SmallFile::new(store, Settings::default()).unwrap();
+        let (a, b) = (process(failing.clone()), process(store.clone()));
+        let file = open(&a, OpenWrite::New);
+        write(&*file, 0, b"before ");
+        file.close().unwrap();
+        let append = |layout: &SmallFile, bytes: &[u8]| -> thalweg_types::Result<()> {
+            let file = layout.open_write("f", OpenWrite::Existing, WRITER)?;
+            file.append(&[IoSlice::new(bytes)])?;
+            file.close()
+        };
+        append(&b, b"b1 ").unwrap();
+        failing.fail(Fault::any().skipping(call).times(1));
+        let outcome = append(&a, b"a ");
+        let (failed, at) = failing.failed();
+        failing.heal();
+        append(&b, b"b2 ").unwrap_or_else(|e| panic!("call {call}, {at:?}, {outcome:?}: {e}"));
+        let bytes = String::from_utf8(read(&process(store))).unwrap();
+        // What failed may be there, or not.
+        let expected = ["before b1 a b2 ", "before b1 b2 "];
+        let told = if outcome.is_ok() { &expected[..1] } else { &expected[..] };
+        assert!(told.contains(&bytes.as_str()), "call {call}, {at:?}, {outcome:?}: {bytes}");
+        drop(a);
+        if failed == 0 {
+            assert!(call > 5, "{call} calls");
+            break;
+        }
     }
 }

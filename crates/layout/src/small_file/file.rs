@@ -491,8 +491,10 @@ impl Node {
             let before = inner.file(&name).map(|entry| entry.content);
             let (base, stored) = (self.base(), change.stored);
             let late = |inner: &Inner| Node::is_behind(inner, &name, base) || inner.stored_stamp(&name) != seen;
-            let recorded = match state.changes.empties() {
-                true => folder.record_instead(inner, vec![change], bytes, &late)?,
+            // After an open with truncation, what others publish at the same time need not stay: one record, while no other process is
+            // known.
+            let recorded = match state.changes.empties() && !folder.is_shared(inner) {
+                true => Some(folder.record(inner, vec![change], bytes)?),
                 false => folder.record_alone(inner, vec![change], bytes, &late)?,
             };
             if let Some(stamp) = recorded {

@@ -8,7 +8,7 @@ use crate::Change as AttributeChange;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, SystemTime};
 use thalweg_store::{OpenWrite, name};
-use thalweg_types::{ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// Result of a check of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -207,7 +207,8 @@ impl SmallFile {
     /// them and so on, those with the fewest bytes of files first.
     ///
     /// # Errors
-    /// `Corrupt` if a file's bytes cannot be read: nothing is removed then. `NoSpace` if no space could be freed.
+    /// `Corrupt` if a file's bytes cannot be read: nothing is removed then. `NoSpace` if no space could be freed. `NotReady` if another
+    /// process announces a change and does not make it for 5 s: nothing is removed.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
         let (mut done, in_parts) = self.compact_once(&folder)?;
@@ -388,8 +389,13 @@ impl SmallFile {
             folder.ring(&mut folder.lock())?;
             // A process that did not see the copies yet may be giving bytes of an old log another name.
             if !folder.wait_for_intents()? {
+                if of_spare {
+                    folder.spare_again();
+                }
                 // The copies are duplicates, until the next compaction.
-                return Ok(Compacted::default());
+                let what = "cannot compact: another process has announced a change and has not made it for 5 s";
+                let safe = "all files; nothing was removed";
+                return Err(Error::new(ErrorKind::NotReady, what).in_object(place).safe(safe));
             }
             entries = Self::left_in(&*folder.fresh()?, old);
             if entries.is_empty() {

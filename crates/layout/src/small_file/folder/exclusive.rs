@@ -51,26 +51,8 @@ impl Folder {
         self.alone(inner, changes, data, comes_late)
     }
 
-    /// As [`Folder::record_alone`], for bytes that replace those of a file that was truncated at its open: what others publish at the
-    /// same time need not stay.
-    ///
-    /// # Cost
-    /// One record while no other process is known.
-    pub fn record_instead(
-        &self,
-        inner: &mut Inner,
-        changes: Vec<Change>,
-        data: &[u8],
-        comes_late: &dyn Fn(&Inner) -> bool,
-    ) -> Result<Option<Stamp>> {
-        match self.is_shared(inner) {
-            true => self.record_alone(inner, changes, data, comes_late),
-            false => self.record(inner, changes, data).map(Some),
-        }
-    }
-
     /// Whether other processes have written in this folder while this one did, as far as that is known.
-    pub(super) fn is_shared(&self, inner: &mut Inner) -> bool {
+    pub fn is_shared(&self, inner: &mut Inner) -> bool {
         inner.shared |= self.store.capability().write_at && inner.others().any(|known| known.live);
         inner.shared
     }
@@ -116,6 +98,22 @@ impl Folder {
     }
 
     fn alone(
+        &self,
+        inner: &mut Inner,
+        changes: Vec<Change>,
+        data: &[u8],
+        comes_late: &dyn Fn(&Inner) -> bool,
+    ) -> Result<Option<Stamp>> {
+        let outcome = self.try_alone(inner, changes, data, comes_late);
+        // An intent that stays after a failure would keep all other processes from changing the file while this one lives.
+        if outcome.is_err() && self.record(inner, Vec::new(), &[]).is_err() {
+            // Without this log's lease, its process counts as dead.
+            inner.writer = None;
+        }
+        outcome
+    }
+
+    fn try_alone(
         &self,
         inner: &mut Inner,
         changes: Vec<Change>,
