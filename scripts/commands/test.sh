@@ -37,6 +37,12 @@ mkdir -p "$logs"
 passed=0 failed=0 skipped=0 waiting=0
 reasons=()
 
+# What is free for the build, the tests' files and the servers'. Of a full disk the tests tell by chance what failed first.
+free() { df --output=avail --block-size=1M . | tail -n 1 | tr -d ' '; }
+needed=20000
+[[ $(free) -ge $needed || -d target/debug/deps ]] ||
+    echo "dev test: $(free) MB are free here; a build and a run take up to $needed (CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0: 10000)" >&2
+
 # record PASSED FAILED LOG: adds to the totals and gathers the reasons of skips from the log.
 record() {
     passed=$((passed + $1)) failed=$((failed + $2))
@@ -86,7 +92,7 @@ run_script() {
     "$script" >"$log" 2>&1 || status=$?
     rm -rf "$OMPI_MCA_orte_tmpdir_base"
     echo "$status" >"$log.status"
-    echo "== $script: $(grep -c '^ok ' "$log") ok, $(grep -c '^not ok ' "$log") not ok, ended with $status after $((SECONDS - began)) s (log: $log)"
+    echo "== $script: $(grep -c '^ok ' "$log") ok, $(grep -c '^not ok ' "$log") not ok, ended with $status after $((SECONDS - began)) s, $(free) MB free (log: $log)"
 }
 
 # Most of a script's time is spent waiting for programs to start, so two run side by side; not with an MPI that waits busily.

@@ -16,6 +16,7 @@ unset HADOOP_CONF_DIR HADOOP_HOME
 cleanup() {
     [[ -z ${daemon:-} ]] || kill "$daemon" 2>/dev/null || true
     scripts/servers/hdfs.sh stop "$work/hdfs"
+    rm -rf "$work"/hdfs/data-*/blocks
 }
 trap cleanup EXIT
 

@@ -19,6 +19,7 @@ cleanup() {
     scripts/servers/hdfs.sh stop "$work/hdfs"
     scripts/servers/s3.sh stop "$work/s3"
     scripts/servers/s3.sh stop "$work/s3-tls"
+    rm -rf "$work"/hdfs/data-*/blocks
 }
 trap cleanup EXIT
 

@@ -14,11 +14,11 @@ static int failed = 0;
 
 static void check(int good, const char *what)
 {
-    printf("%s %s\n", good ? "ok" : "not ok", what);
-    if (!good) {
-        fprintf(stderr, "%s: %s\n", what, thalweg_last_error()->text);
-        failed = 1;
-    }
+    if (good)
+        printf("ok %s\n", what);
+    else
+        printf("not ok %s: %s\n", what, thalweg_last_error()->text);
+    failed |= !good;
 }
 
 static double now(void)
@@ -102,7 +102,10 @@ static void strided(const char *path, uint32_t rank, uint32_t ranks, uint64_t un
     for (uint64_t round = 0; round < rounds; round++) {
         uint64_t offset = (round * ranks + rank) * unit;
         for (uint64_t i = 0; i < unit; i++) record[i] = value(offset + i);
-        if (thalweg_file_write(file, record, unit, offset)) check(0, "a record is written");
+        if (thalweg_file_write(file, record, unit, offset)) {
+            check(0, "a record is written");
+            break;
+        }
     }
     check(!thalweg_file_close(file), "a writer of many closes");
     free(record);
