@@ -235,6 +235,24 @@ pub fn put_scalar_set(out: &mut Vec<u8>, at: Location, value: &Value) {
     });
 }
 
+/// The index set of a block from its variable record: `records` records in `set`, and the payload.
+pub(crate) fn put_set_of_record(out: &mut Vec<u8>, at: Location, records: u8, set: &[u8], code: u8, payload: &[u8]) {
+    put_set(out, |out| {
+        put_location(out, at);
+        if records > 0 {
+            out.put(set);
+            return records.saturating_add(4);
+        }
+        out.put_u8(0);
+        if ElementType::from_code(code) == Some(ElementType::String) {
+            out.put_str16(payload)
+        } else {
+            out.put(payload)
+        }
+        5
+    });
+}
+
 /// The index set of an attribute.
 pub fn put_attribute_set(out: &mut Vec<u8>, at: Location, value: &AttributeValue) {
     put_set(out, |out| {

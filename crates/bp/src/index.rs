@@ -229,6 +229,16 @@ impl Table {
         Ok(())
     }
 
+    /// Appends the section, as in fragments.
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.entries.len() as u32);
+        out.put_u64(self.section_length() - 12);
+        for entry in &self.entries {
+            out.put(&entry.encode_head(entry.sets.len()));
+            out.put(&entry.sets);
+        }
+    }
+
     fn section_length(&self) -> u64 {
         let heads: u64 = self.entries.iter().map(Entry::head_length).sum();
         12 + heads + self.bytes
@@ -536,16 +546,61 @@ impl Index {
         out.put_u64(self.process_group_count);
         out.put_u64(self.process_groups.len() as u64);
         out.put(&self.process_groups);
-        for table in [&self.variables, &self.attributes] {
-            out.put_u32(table.entries.len() as u32);
-            out.put_u64(table.section_length() - 12);
-            for entry in &table.entries {
-                out.put(&entry.encode_head(entry.sets.len()));
-                out.put(&entry.sets);
-            }
-        }
+        self.variables.encode(&mut out);
+        self.attributes.encode(&mut out);
         out.put(&records);
         out
+    }
+
+    /// The variable section, encoded as in a fragment.
+    pub(crate) fn variables_section(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.variables.section_length() as usize);
+        self.variables.encode(&mut out);
+        out
+    }
+
+    /// Adds the variables of an encoded process group of a single file, as its writer added them; `c`: at the start of the group.
+    /// The process group itself, its attributes and its records of the extension section are not added.
+    ///
+    /// Everything but the location and the values of scalars is copied: the set inside a variable record is the end of its index set.
+    ///
+    /// # Errors
+    /// `Torn` where the group exceeds the cursor; as [`Header::decode`], [`characteristic::next_set`] and [`Index::add_block`].
+    pub fn add_encoded_group(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let start = c.clone();
+        let (length, header) = Header::decode(c)?;
+        let head = c.position() - start.position();
+        let left = length.checked_sub(head as u64);
+        let left = left.ok_or_else(|| c.fail(ErrorKind::Corrupt, format!("a process group of {length} bytes")))?;
+        let mut c = c.inside(left, "process group")?;
+        let (count, _) = (c.u32("variables")?, c.u64("variables")?);
+        for _ in 0..count {
+            let record_offset = c.place();
+            let mut record = {
+                let length = c.clone().u64("variable record")?;
+                c.inside(length, "variable record")?
+            };
+            record.u64("variable record")?;
+            let id = record.u32("variable record")?;
+            let (name, path) = (record.name("variable name")?, record.name("variable path")?);
+            let code = record.u8("variable type")?;
+            record.u8("variable record")?;
+            record.u8("dimensions")?;
+            record.str16("dimensions")?;
+            let (records, mut set) = characteristic::next_set(&mut record)?;
+            let at = Location {
+                record_offset,
+                payload_offset: record.place(),
+                file_index: characteristic::SINGLE_FILE,
+                time_index: header.time_index,
+            };
+            let set = set.take(set.left(), "characteristics")?;
+            let payload = record.take(record.left(), "payload")?;
+            self.variables.add(id, &header.group, &path, &name, code, |out| {
+                characteristic::put_set_of_record(out, at, records, set, code, payload);
+            })?;
+        }
+        Ok(())
     }
 
     /// Encodes the index for byte `start` of a file: extension section, three sections, tag, minifooter, as consecutive pieces.

@@ -141,7 +141,7 @@ fn known_length(source: &impl Source, at: u64, order: ByteOrder, met: &mut dyn F
         match source::unless_damaged(step_record::before(source, at + length, order))?.flatten() {
             Some(found) if found.extent == Extent::new(at, length) => {
                 let mut step = Index::default();
-                let whole = match step_record::append(source, &found, order, &mut step) {
+                let whole = match step_record::append_stored(source, &found, order, &mut step) {
                     // A record of the other byte order.
                     Err(e) if e.kind() == ErrorKind::Unsupported => None,
                     outcome => source::unless_damaged(outcome)?,

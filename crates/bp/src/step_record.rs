@@ -3,10 +3,10 @@
 //! | byte | size | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `TWSTEPRC` |
-//! | 8 | 4 | version, 1 |
-//! | 12 | 4 | 0 |
+//! | 8 | 4 | version, 1 or 2 |
+//! | 12 | 4 | version 1: 0; version 2: CRC-32C of the variable section, which the record omits |
 //! | 16 | 8 | length, head to tail |
-//! | 24 | ... | the sections, packed as in [`crate::index::Index::to_fragment`] |
+//! | 24 | ... | the sections, packed as in [`crate::index::Index::to_fragment`]; version 2: without the variable section, its length 0 |
 //! | -64 | 8 | where the record starts in its file |
 //! | -56 | 8 | its length |
 //! | -48 | 8 | where the index or step record before it ends |
@@ -16,12 +16,16 @@
 //! | -24 | 4 | CRC-32C of these 64 bytes up to here |
 //! | -20 | 12 | 0 |
 //! | -8 | 8 | magic `TWSTEPND` |
+//!
+//! A record of version 2 is for small outputs, whose process groups are hardly larger than their entries: the variable section is
+//! made again from the groups, which precede the record in its file ([`crate::index::Index::add_encoded_group`]).
 
-use crate::index::Index;
+use crate::index::{Index, RawProcessGroup, raw_process_groups};
 use crate::source::{self, Source};
-use crate::wire::{Cursor, Put};
+use crate::wire::{Cursor, Put, patch_u64};
+use std::ops::Range;
 use thalweg_types::checksum::crc32c;
-use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// Magic at the start of a record.
 pub const MAGIC: &[u8; 8] = b"TWSTEPRC";
@@ -47,20 +51,74 @@ pub struct StepRecord {
     pub crc: u32,
 }
 
-/// Encodes a record for offset `start`.
-pub fn encode(step: &Index, start: u64, previous: u64, run: u64, number: u32) -> Vec<u8> {
-    let body = step.to_fragment();
-    let length = HEAD + body.len() as u64 + TAIL;
+/// Where the process groups of an output are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// In the file of the record, between it and the index or step record before it.
+    Here,
+    /// In other files.
+    Elsewhere,
+}
+
+/// Most bytes of process groups from which a variable section is made again: a reader holds them in memory.
+const MOST_GROUPS: u64 = 1 << 20;
+/// A variable section is omitted if the process groups are at most this many times as long.
+const TIMES: u64 = 2;
+
+/// Encodes a record for offset `start`; `previous`: the end of the index or step record before it.
+pub fn encode(step: &Index, start: u64, previous: u64, run: u64, number: u32, groups: Groups) -> Vec<u8> {
+    encode_fragment(&step.to_fragment(), start, previous, run, number, groups)
+}
+
+/// As [`encode`], from the packed sections of the output, as [`Index::to_fragment`] packs them.
+pub fn encode_fragment(sections: &[u8], start: u64, previous: u64, run: u64, number: u32, groups: Groups) -> Vec<u8> {
+    let omitted = variables_of(sections)
+        .filter(|variables| groups == Groups::Here && are_near(sections, variables.len() as u64, previous, start));
+    let left = sections.len() - omitted.as_ref().map_or(0, Range::len);
+    let length = HEAD + left as u64 + TAIL;
     let mut out = Vec::with_capacity(length as usize);
     out.put(MAGIC);
-    out.put_u32(1);
-    out.put_u32(0);
+    out.put_u32(if omitted.is_some() { 2 } else { 1 });
+    out.put_u32(omitted.as_ref().map_or(0, |variables| crc32c(&sections[variables.clone()])));
     out.put_u64(length);
-    out.put(&body);
+    match omitted {
+        Some(variables) => {
+            out.put(&sections[..variables.start]);
+            out.put(&sections[variables.end..]);
+            patch_u64(&mut out, HEAD as usize + VARIABLES_LENGTH, 0);
+        }
+        None => out.put(sections),
+    }
     let crc = crc32c(&out);
     let record = StepRecord { extent: Extent::new(start, length), previous, run, number, crc };
     out.put(&record.tail());
     out
+}
+
+/// Place of the length of the variable section in packed sections.
+const VARIABLES_LENGTH: usize = 8;
+/// Bytes of the four lengths in front of packed sections.
+const LENGTHS: usize = 32;
+
+/// Place of the variable section in packed sections; `None` if there is none.
+fn variables_of(sections: &[u8]) -> Option<Range<usize>> {
+    let mut c = Cursor::new(sections, ByteOrder::NATIVE, 0);
+    let groups = usize::try_from(c.u64("").ok()?).ok()?;
+    let variables = usize::try_from(c.u64("").ok()?).ok()?;
+    let start = LENGTHS.checked_add(groups)?;
+    let end = start.checked_add(variables).filter(|end| *end <= sections.len())?;
+    (variables > 0).then_some(start..end)
+}
+
+/// Whether the groups of packed sections lie between `previous` and `start`, and are short beside `variables` bytes.
+fn are_near(sections: &[u8], variables: u64, previous: u64, start: u64) -> bool {
+    let offsets = || {
+        let mut c = Cursor::new(&sections[LENGTHS..], ByteOrder::NATIVE, 0);
+        raw_process_groups(&mut c)?.map(|group| group.map(|g| g.offset)).collect::<Result<Vec<u64>>>()
+    };
+    let Ok(Some(first)) = offsets().map(|all| all.into_iter().min()) else { return false };
+    let most = MOST_GROUPS.min(TIMES * variables);
+    first >= previous && start.checked_sub(first).is_some_and(|bytes| (1..=most).contains(&bytes))
 }
 
 impl StepRecord {
@@ -110,18 +168,109 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     Ok(Some(StepRecord { extent, previous, run, number, crc }))
 }
 
-/// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them.
+/// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them. A variable section that the
+/// record omits is made again.
 ///
 /// # Errors
-/// `Corrupt` where checksum or magic are wrong; errors of reading.
+/// `Corrupt` where checksum or magic are wrong, or the process groups do not give the section that was omitted; `Unsupported` for a
+/// version of a later library, and for an omitted section in the other byte order; errors of reading.
+/// # Cost
+/// One read; a second one, of the process groups, if the variable section is omitted.
 pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
+    let (sections, omitted) = stored(source, record, order)?;
+    match omitted {
+        Some(check) => with_variables(source, record, order, sections, check),
+        None => Ok(sections),
+    }
+}
+
+/// The sections of a record without those that it omits.
+///
+/// # Errors
+/// As [`body`].
+pub fn append_stored(
+    source: &(impl Source + ?Sized),
+    record: &StepRecord,
+    order: ByteOrder,
+    index: &mut Index,
+) -> Result<()> {
+    let (mut sections, omitted) = stored(source, record, order)?;
+    if omitted.is_some() {
+        insert_variables(&mut sections, order, &Index::default().variables_section())?;
+    }
+    index.append_packed(&mut Cursor::new(&sections, order, record.extent.offset + HEAD))
+}
+
+/// The sections as stored, and the checksum of an omitted variable section.
+fn stored(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<(Vec<u8>, Option<u32>)> {
     let mut bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
     let mut c = Cursor::new(&bytes, order, record.extent.offset);
     if crc32c(&bytes) != record.crc || c.take(8, "step record")? != MAGIC {
         return Err(c.fail(ErrorKind::Corrupt, "the checksum of a step record is wrong"));
     }
+    let (version, check) = (c.u32("step record")?, c.u32("step record")?);
+    let omitted = match version {
+        1 => None,
+        2 => Some(check),
+        other => {
+            let what = format!("a step record of version {other}: written by a later version of this library");
+            return Err(c.fail(ErrorKind::Unsupported, what));
+        }
+    };
     bytes.drain(..HEAD as usize);
-    Ok(bytes)
+    Ok((bytes, omitted))
+}
+
+/// `sections` with the variable section, from the process groups in front of the record.
+fn with_variables(
+    source: &(impl Source + ?Sized),
+    record: &StepRecord,
+    order: ByteOrder,
+    mut sections: Vec<u8>,
+    check: u32,
+) -> Result<Vec<u8>> {
+    let start = record.extent.offset;
+    if order != ByteOrder::NATIVE {
+        let what = "a step record of the other byte order, whose entries are in the process groups";
+        return Err(Error::new(ErrorKind::Unsupported, what).at_byte(start));
+    }
+    let damaged = |what: &str| Error::new(ErrorKind::Corrupt, what).at_byte(start);
+    let mut c = Cursor::new(&sections, order, start + HEAD);
+    c.take(LENGTHS, "step record")?;
+    let listed: Vec<RawProcessGroup<'_>> = raw_process_groups(&mut c)?.collect::<Result<_>>()?;
+    let first = listed.iter().map(|group| group.offset).min().unwrap_or(start);
+    let length = start.checked_sub(first).filter(|length| first >= record.previous && *length <= MOST_GROUPS);
+    let length = length.ok_or_else(|| damaged("a step record refers to process groups that are not in front of it"))?;
+    let groups = source::bytes(source, first, length, "process groups of a step record")?;
+    let mut index = Index::default();
+    for group in &listed {
+        let at = usize::try_from(group.offset - first).ok().and_then(|at| groups.get(at..));
+        let bytes = at.ok_or_else(|| damaged("a step record refers to a process group behind it"))?;
+        index.add_encoded_group(&mut Cursor::new(bytes, order, group.offset))?;
+    }
+    let variables = index.variables_section();
+    if crc32c(&variables) != check {
+        return Err(damaged("the process groups in front of a step record are not those of its output"));
+    }
+    insert_variables(&mut sections, order, &variables)?;
+    Ok(sections)
+}
+
+/// Inserts a variable section where a record omits it.
+fn insert_variables(sections: &mut Vec<u8>, order: ByteOrder, variables: &[u8]) -> Result<()> {
+    let mut c = Cursor::new(sections, order, 0);
+    let groups = c.u64("step record")?;
+    let place = usize::try_from(groups).ok().and_then(|groups| LENGTHS.checked_add(groups));
+    let place = place.filter(|place| *place <= sections.len());
+    let place = place.ok_or_else(|| c.fail(ErrorKind::Corrupt, "the sections of a step record leave it"))?;
+    if c.u64("step record")? != 0 {
+        return Err(c.fail(ErrorKind::Corrupt, "a step record has the variable section that it omits"));
+    }
+    sections.splice(place..place, variables.iter().copied());
+    let length = variables.len() as u64;
+    let length = if order == ByteOrder::NATIVE { length } else { length.swap_bytes() };
+    patch_u64(sections, VARIABLES_LENGTH, length);
+    Ok(())
 }
 
 /// Reads the body of a record, checks it, and joins it to `index`.

@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::path::Path;
 use thalweg_bp::live::{Base, Live};
 use thalweg_bp::source::{Source, is_damage};
-use thalweg_bp::{extension, growth, scan, step_record};
+use thalweg_bp::step_record::{self, Groups};
+use thalweg_bp::{extension, growth, scan};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// Bytes of which one read fails, or all from one on.
@@ -80,14 +81,14 @@ fn files() -> Vec<(String, Vec<u8>)> {
     let mut chain = File::default();
     for step in 0..3 {
         (0..2).for_each(|rank| chain.add(&small_group(step, rank)));
-        if step == 0 { chain.full_index(false) } else { chain.step_record() }
+        if step == 0 { chain.full_index(false) } else { chain.step_record(Groups::Here) }
     }
     let end = chain.bytes.len();
     files.push(("step records".into(), chain.bytes.clone()));
     chain.add(&small_group(3, 0));
     files.push(("an output without an index".into(), chain.bytes.clone()));
     files.push(("an output cut off".into(), chain.bytes[..(end + chain.bytes.len()) / 2].to_vec()));
-    chain.step_record();
+    chain.step_record(Groups::Here);
     let length = chain.bytes.len();
     files.push(("a step record cut off".into(), chain.bytes[..length - 20].to_vec()));
     let mut damaged = chain.bytes.clone();

@@ -1,7 +1,8 @@
-//! The bytes of a small file, checked in and encoded a second time from the tables of `docs/format` alone: today's
-//! encoder gives them, today's decoder reads them, in both byte orders.
+//! The bytes of two small files, checked in and encoded a second time from the tables of `docs/format` alone: today's
+//! encoder gives them, today's decoder reads them, in both byte orders. In one file the step records contain all entries, in the
+//! other they refer to the process groups.
 //!
-//! `WRITE_GOLDEN=1 cargo test -p thalweg-bp --test golden` writes the file anew, which is a change of the format.
+//! `WRITE_GOLDEN=1 cargo test -p thalweg-bp --test golden` writes the files anew, which is a change of the format.
 // The tables of the test's own file are tuples.
 #![allow(clippy::type_complexity)]
 
@@ -11,10 +12,15 @@ use common::*;
 use thalweg_bp::extension::Tag;
 use thalweg_bp::live::{self, Live};
 use thalweg_bp::scan::scan;
+use thalweg_bp::step_record::Groups;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{AttributeValue, ByteOrder, Value};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/four-steps.bp");
+/// Each checked-in file, and what its step records do.
+const FILES: [(&str, Groups); 2] = [
+    (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/four-steps.bp"), Groups::Elsewhere),
+    (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/four-steps-referring.bp"), Groups::Here),
+];
 
 /// Fields of either byte order, and checksums bit by bit.
 struct Pen {
@@ -457,7 +463,7 @@ fn write_full_index(file: &mut Pen, lists: &Lists, steps: u32, finished: bool) {
     file.raw(&index_bytes);
 }
 
-fn write_step_record(file: &mut Pen, lists: &Lists, previous: u64, number: u32) {
+fn write_step_record(file: &mut Pen, lists: &Lists, previous: u64, number: u32, at: Groups) {
     let start = file.len();
     let groups = file.inside(|p| {
         p.n8(lists.group_count).n8(lists.groups.len() as u64).raw(&lists.groups);
@@ -467,15 +473,19 @@ fn write_step_record(file: &mut Pen, lists: &Lists, previous: u64, number: u32) 
         [head, entries.concat()].concat()
     });
     let records = records(file, lists, None);
+    let (version, check, variables) = match at {
+        Groups::Here => (2, crc(&sections[0]), Vec::new()),
+        Groups::Elsewhere => (1, 0, sections[0].clone()),
+    };
     let body = file.inside(|p| {
-        [&groups, &sections[0], &sections[1], &records].iter().for_each(|s| {
+        [&groups, &variables, &sections[1], &records].iter().for_each(|s| {
             p.n8(s.len() as u64);
         });
-        p.raw(&groups).raw(&sections[0]).raw(&sections[1]).raw(&records);
+        p.raw(&groups).raw(&variables).raw(&sections[1]).raw(&records);
     });
     let length = 24 + body.len() as u64 + 64;
     let front = file.inside(|p| {
-        p.raw(b"TWSTEPRC").n4(1).n4(0).n8(length).raw(&body);
+        p.raw(b"TWSTEPRC").n4(version).n4(check).n8(length).raw(&body);
     });
     let tail = file.inside(|p| {
         p.n8(start).n8(length).n8(previous).n8(7).n4(number).n4(crc(&front));
@@ -483,12 +493,12 @@ fn write_step_record(file: &mut Pen, lists: &Lists, previous: u64, number: u32) 
     file.raw(&front).raw(&tail).n4(crc(&tail)).raw(&[0; 12]).raw(b"TWSTEPND");
 }
 
-/// What `common::small_file(true)` is, from the tables alone.
-fn from_the_tables(big: bool) -> Vec<u8> {
-    first_steps(big, 4)
+/// What `common::small_file_with(true, at)` is, from the tables alone.
+fn from_the_tables(big: bool, at: Groups) -> Vec<u8> {
+    first_steps(big, 4, at)
 }
 
-fn first_steps(big: bool, steps: u32) -> Vec<u8> {
+fn first_steps(big: bool, steps: u32, at: Groups) -> Vec<u8> {
     let mut file = Pen::new(big);
     let mut all = Lists::default();
     let (mut end, mut number) = (0, 0);
@@ -501,7 +511,7 @@ fn first_steps(big: bool, steps: u32) -> Vec<u8> {
             write_full_index(&mut file, &all, step + 1, step == 3);
         } else {
             number += 1;
-            write_step_record(&mut file, &of_step, end, number);
+            write_step_record(&mut file, &of_step, end, number, at);
         }
         end = file.len();
     }
@@ -529,14 +539,14 @@ fn without_version(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn check_content(bytes: &[u8], order: ByteOrder) {
+fn check_content(bytes: &[u8], order: ByteOrder, at: Groups) {
     let live = Live::find(bytes).unwrap();
     assert!(live.finished() && live.torn == 0 && live.step_records.is_empty());
     assert_eq!(live.step_count(), 4);
     let base = live.base.unwrap();
     assert_eq!((base.process_groups, base.entries.len(), base.footer.order), (8, 9, order));
     base.check_bytes(bytes).unwrap();
-    let expected = small_file(true).index;
+    let expected = small_file_with(true, at).index;
     let table = |is_attribute| if is_attribute { &expected.attributes } else { &expected.variables };
     for entry in &base.entries {
         let wanted = table(entry.is_attribute).find(&entry.head.path, &entry.head.name).unwrap();
@@ -591,43 +601,53 @@ fn check_content(bytes: &[u8], order: ByteOrder) {
 #[test]
 #[cfg(target_endian = "little")]
 fn the_encoder_gives_the_bytes_that_are_checked_in() {
-    let now = small_file(true).bytes;
-    if std::env::var_os("WRITE_GOLDEN").is_some() {
-        std::fs::write(PATH, &now).unwrap();
+    for (path, at) in FILES {
+        let now = small_file_with(true, at).bytes;
+        if std::env::var_os("WRITE_GOLDEN").is_some() {
+            std::fs::write(path, &now).unwrap();
+        }
+        let golden = std::fs::read(path).unwrap();
+        assert_eq!(now.len(), golden.len());
+        let (now, golden) = (without_version(now), without_version(golden));
+        let differs = now.iter().zip(&golden).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "the first byte that differs");
     }
-    let golden = std::fs::read(PATH).unwrap();
-    assert_eq!(now.len(), golden.len());
-    let (now, golden) = (without_version(now), without_version(golden));
-    let differs = now.iter().zip(&golden).position(|(a, b)| a != b);
-    assert_eq!(differs, None, "the first byte that differs");
 }
 
 #[test]
 fn the_decoder_reads_the_bytes_that_are_checked_in() {
-    check_content(&std::fs::read(PATH).unwrap(), ByteOrder::Little);
+    for (path, at) in FILES {
+        check_content(&std::fs::read(path).unwrap(), ByteOrder::Little, at);
+    }
 }
 
 #[test]
 fn the_encoder_gives_what_the_tables_of_the_format_say() {
-    let (now, tables) = (small_file(true).bytes, from_the_tables(cfg!(target_endian = "big")));
-    let differs = now.iter().zip(&tables).position(|(a, b)| a != b);
-    assert_eq!((differs, now.len()), (None, tables.len()), "the first byte that differs");
+    for (_, at) in FILES {
+        let (now, tables) = (small_file_with(true, at).bytes, from_the_tables(cfg!(target_endian = "big"), at));
+        let differs = now.iter().zip(&tables).position(|(a, b)| a != b);
+        assert_eq!((differs, now.len()), (None, tables.len()), "the first byte that differs");
+    }
 }
 
 #[test]
 fn the_decoder_reads_both_byte_orders() {
-    check_content(&from_the_tables(false), ByteOrder::Little);
-    check_content(&from_the_tables(true), ByteOrder::Big);
+    for (_, at) in FILES {
+        check_content(&from_the_tables(false, at), ByteOrder::Little, at);
+        check_content(&from_the_tables(true, at), ByteOrder::Big, at);
+    }
 }
 
 #[test]
 fn an_interrupted_file_of_the_other_byte_order_says_where_it_can_be_recovered() {
     let native = cfg!(target_endian = "big");
-    assert_eq!(Live::find(&first_steps(native, 3)).unwrap().step_count(), 3);
-    let e = Live::find(&first_steps(!native, 3)).unwrap_err();
-    assert_eq!(e.kind(), thalweg_types::ErrorKind::Unsupported);
-    assert!(e.to_string().contains("recover it on a machine of that order"), "{e}");
-    // Its process groups read all the same.
-    let order = if native { ByteOrder::Little } else { ByteOrder::Big };
-    assert_eq!(scan(&first_steps(!native, 3), order).unwrap().groups.len(), 6);
+    for (_, at) in FILES {
+        assert_eq!(Live::find(&first_steps(native, 3, at)).unwrap().step_count(), 3);
+        let e = Live::find(&first_steps(!native, 3, at)).unwrap_err();
+        assert_eq!(e.kind(), thalweg_types::ErrorKind::Unsupported);
+        assert!(e.to_string().contains("recover it on a machine of that order"), "{e}");
+        // Its process groups read all the same.
+        let order = if native { ByteOrder::Little } else { ByteOrder::Big };
+        assert_eq!(scan(&first_steps(!native, 3, at), order).unwrap().groups.len(), 6);
+    }
 }

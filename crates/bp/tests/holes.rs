@@ -7,6 +7,7 @@ use std::cell::Cell;
 use thalweg_bp::live::Live;
 use thalweg_bp::scan;
 use thalweg_bp::source::{Source, is_damage};
+use thalweg_bp::step_record::Groups;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// A file of which only some bytes are stored; the others read as zeros.
@@ -91,7 +92,7 @@ fn a_file_that_is_a_hole_has_no_live_end() {
 fn the_same_end_is_found_wherever_a_hole_begins() {
     let mut record = small_file(false);
     record.add(&small_group(9, 0));
-    record.step_record();
+    record.step_record(Groups::Here);
     // Distances at which the end of the file meets the ends of the parts that the search reads.
     const PART: u64 = 1 << 20;
     let near = [0, 1, 7, 8, 27, 28, 29, 55, 56, 57, 63, 64, 65, 100];

@@ -16,7 +16,7 @@ use thalweg_bp::live::Live;
 use thalweg_bp::process_group::SECTION_HEAD;
 use thalweg_bp::scan::{self, scan};
 use thalweg_bp::statistics::Level;
-use thalweg_bp::step_record;
+use thalweg_bp::step_record::{self, Groups};
 use thalweg_bp::trailer::{self, Trailer};
 use thalweg_types::{ByteOrder, ElementType, Extent};
 
@@ -161,18 +161,18 @@ fn step_records_that_lead_nowhere() {
     let mut file = vec![0; 64];
     while file.len() < BYTES {
         let start = file.len() as u64;
-        file.extend_from_slice(&step_record::encode(&Default::default(), start, previous, 1, 1));
+        file.extend_from_slice(&step_record::encode(&Default::default(), start, previous, 1, 1, Groups::Here));
         previous = file.len() as u64;
     }
     is_soon_done_with("chain", &file);
     // Many ends of one long chain, each with a body that does not check.
     let half = file.len() / 2;
-    let root = step_record::encode(&Default::default(), 0, 0, 1, 1);
+    let root = step_record::encode(&Default::default(), 0, 0, 1, 1, Groups::Here);
     let mut file = root.clone();
     let mut previous = file.len() as u64;
     while file.len() < half {
         let start = file.len() as u64;
-        file.extend_from_slice(&step_record::encode(&Default::default(), start, previous, 1, 1));
+        file.extend_from_slice(&step_record::encode(&Default::default(), start, previous, 1, 1, Groups::Here));
         previous = file.len() as u64;
     }
     while file.len() < BYTES {

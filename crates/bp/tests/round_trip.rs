@@ -11,6 +11,7 @@ use thalweg_bp::live::{self, Live};
 use thalweg_bp::pass;
 use thalweg_bp::scan::{self, scan};
 use thalweg_bp::statistics::Level;
+use thalweg_bp::step_record::Groups;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Value};
 
@@ -84,7 +85,7 @@ proptest! {
                 g.attributes.iter_mut().for_each(|a| a.path = format!("/{i}/{rank}"));
                 file.add(g);
             }
-            if full || i == 0 || (i == last && finished) { file.full_index(i == last && finished) } else { file.step_record() }
+            if full || i == 0 || (i == last && finished) { file.full_index(i == last && finished) } else { file.step_record(Groups::Here) }
         }
         let live = Live::find(&file.bytes).unwrap();
         prop_assert_eq!((live.end, live.torn), (file.bytes.len() as u64, 0));

@@ -8,7 +8,7 @@ use thalweg_bp::pass;
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
-use thalweg_bp::step_record;
+use thalweg_bp::step_record::{self, Groups};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_bp::wire::patch_u64;
 use thalweg_types::checksum::{Crc32c, crc32c};
@@ -165,10 +165,10 @@ impl File {
         self.records = 0;
     }
 
-    pub fn step_record(&mut self) {
+    pub fn step_record(&mut self, groups: Groups) {
         self.records += 1;
         let start = self.bytes.len() as u64;
-        let record = step_record::encode(&self.step, start, self.end, 7, self.records);
+        let record = step_record::encode(&self.step, start, self.end, 7, self.records, groups);
         self.bytes.extend_from_slice(&record);
         self.end = self.bytes.len() as u64;
         self.step = Index::default();
@@ -177,6 +177,11 @@ impl File {
 
 /// Four steps of two ranks: a full index behind the first, step records behind two, a full index at the end.
 pub fn small_file(finished: bool) -> File {
+    small_file_with(finished, Groups::Here)
+}
+
+/// As [`small_file`]: step records that refer to the groups in front of them, or contain all entries.
+pub fn small_file_with(finished: bool, groups: Groups) -> File {
     let mut file = File::default();
     for step in 0..4u32 {
         for rank in 0..2u32 {
@@ -185,7 +190,7 @@ pub fn small_file(finished: bool) -> File {
         match step {
             0 => file.full_index(false),
             3 => file.full_index(finished),
-            _ => file.step_record(),
+            _ => file.step_record(groups),
         }
     }
     file

@@ -8,8 +8,9 @@ use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_attribute, put_section_head};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
+use thalweg_bp::step_record::{self, Groups};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
-use thalweg_bp::{pass, step_record, wire};
+use thalweg_bp::{pass, wire};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Value};
 
@@ -243,7 +244,7 @@ impl Maker {
     pub fn step_record(&mut self, step: &Index) {
         let start = self.bytes.len() as u64;
         let (previous, number) = (self.chain.0, self.chain.1 + 1);
-        self.bytes.extend(step_record::encode(step, start, previous, RUN, number));
+        self.bytes.extend(step_record::encode(step, start, previous, RUN, number, Groups::Here));
         self.chain = (self.bytes.len() as u64, number);
     }
 

@@ -33,7 +33,7 @@ use thalweg_bp::live::Live;
 use thalweg_bp::opening::Openings;
 use thalweg_bp::shorten;
 use thalweg_bp::source::Source;
-use thalweg_bp::step_record;
+use thalweg_bp::step_record::{self, Groups};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
@@ -147,8 +147,8 @@ pub struct Staged {
     seal: Vec<u8>,
     /// Bytes of the output's process groups.
     data: u64,
-    /// Entries of a step record; `None` for a full index, whose entries are already in the index in memory.
-    record: Option<Index>,
+    /// Entries of a step record, packed; `None` for a full index, whose entries are already in the index in memory.
+    record: Option<Vec<u8>>,
     mark: Mark,
 }
 
@@ -518,17 +518,20 @@ impl LiveIndex {
         let sets = self.index.sets() + step.sets();
         let next = self.index.length() + step.length();
         let data_bytes = self.data_bytes + data;
+        let entries = step.to_fragment();
         if each || self.end == 0 || full_index_is_due(sets, self.sets_then, self.full_bytes, next, data_bytes) {
-            self.index.append_fragment(&step.to_fragment())?;
+            self.index.append_fragment(&entries)?;
             return self.put_full(object, data_end, data, whole);
         }
-        let mut record = step_record::encode(&step, data_end, self.end, run, self.step_records + 1);
+        let groups = if self.subfiles { Groups::Elsewhere } else { Groups::Here };
+        let number = self.step_records + 1;
+        let mut record = step_record::encode_fragment(&entries, data_end, self.end, run, number, groups);
         let extent = Extent::new(data_end, record.len() as u64);
         let tail = record.len() - step_record::TAIL as usize;
         let mark = Mark { offset: data_end + tail as u64, bytes: record[tail..].to_vec() };
         let seal = if whole { Vec::new() } else { record.split_off(tail) };
         object.write_at(data_end, &[IoSlice::new(&record)])?;
-        Ok(Staged { extent, seal, data, record: Some(step), mark })
+        Ok(Staged { extent, seal, data, record: Some(entries), mark })
     }
 
     /// Updates the state for a written index or step record, which is the new end of the file.
@@ -541,10 +544,10 @@ impl LiveIndex {
         self.retire_last_full();
         self.end = extent.offset + extent.length;
         match record {
-            Some(step) => {
+            Some(entries) => {
                 self.step_records += 1;
                 self.retire(extent);
-                self.index.append_fragment(&step.to_fragment())
+                self.index.append_fragment(&entries)
             }
             None => {
                 self.last_full = Some(extent);

@@ -8,7 +8,7 @@ use thalweg_bp::pass;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_attribute, put_section_head};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
-use thalweg_bp::step_record;
+use thalweg_bp::step_record::{self, Groups};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_bp::wire::patch_u64;
 use thalweg_layout::{Direct, Layout};
@@ -173,7 +173,7 @@ impl File {
             Ending::Open => return,
             Ending::Record => {
                 self.records += 1;
-                self.bytes.extend(step_record::encode(&step, at, self.end, 7, self.records));
+                self.bytes.extend(step_record::encode(&step, at, self.end, 7, self.records, Groups::Here));
                 self.index.append_fragment(&fragment).unwrap();
             }
             _ => {
@@ -214,7 +214,7 @@ impl Subfiles {
         self.index.append_fragment(&fragment).unwrap();
         if ending == Ending::Record {
             self.records += 1;
-            self.metadata.extend(step_record::encode(&step, at, at, 7, self.records));
+            self.metadata.extend(step_record::encode(&step, at, at, 7, self.records, Groups::Elsewhere));
         } else {
             self.records = 0;
             let finished = ending == Ending::Finished;
