@@ -484,6 +484,19 @@ pub fn damaged_payloads(source: &(impl Source + ?Sized), found: &Found) -> Resul
     Ok(damaged)
 }
 
+/// Whether the value of a scalar or string of a group is damaged: a value that stands in the index too.
+///
+/// # Errors
+/// Errors of reading.
+pub fn has_damaged_values(source: &(impl Source + ?Sized), found: &Found) -> Result<bool> {
+    let damaged = damaged_payloads(source, found)?;
+    let is_value = |extent: &Extent| {
+        let at = |(at, v): &&(u64, VariableRecord)| at + v.payload.offset == extent.offset;
+        found.variables.iter().find(at).is_none_or(|(_, v)| v.set.shape.is_none() && v.set.transform.is_none())
+    };
+    Ok(damaged.iter().any(|(_, extent)| is_value(extent)))
+}
+
 fn for_each_piece(
     source: &(impl Source + ?Sized),
     extent: Extent,

@@ -20,7 +20,9 @@
 //! A record of version 2 is for small outputs, whose process groups are hardly larger than their entries: the variable section is
 //! made again from the groups, which precede the record in its file ([`crate::index::Index::add_encoded_group`]).
 
+use crate::extension::Tag;
 use crate::index::{Index, RawProcessGroup, raw_process_groups};
+use crate::scan::{self, Found};
 use crate::source::{self, Source};
 use crate::wire::{Cursor, Put, patch_u64};
 use std::ops::Range;
@@ -179,7 +181,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
 pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
     let (sections, omitted) = stored(source, record, order)?;
     match omitted {
-        Some(check) => with_variables(source, record, order, sections, check),
+        Some(check) => with_variables(source, record, order, &sections, check),
         None => Ok(sections),
     }
 }
@@ -196,7 +198,7 @@ pub fn append_stored(
 ) -> Result<()> {
     let (mut sections, omitted) = stored(source, record, order)?;
     if omitted.is_some() {
-        insert_variables(&mut sections, order, &Index::default().variables_section())?;
+        sections = insert_variables(&sections, order, &Index::default().variables_section())?;
     }
     index.append_packed(&mut Cursor::new(&sections, order, record.extent.offset + HEAD))
 }
@@ -226,7 +228,7 @@ fn with_variables(
     source: &(impl Source + ?Sized),
     record: &StepRecord,
     order: ByteOrder,
-    mut sections: Vec<u8>,
+    sections: &[u8],
     check: u32,
 ) -> Result<Vec<u8>> {
     let start = record.extent.offset;
@@ -235,9 +237,7 @@ fn with_variables(
         return Err(Error::new(ErrorKind::Unsupported, what).at_byte(start));
     }
     let damaged = |what: &str| Error::new(ErrorKind::Corrupt, what).at_byte(start);
-    let mut c = Cursor::new(&sections, order, start + HEAD);
-    c.take(LENGTHS, "step record")?;
-    let listed: Vec<RawProcessGroup<'_>> = raw_process_groups(&mut c)?.collect::<Result<_>>()?;
+    let listed = listed_groups(sections, order, start)?;
     let first = listed.iter().map(|group| group.offset).min().unwrap_or(start);
     let length = start.checked_sub(first).filter(|length| first >= record.previous && *length <= MOST_GROUPS);
     let length = length.ok_or_else(|| damaged("a step record refers to process groups that are not in front of it"))?;
@@ -252,12 +252,64 @@ fn with_variables(
     if crc32c(&variables) != check {
         return Err(damaged("the process groups in front of a step record are not those of its output"));
     }
-    insert_variables(&mut sections, order, &variables)?;
-    Ok(sections)
+    insert_variables(sections, order, &variables)
 }
 
-/// Inserts a variable section where a record omits it.
-fn insert_variables(sections: &mut Vec<u8>, order: ByteOrder, variables: &[u8]) -> Result<()> {
+/// The process groups that the sections of a record at `start` list.
+fn listed_groups(sections: &[u8], order: ByteOrder, start: u64) -> Result<Vec<RawProcessGroup<'_>>> {
+    let mut c = Cursor::new(sections, order, start + HEAD);
+    c.take(LENGTHS, "step record")?;
+    raw_process_groups(&mut c)?.collect()
+}
+
+/// As [`with_variables`], where a process group is damaged: the variables of the other ones, and the damaged ones as the missing
+/// parts of a partial step. `None` if none is found to be damaged.
+fn without_damaged(
+    source: &(impl Source + ?Sized),
+    record: &StepRecord,
+    order: ByteOrder,
+    sections: &[u8],
+) -> Result<Option<Vec<u8>>> {
+    let start = record.extent.offset;
+    let (mut index, mut missing) = (Index::default(), Vec::new());
+    for group in listed_groups(sections, order, start)? {
+        let in_front = group.offset >= record.previous && group.offset < start;
+        let read = || scan::group_at(source, group.offset, order);
+        let found = if in_front { source::unless_damaged(read())? } else { None };
+        let whole = |found: &Found| -> Result<Option<Index>> {
+            let extent = found.extent;
+            let own = found.trailer.is_some() && extent.end().is_some_and(|end| end <= start);
+            if !own || found.header.time_index != group.time_index || scan::has_damaged_values(source, found)? {
+                return Ok(None);
+            }
+            let bytes = source::bytes(source, extent.offset, extent.length, "process group")?;
+            let mut entries = Index::default();
+            let added = entries.add_encoded_group(&mut Cursor::new(&bytes, order, extent.offset));
+            Ok(source::unless_damaged(added)?.map(|()| entries))
+        };
+        let joined = match found.as_ref().map(whole).transpose()?.flatten() {
+            Some(entries) => source::unless_damaged(index.append_fragment(&entries.to_fragment()))?,
+            None => None,
+        };
+        if joined.is_none() {
+            missing.push((group.time_index, group.rank));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let mut all = Index::default();
+    let sections = insert_variables(sections, order, &index.variables_section())?;
+    all.append_packed(&mut Cursor::new(&sections, order, start + HEAD))?;
+    for (time, rank) in missing {
+        let partial = all.records.list(Tag::Partial);
+        [time, rank, u32::from(ErrorKind::Corrupt.code()), 0].into_iter().for_each(|n| partial.put_u32(n));
+    }
+    Ok(Some(all.to_fragment()))
+}
+
+/// The sections with a variable section where a record omits it.
+fn insert_variables(sections: &[u8], order: ByteOrder, variables: &[u8]) -> Result<Vec<u8>> {
     let mut c = Cursor::new(sections, order, 0);
     let groups = c.u64("step record")?;
     let place = usize::try_from(groups).ok().and_then(|groups| LENGTHS.checked_add(groups));
@@ -266,20 +318,27 @@ fn insert_variables(sections: &mut Vec<u8>, order: ByteOrder, variables: &[u8]) 
     if c.u64("step record")? != 0 {
         return Err(c.fail(ErrorKind::Corrupt, "a step record has the variable section that it omits"));
     }
-    sections.splice(place..place, variables.iter().copied());
+    let mut whole = [&sections[..place], variables, &sections[place..]].concat();
     let length = variables.len() as u64;
-    let length = if order == ByteOrder::NATIVE { length } else { length.swap_bytes() };
-    patch_u64(sections, VARIABLES_LENGTH, length);
-    Ok(())
+    patch_u64(&mut whole, VARIABLES_LENGTH, if order == ByteOrder::NATIVE { length } else { length.swap_bytes() });
+    Ok(whole)
 }
 
-/// Reads the body of a record, checks it, and joins it to `index`.
+/// Reads the body of a record, checks it, and joins it to `index`. Where the record omits its variable section and a process group is
+/// damaged, the step is joined as a partial one: without the variables of this group, which is listed in [`Tag::Partial`].
 ///
 /// # Errors
 /// As [`body`] and [`Index::append_packed`].
 pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
-    let bytes = body(source, record, order)?;
-    index.append_packed(&mut Cursor::new(&bytes, order, record.extent.offset + HEAD))
+    let (sections, omitted) = stored(source, record, order)?;
+    let sections = match omitted {
+        None => sections,
+        Some(check) => match with_variables(source, record, order, &sections, check) {
+            Err(e) if source::is_damage(&e) => without_damaged(source, record, order, &sections)?.ok_or(e)?,
+            whole => whole?,
+        },
+    };
+    index.append_packed(&mut Cursor::new(&sections, order, record.extent.offset + HEAD))
 }
 
 /// The length of a record, from its head; `None` if `head` is not a record's.

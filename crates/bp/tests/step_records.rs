@@ -5,10 +5,12 @@ mod common;
 use common::{Data, Group, append_group, block, header, small_file, small_group};
 use proptest::prelude::*;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
+use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::live::Live;
 use thalweg_bp::pass;
 use thalweg_bp::process_group::{Applied, Block, SECTION_HEAD, put_section_head};
+use thalweg_bp::scan::{partial_steps, scan};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::step_record::{self, Groups};
@@ -181,6 +183,39 @@ fn a_damaged_group_never_gives_other_entries() {
         }
     }
     assert!(noticed > 400, "{noticed}");
+}
+
+#[test]
+fn a_damaged_group_costs_its_own_part_of_the_step_and_no_other_one() {
+    let mut file = small_file(false);
+    let cut = Live::find(&file.bytes).unwrap().base.unwrap().extension.unwrap().extent.offset;
+    file.bytes.truncate(cut as usize);
+    let whole = Live::find(&file.bytes).unwrap();
+    let groups = scan(&file.bytes, ByteOrder::NATIVE).unwrap().groups;
+    let (mut partial, mut values) = (0, 0);
+    for group in groups.iter().filter(|g| g.header.time_index == 2) {
+        let rank = group.trailer.as_ref().unwrap().rank;
+        for at in group.extent.offset..group.extent.end().unwrap() {
+            let mut bytes = file.bytes.clone();
+            bytes[at as usize] ^= 0x11;
+            let live = Live::find(&bytes).unwrap();
+            assert_eq!((live.end, live.step_count(), live.step_records.len()), (whole.end, 3, 2), "byte {at}");
+            let missing = partial_steps(live.steps.records.get(Tag::Partial), ByteOrder::NATIVE);
+            if missing.is_empty() {
+                // A value of an array, or the trailer: not in the index.
+                assert_eq!(live.steps.to_fragment(), whole.steps.to_fragment(), "byte {at}");
+                values += 1;
+                continue;
+            }
+            assert_eq!(missing, [(2, rank, u32::from(ErrorKind::Corrupt.code()))], "byte {at}");
+            for entry in whole.steps.variables.entries() {
+                let left = live.steps.variables.find(&entry.path, &entry.name).unwrap().count;
+                assert_eq!(left, entry.count - 1, "byte {at}: {}", entry.name);
+            }
+            partial += 1;
+        }
+    }
+    assert!(partial > 300 && values > 300, "{partial}, {values}");
 }
 
 #[test]
