@@ -47,7 +47,7 @@ impl View {
     pub(crate) fn of_units(displacement: u64, unit: u64, filetype: Pattern) -> Result<View> {
         let refused = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));
         let size = filetype.size();
-        if unit == 0 || size % unit != 0 {
+        if unit == 0 || !size.is_multiple_of(unit) {
             return refused(format!("a filetype of {size} bytes, the etype has {unit}"));
         }
         let (low, high) = filetype.true_bounds();
