@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Datatypes and views of crates/view beside those of both MPIs: sizes, bounds, what MPI_Pack copies, what a write through a view leaves
 # in a file, for a thousand datatypes of every constructor. VIEW_SEED=N chooses them; LONG=1 tries fifty thousand.
+# shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/view/${MPI:-openmpi}

@@ -82,10 +82,15 @@ impl OpenHandle {
     /// since the kernel asked: the bytes then go to the end that the layout knows.
     ///
     /// The kernel may send the parts of one asynchronous write in any order: a part behind the end, and those before it that follow,
-    /// go to their offsets.
+    /// go to their offsets. The kernel may also have asked for the end later than this handle, by a `stat` of another program.
     pub fn append_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut ahead = self.ahead.lock();
-        let end = self.length()?;
+        let mut end = self.length()?;
+        if offset > end {
+            self.refresh()?;
+            self.with(OpenFile::refresh)?;
+            end = self.length()?;
+        }
         if offset > end {
             *ahead = end..offset;
         } else if !ahead.contains(&offset) {
@@ -277,6 +282,24 @@ mod tests {
             open.publish().unwrap();
             open.close().unwrap();
             assert_eq!(content(&*layout(store)), "first second third fourth ", "{about}");
+        }
+    }
+
+    #[test]
+    fn an_append_overwrites_nothing_where_the_kernel_knows_a_later_end_than_the_handle() {
+        for layout in LAYOUTS {
+            let store = Arc::new(Memory::new());
+            let (others, open) = two(|| layout(store.clone()));
+            let access = Access { write: true, ..Access::READ };
+            for bytes in [b"second ", b"third. "] {
+                let file = OpenFile::open(&others, "f", access, None, thalweg_open_file::writer()).unwrap();
+                file.append(&[IoSlice::new(bytes)]).unwrap();
+                file.close().unwrap();
+            }
+            // A `stat` of another program came between the two.
+            open.append_at(13, b"fourth ").unwrap();
+            open.close().unwrap();
+            assert_eq!(content(&*layout(store)), "first second third. fourth ", "{}", others.describe());
         }
     }
 
