@@ -242,11 +242,16 @@ fn with_variables(
     let length = start.checked_sub(first).filter(|length| first >= record.previous && *length <= MOST_GROUPS);
     let length = length.ok_or_else(|| damaged("a step record refers to process groups that are not in front of it"))?;
     let groups = source::bytes(source, first, length, "process groups of a step record")?;
-    let mut index = Index::default();
+    let (mut index, mut left) = (Index::default(), length);
     for group in &listed {
         let at = usize::try_from(group.offset - first).ok().and_then(|at| groups.get(at..));
         let bytes = at.ok_or_else(|| damaged("a step record refers to a process group behind it"))?;
-        index.add_encoded_group(&mut Cursor::new(bytes, order, group.offset))?;
+        let mut c = Cursor::new(bytes, order, group.offset);
+        index.add_encoded_group(&mut c)?;
+        // Each byte is decoded once, whatever a record claims.
+        left = left
+            .checked_sub(c.position() as u64)
+            .ok_or_else(|| damaged("the process groups that a step record refers to overlap"))?;
     }
     let variables = index.variables_section();
     if crc32c(&variables) != check {
@@ -272,8 +277,19 @@ fn without_damaged(
 ) -> Result<Option<Vec<u8>>> {
     let start = record.extent.offset;
     let (mut index, mut missing) = (Index::default(), Vec::new());
-    for group in listed_groups(sections, order, start)? {
-        let in_front = group.offset >= record.previous && group.offset < start;
+    let listed = listed_groups(sections, order, start)?;
+    let mut offsets: Vec<u64> = listed.iter().map(|group| group.offset).collect();
+    offsets.sort_unstable();
+    if offsets.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Ok(None);
+    }
+    for group in listed {
+        // A group that reaches into the next one is not decoded: each byte is decoded once.
+        let next = offsets.get(offsets.partition_point(|at| *at <= group.offset)).copied().unwrap_or(start);
+        let claim = || source::array::<8>(source, group.offset);
+        let claimed = source::unless_damaged(claim())?.and_then(|head| Cursor::new(&head, order, 0).u64("").ok());
+        let end = claimed.and_then(|length| group.offset.checked_add(length));
+        let in_front = group.offset >= record.previous && end.is_some_and(|end| end <= next.min(start));
         let read = || scan::group_at(source, group.offset, order);
         let found = if in_front { source::unless_damaged(read())? } else { None };
         let whole = |found: &Found| -> Result<Option<Index>> {

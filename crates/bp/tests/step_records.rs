@@ -241,6 +241,16 @@ fn a_record_that_refers_to_other_groups_is_refused() {
 }
 
 #[test]
+fn a_record_that_lists_a_group_twice_is_refused() {
+    let mut output = Output::of(&[small_group(1, 0), small_group(1, 1)], 8);
+    let groups = output.step.process_groups().unwrap();
+    output.step.add_process_group(&header("heat", 2), 2, groups[0].offset);
+    let e = output.read(&output.record(Groups::Here)).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corrupt);
+    assert!(e.to_string().contains("overlap"), "{e}");
+}
+
+#[test]
 fn an_open_joins_the_steps_of_short_records() {
     let mut file = small_file(false);
     // As a writer leaves it that was killed: without the index of the last step.

@@ -88,6 +88,7 @@ impl OpenHandle {
         let mut end = self.length()?;
         if offset > end {
             self.refresh()?;
+            // Not every layout looks for bytes of others when a handle without own ones is published; an open of the name does.
             self.with(OpenFile::refresh)?;
             end = self.length()?;
         }
