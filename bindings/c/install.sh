@@ -3,6 +3,7 @@
 #
 #   lib/libthalweg-core.so      everything but what knows an MPI; built by cargo
 #   lib/libthalweg-preload.so   what `thalweg run` loads into programs
+#   lib/libthalweg-mpiio-openmpi.so   the door for MPI-IO, one per MPI, found before it by `thalweg run`
 #   lib/libthalweg-openmpi.so   one thin library per MPI whose compiler is here, and one for no MPI
 #   lib/libthalweg-mpich.so
 #   lib/libthalweg-nompi.so
@@ -15,13 +16,13 @@
 set -euo pipefail
 prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-here=bindings/c shim=crates/comm-mpi/mpi
+here=bindings/c shim=crates/comm-mpi/mpi door=crates/doors/mpiio/mpi
 lib=$prefix/lib include=$prefix/include/thalweg
 mkdir -p build
 exec 9>build/install.lock # one at a time
 flock 9
 # THALWEG_OF_MPI: what the library itself defines refers to no MPI.
-flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim")
+flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim" "-I$door")
 
 # put FROM TO: copies where the contents differ, under a new name first, as programs may be running.
 put() {
@@ -81,6 +82,16 @@ thin() {
     config "$name" "$name" "$more"
 }
 
+# door NAME COMPILER: libthalweg-mpiio-NAME.so, of which programs see MPI's own functions alone
+door() {
+    local library=$lib/libthalweg-mpiio-$1.so sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c")
+    newer "$library" "${sources[@]}" "$door"/*.h "$shim"/*.h "$here/install.sh" || return 0
+    # shellcheck disable=SC2016  # $ORIGIN is the loader's
+    "$2" "${flags[@]}" -fvisibility=hidden -shared "${sources[@]}" -o "$library.new" "-L$lib" -lthalweg-core \
+        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so" -Wl,--no-undefined
+    mv "$library.new" "$library"
+}
+
 # objects NAME COMPILER FLAG SOURCE...: libthalweg-NAME.a
 objects() {
     local archive=$lib/libthalweg-$1.a compiler=$2 more=$3 folder source
@@ -131,6 +142,7 @@ for mpi in openmpi mpich; do
     # Where only plain mpicc is there, it may be this one.
     command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
     thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c"
+    door "$mpi" "$compiler"
 done
 thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c" "$here/mpi/nompi_guard.c"
 if [[ -n $plain ]]; then

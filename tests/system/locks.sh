@@ -170,7 +170,7 @@ shared_pointer() { # shared_pointer MPI COMPONENT LAYOUT RANKS
     [[ $1 == mpich ]] || options=(--oversubscribe)
     [[ $2 == - ]] || options+=(--mca io "${2%+*}")
     [[ $2 != *+* ]] || options+=(--mca sharedfp "${2#*+}")
-    limited 900 "mpiexec.$1" "${options[@]}" -n "$4" "$thalweg" run -- "$work/shared_pointer.$1" "/mnt/locked/$3/shared.$1.$2" 20
+    limited 900 "mpiexec.$1" "${options[@]}" -n "$4" "$thalweg" run --mpi none -- "$work/shared_pointer.$1" "/mnt/locked/$3/shared.$1.$2" 20
 }
 romio=$(ompi_info --parsable 2>/dev/null | sed -n 's/^mca:io:\(romio[0-9]*\):version:.*/\1/p' | head -n 1)
 for mpi in mpich openmpi; do

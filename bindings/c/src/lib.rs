@@ -7,6 +7,7 @@
 //! |------|--------------|
 //! | [`adios1`] | `adios*.h`: programs written for ADIOS 1.x |
 //! | `native` | `thalweg.h`: new codes |
+//! | `mpiio` | the door for MPI-IO: what its C part calls |
 //! | `collective` | steps between collective calls, with one outcome on all ranks |
 //! | `pointer` | pointers from C, and the requirements on them |
 //! | [`leaving`] | sessions that a program leaves open when it exits |
@@ -29,5 +30,6 @@ extern "C" fn at_load() {
 pub mod adios1;
 mod collective;
 pub mod leaving;
+mod mpiio;
 mod native;
 mod pointer;

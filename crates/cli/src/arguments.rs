@@ -576,22 +576,40 @@ pub struct Drain {
     pub json: bool,
 }
 
+/// The MPI library of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mpi {
+    /// That of the program, or of the launcher
+    Auto,
+    /// Open MPI
+    Openmpi,
+    /// MPICH and those with its interface
+    Mpich,
+    /// MPI-IO is left to the MPI library, which then sees mounts as POSIX files
+    None,
+}
+
 /// Run an unchanged program with access to the mounts (LD_PRELOAD).
 ///
 /// Calls with paths under a mount go to Thalweg, all others to the system; programs that it starts inherit the mounts. The mount
-/// table is checked first. Supported calls and limits: docs/guide/doors.md.
+/// table is checked first. Supported calls and limits: docs/guide/doors.md; of MPI-IO: docs/guide/mpi-io.md.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   thalweg run -- ./simulation input.txt
   thalweg run -- bash -c 'tar -cf /scratch/run7/all.tar results'
   mpiexec -n 4 thalweg run -- ./simulation
+  mpiexec -n 4 thalweg run --mpi mpich -- python3 simulation.py
 
 Exit codes: that of the program; 2 usage, 3 the mount table or the program can't be used.")]
 pub struct Run {
     /// Also run a program that cannot see the mounts itself: statically linked, or written in Go
     #[arg(long)]
     pub anyway: bool,
+    /// The MPI library of the program, for files that it opens with MPI-IO: auto looks at the program, then at the launcher's
+    /// environment
+    #[arg(long, value_name = "MPI", default_value = "auto")]
+    pub mpi: Mpi,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<std::ffi::OsString>,

@@ -1,9 +1,9 @@
 //! Lookups of byte ranges at the ranks that own them, in collective exchanges.
 
 use crate::MOST_PIECES;
-use crate::outcome::ErrorReport;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::ErrorReport;
 use thalweg_layout::container::parallel::Fragment;
 use thalweg_layout::container::part::{PartFile, Section};
 use thalweg_types::{Error, ErrorKind, Result};

@@ -1,9 +1,9 @@
 //! Distribution of index entries: each rank reads its share of the index logs and sends the entries to the ranks that own the ranges
 //! they overlap, in collective exchanges.
 
-use crate::outcome::{agreed, apart};
 use crate::{Index, share_of};
 use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::{agreed, apart};
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::Container;
 use thalweg_layout::container::index::Source;

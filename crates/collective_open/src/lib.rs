@@ -18,7 +18,6 @@
 //! |------|--------------|
 //! | [`deal`] | sends index entries to the ranks that own their ranges |
 //! | `ask` | lookups of other ranks' ranges |
-//! | `outcome` | agreement of all ranks on one outcome |
 //!
 //! Sources: Bent et al., SC 2009 (ranks share the reading of the index); Greenberg, Bent, Grider, HotStorage 2015 (MDHIM:
 //! ranges of one index, each with an owner). Differs: lookups are collective exchanges, so no rank needs a server thread.
@@ -27,9 +26,9 @@
 
 use ask::ask;
 use deal::dealt;
-use outcome::{agreed, apart};
 use std::sync::MutexGuard;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::{agreed, apart};
 use thalweg_comm::tree_gather::{self, ChildMessage, Gathering};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::container::index::Module;
@@ -41,7 +40,6 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 mod ask;
 pub mod deal;
-mod outcome;
 
 /// Approximate number of pieces in an answer to one rank.
 pub const MOST_PIECES: usize = 1 << 14;

@@ -9,6 +9,7 @@
 //! | [`inbox`] | matches messages with receives; shared by all of them |
 //! | [`check`] | checks of arguments, with the same error texts everywhere |
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`outcome`] | as `agreement`, and the failure itself with its place and cause |
 //! | [`guarded`] | a panic between two collective calls becomes an error |
 //! | [`tree`] | the tree towards rank 0, as a pure function |
 //! | [`tree_gather`] | gathers messages of all ranks at rank 0 up the tree |
@@ -28,6 +29,7 @@ pub mod check;
 pub mod counting;
 pub mod guarded;
 pub mod inbox;
+pub mod outcome;
 pub mod tags;
 pub mod threads;
 pub mod tree;

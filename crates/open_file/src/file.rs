@@ -200,6 +200,21 @@ impl OpenFile {
         }
     }
 
+    /// As [`WriteObject::order`]; 0 for a file open for reading.
+    pub fn order(&self) -> u64 {
+        match &self.object {
+            Object::Read(_) => 0,
+            Object::Write(object) => object.order(),
+        }
+    }
+
+    /// As [`WriteObject::order_from`].
+    pub fn order_from(&self, number: u64) {
+        if let Object::Write(object) = &self.object {
+            object.order_from(number);
+        }
+    }
+
     /// Refreshes the view of the file: includes what other processes published since the open, if the layout can do that
     /// for an open file.
     ///

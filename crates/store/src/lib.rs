@@ -594,6 +594,20 @@ pub trait WriteObject: Send + Sync {
     fn will_write(&self) -> Result<()> {
         Ok(())
     }
+    /// Highest number in the order of writes that this handle knows of; 0 where a write replaces every earlier one, whoever made it.
+    ///
+    /// A layout that keeps each writer's bytes apart orders overlapping writes by such numbers: writers that have not seen each other
+    /// may use the same ones. Writers that know from elsewhere which of them comes later say so with [`WriteObject::order_from`].
+    fn order(&self) -> u64 {
+        0
+    }
+    /// Writes that follow come after all writes with lower numbers, published or not.
+    ///
+    /// # Cost
+    /// None.
+    fn order_from(&self, number: u64) {
+        let _ = number;
+    }
     /// The open file of this machine that holds exactly the object's bytes, if there is one: a door may pass its descriptor on.
     fn file(&self) -> Option<&std::fs::File> {
         None

@@ -211,7 +211,7 @@ fn packed(pattern: &Pattern) -> (i64, i64, u64) {
     let (low, high) = (low.min(0), high.max(0));
     let memory: Vec<u8> = (0..(high - low) as usize).map(|i| (i * 7 + i / 251) as u8).collect();
     let mut out = vec![0; (pattern.size() * INSTANCES) as usize];
-    pattern.gather(INSTANCES, &memory, -low as usize, 0, &mut out).expect("the memory holds all instances");
+    pattern.gather(INSTANCES, &memory, -low, 0, &mut out).expect("the memory holds all instances");
     (low, high, hash(&out))
 }
 

@@ -163,7 +163,7 @@ fn refused(what: impl Into<String>) -> Error {
 }
 
 /// Most levels of constructors: each is a level of recursion.
-pub(crate) const DEEPEST: usize = 200;
+pub const DEEPEST: usize = 200;
 
 impl Datatype {
     /// The normal form.

@@ -345,13 +345,13 @@ impl Pattern {
 
     /// Copies bytes of `count` instances in `memory` to `out`, from byte `from` of these instances on, as `MPI_Pack` orders them.
     ///
-    /// - `origin`: where displacement 0 of the first instance is in `memory`.
+    /// - `origin`: where displacement 0 of the first instance is in `memory`; negative if that is before its first byte.
     ///
     /// # Errors
     /// `OutOfBounds` where the instances have fewer bytes, or one of the bytes is not in `memory`; a part may have been copied.
     /// # Cost
     /// One copy per run.
-    pub fn gather(&self, count: u64, memory: &[u8], origin: usize, from: u64, out: &mut [u8]) -> Result<()> {
+    pub fn gather(&self, count: u64, memory: &[u8], origin: i64, from: u64, out: &mut [u8]) -> Result<()> {
         self.each(count, origin, from, out.len() as u64, |at, done, length| {
             out[done..done + length].copy_from_slice(memory.get(at..at + length).ok_or(())?);
             Ok(())
@@ -364,7 +364,7 @@ impl Pattern {
     /// As [`Pattern::gather`].
     /// # Cost
     /// One copy per run.
-    pub fn scatter(&self, count: u64, memory: &mut [u8], origin: usize, from: u64, bytes: &[u8]) -> Result<()> {
+    pub fn scatter(&self, count: u64, memory: &mut [u8], origin: i64, from: u64, bytes: &[u8]) -> Result<()> {
         self.each(count, origin, from, bytes.len() as u64, |at, done, length| {
             memory.get_mut(at..at + length).ok_or(())?.copy_from_slice(&bytes[done..done + length]);
             Ok(())
@@ -375,7 +375,7 @@ impl Pattern {
     fn each(
         &self,
         count: u64,
-        origin: usize,
+        origin: i64,
         from: u64,
         length: u64,
         mut copy: impl FnMut(usize, usize, usize) -> std::result::Result<(), ()>,
@@ -391,7 +391,7 @@ impl Pattern {
             let base = i64::try_from(instance).ok().and_then(|n| n.checked_mul(self.extent())).ok_or_else(too_large)?;
             for run in self.runs(inside) {
                 let n = run.length.min(length - done);
-                let at = base.checked_add(run.displacement).and_then(|at| i64::try_from(origin).ok()?.checked_add(at));
+                let at = base.checked_add(run.displacement).and_then(|at| origin.checked_add(at));
                 let at = at.and_then(|at| usize::try_from(at).ok());
                 at.ok_or(()).and_then(|at| copy(at, done as usize, n as usize)).map_err(|()| {
                     let what = format!("instance {instance} has bytes outside of the memory that was given");

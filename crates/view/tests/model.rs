@@ -72,7 +72,7 @@ proptest! {
             (0..count as i64).flat_map(|n| model.bytes.iter().map(move |at| n * extent + at)).collect();
         let low = places.iter().min().copied().unwrap_or(0).min(0);
         let high = places.iter().max().map_or(0, |last| last + 1).max(0);
-        let origin = usize::try_from(-low).unwrap();
+        let origin = -low;
         let memory: Vec<u8> = (0..(high - low) as usize).map(|i| (i * 7 + i / 251) as u8).collect();
         let packed: Vec<u8> = places.iter().map(|at| memory[(at - low) as usize]).collect();
         let from = (cut * packed.len() as f64) as usize;

@@ -1,6 +1,6 @@
 //! `thalweg run`: runs an unchanged program with access to the mounts.
 
-use crate::arguments::Run as Arguments;
+use crate::arguments::{Mpi, Run as Arguments};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{complain, plain};
 use std::ffi::{OsStr, OsString};
@@ -15,6 +15,8 @@ use thalweg_types::{Error, ErrorKind};
 
 /// The environment variable that names the library.
 const VARIABLE: &str = "THALWEG_PRELOAD";
+/// The environment variable that names the folder of the doors for MPI-IO.
+const MPIIO_VARIABLE: &str = "THALWEG_MPIIO";
 
 /// Replaces this process by the program, which receives signals and determines the exit status.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -38,6 +40,21 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         complain("thalweg run", &what);
     }
     let mut preload = library.into_os_string();
+    let mpi = match arguments.mpi {
+        Mpi::Auto => mpi_of(&program, 4).or_else(mpi_of_launcher),
+        Mpi::Openmpi => Some("openmpi"),
+        Mpi::Mpich => Some("mpich"),
+        Mpi::None => None,
+    };
+    match mpi.map(mpiio) {
+        None => {}
+        Some(Ok(door)) => preload = [preload, OsString::from(":"), door.into_os_string()].into_iter().collect(),
+        // Its MPI would reach mounts as POSIX files, and lose bytes where it expects more of them than they promise.
+        Some(Err(why)) if arguments.mpi == Mpi::Auto => {
+            complain("thalweg run", &format!("{why}; MPI-IO goes to the MPI library (--mpi none says so)"));
+        }
+        Some(Err(why)) => return Err(Failure::File(Error::new(ErrorKind::NotFound, why))),
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload = [preload, OsString::from(":"), others].into_iter().collect();
     }
@@ -74,6 +91,48 @@ fn library() -> Result<PathBuf, Failure> {
         );
         Failure::File(Error::new(ErrorKind::NotFound, what))
     })
+}
+
+/// The door for MPI-IO with this MPI: in the folder that the variable names, beside this command, or in the installation.
+fn mpiio(mpi: &str) -> Result<PathBuf, String> {
+    let name = format!("libthalweg-mpiio-{mpi}.so");
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let named = std::env::var_os(MPIIO_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let known = named.map_or_else(|| vec![folder.to_owned(), folder.join("../lib")], |named| vec![named]);
+    let there = known.iter().find_map(|folder| folder.join(&name).canonicalize().ok());
+    there.ok_or_else(|| {
+        let folders: Vec<String> = known.iter().map(|folder| folder.display().to_string()).collect();
+        format!("there is no {name} in {}; {MPIIO_VARIABLE} names its folder", folders.join(" and "))
+    })
+}
+
+/// The MPI that a program is linked with: by the names of libraries in it. `None` for a program without MPI, or one that loads it later
+/// (Python).
+fn mpi_of(program: &Path, deep: u32) -> Option<&'static str> {
+    const MOST: u64 = 64 << 20;
+    let mut bytes = Vec::new();
+    File::open(program).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
+    if let Some(line) = bytes.strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let interpreter = std::str::from_utf8(line).ok()?.split_whitespace().next()?;
+        return mpi_of(Path::new(interpreter), deep.checked_sub(1)?);
+    }
+    let has = |name: &str| memchr::memmem::find(&bytes, name.as_bytes()).is_some();
+    // MPICH calls its library libmpi.so.12, Debian libmpich.so.12; Open MPI's have higher numbers.
+    if has("\0libmpich.so.") || has("\0libmpi.so.12\0") {
+        return Some("mpich");
+    }
+    has("\0libmpi.so.").then_some("openmpi")
+}
+
+/// The MPI whose launcher started this process.
+fn mpi_of_launcher() -> Option<&'static str> {
+    let has = |name: &str| std::env::var_os(name).is_some();
+    if has("OMPI_COMM_WORLD_SIZE") {
+        return Some("openmpi");
+    }
+    (has("MPI_LOCALNRANKS") && has("PMI_SIZE")).then_some("mpich")
 }
 
 /// The program that the system would run.

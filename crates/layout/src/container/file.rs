@@ -73,7 +73,8 @@ struct State {
     local: BTreeMap<u64, Local>,
     /// Highest clock in use.
     used: u64,
-    /// Clock of the last cut by a handle of this process: all later writes of this process come after it.
+    /// All later writes of this process have this clock at least: that of its last cut, or one that its caller knows to be later than
+    /// those of other processes.
     floor: u64,
     /// The session of the last write if that was an append, and the clock of the last append.
     appender: (Option<u64>, u64),
@@ -385,6 +386,19 @@ impl File {
         let session = Arc::new(Session::begun(self.place.clone(), home, about, &self.options, inline));
         state.open(&session);
         session
+    }
+
+    /// Highest clock that this process knows of.
+    pub fn order(&self) -> u64 {
+        let state = self.state();
+        state.used.max(state.published(0)).max(state.floor)
+    }
+
+    /// All later writes of this process have this clock at least.
+    pub fn order_from(&self, clock: u64) {
+        let mut state = self.state();
+        state.floor = state.floor.max(clock);
+        state.used = state.used.max(clock);
     }
 
     /// Assigns the handle a clock for its write, later than the writes of other handles with the same writer number.

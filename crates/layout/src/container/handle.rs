@@ -144,6 +144,14 @@ impl WriteObject for Writer {
         self.named(self.file.will_write(&self.session()))
     }
 
+    fn order(&self) -> u64 {
+        self.file.order()
+    }
+
+    fn order_from(&self, number: u64) {
+        self.file.order_from(number);
+    }
+
     fn sync(&self) -> Result<()> {
         self.named(self.file.sync(&self.session(), &self.path))
     }

@@ -1,7 +1,7 @@
 //! Agreement of all ranks on one outcome: if any rank failed, the lowest failing rank's error with its place and cause.
 
-use thalweg_comm::Communicator;
-use thalweg_comm::agreement::agree;
+use crate::Communicator;
+use crate::agreement::agree;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A value, if there is one, and the error or success.
@@ -14,6 +14,12 @@ pub fn apart<T>(outcome: Result<T>) -> (Option<T>, Result<()>) {
 
 /// Collective: agrees on one outcome: if any rank failed, the lowest failing rank's error with its place and cause; else the
 /// maximum of each number over all ranks.
+///
+/// # Errors
+/// The lowest failing rank's, on all ranks: failing ranks keep their own, the others get its kind, place and cause. `PeerLost` or
+/// `Timeout` where a rank was lost.
+/// # Cost
+/// As [`agree`]; after a failure one more exchange.
 pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
     if comm.size() == 1 {
         return own.map(|()| numbers.to_vec());
@@ -46,6 +52,7 @@ pub struct ErrorReport {
 }
 
 impl ErrorReport {
+    /// What others need to know of a failure.
     pub fn of(e: &Error) -> ErrorReport {
         let mut causes = Vec::new();
         let mut source = std::error::Error::source(e);
@@ -73,6 +80,7 @@ impl ErrorReport {
         out
     }
 
+    /// The report that [`ErrorReport::encode`] encoded; `None` for other bytes.
     pub fn decode(bytes: &[u8]) -> Option<ErrorReport> {
         let (kind, mut rest) = bytes.split_first()?;
         let mut number = || {
@@ -97,6 +105,9 @@ impl ErrorReport {
         })
     }
 
+    /// The failure as another rank reports it.
+    ///
+    /// - `by`: the rank that failed; `rank`: this one.
     pub fn error(self, by: u32, rank: u32) -> Error {
         let mut error = Error::reported(self.kind, by, self.what).at_rank(rank);
         if !self.object.is_empty() {

@@ -1,0 +1,647 @@
+//! Files that the ranks of a communicator have open: positions, views, sizes, atomic mode.
+//!
+//! Calls marked collective are made by every rank, in the same order; they return the same outcome on all ranks. Offsets and positions
+//! are in etypes of the rank's view.
+
+use crate::class::{Class, Failure, Outcome};
+use crate::mode::Mode;
+use crate::pointer::{Place, SharedPointer};
+use crate::transfer::{self, Memory, MemoryMut};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::{agreed, apart};
+use thalweg_layout::{Layout, WriterId};
+use thalweg_open_file::OpenFile;
+use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_types::mutex::Mutex;
+use thalweg_types::{Error, ErrorKind};
+use thalweg_view::{Pattern, View};
+
+/// Which place in its view a rank reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// An offset of the call.
+    Offset(u64),
+    /// Its own pointer, which moves behind the bytes.
+    Individual,
+    /// The pointer of all ranks, which moves behind the bytes.
+    Shared,
+    /// Collective: the pointer of all ranks, which they use in the order of their numbers.
+    Ordered,
+}
+
+/// What a seek counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whence {
+    /// The start of the view.
+    Set,
+    /// The pointer.
+    Current,
+    /// The end of the file.
+    End,
+}
+
+/// How far a collective call moves the order of writes: more than the number of times that a rank orders writes of its own between two
+/// such calls.
+const EPOCH: u64 = 1 << 20;
+
+/// An open file. Any thread may call it, as far as the communicator's thread level allows; collective calls take turns.
+pub struct File {
+    comm: Mutex<Box<dyn Communicator>>,
+    file: OpenFile,
+    layout: Arc<dyn Layout>,
+    name: String,
+    mode: Mode,
+    state: Mutex<State>,
+    shared: SharedPointer,
+}
+
+struct State {
+    view: Arc<View>,
+    /// The individual pointer.
+    position: u64,
+    /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch: where ranks write
+    /// the same bytes, those of the later epoch stay, without any message.
+    epoch: u64,
+    /// In atomic mode.
+    lock: Option<Arc<LockFile>>,
+}
+
+/// Collective: the outcome of all ranks, and the maximum of each number over them.
+fn agree(comm: &dyn Communicator, own: Outcome<()>, doing: &str, numbers: &[u64]) -> Outcome<Vec<u64>> {
+    let (class, own) = match own {
+        Ok(()) => (None, Ok(())),
+        Err(Failure { class, error }) => (Some(class), Err(error)),
+    };
+    agreed(comm, own, doing, numbers).map_err(|error| match class {
+        Some(class) => Failure { class, error },
+        None => Failure::from(error),
+    })
+}
+
+/// Collective: as [`agree`], for a number that must be the same on all ranks.
+fn same(comm: &dyn Communicator, own: Outcome<()>, doing: &str, number: u64, what: &str) -> Outcome<()> {
+    let numbers = agree(comm, own, doing, &[number, !number])?;
+    match numbers.first().zip(numbers.get(1)) {
+        Some((high, low)) if *high == !*low => Ok(()),
+        _ => Err(Failure::new(Class::NotSame, format!("cannot {doing}: {what} differs between ranks"))),
+    }
+}
+
+impl File {
+    /// Collective: opens a file.
+    ///
+    /// - `comm`: used by this file alone.
+    /// - `at`: the layout, and the file's name in it; or this rank's failure, which is then one of all ranks.
+    /// - `mode`: the same on all ranks.
+    /// - `writer`: the writer number of this process.
+    ///
+    /// # Errors
+    /// `NotSame` for modes that differ; those of the open, on all ranks. A new file may exist then, empty.
+    /// # Cost
+    /// An open on each rank and one reduction; one more where the file is created.
+    pub fn open(
+        comm: Box<dyn Communicator>,
+        at: Outcome<(Arc<dyn Layout>, String)>,
+        mode: Mode,
+        writer: WriterId,
+    ) -> Outcome<File> {
+        let (at, own) = match at {
+            Ok(at) => (Some(at), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
+        let doing = at.as_ref().map_or_else(|| "open the file".to_owned(), |(_, name)| format!("open {name}"));
+        let first = comm.rank() == 0;
+        let open = || match &at {
+            Some((layout, name)) => {
+                caught(&doing, || OpenFile::open(layout, name, mode.access(first), None, writer)).map_err(Failure::from)
+            }
+            None => Err(Failure::new(Class::Argument, "no file is named")),
+        };
+        let mut opened = None;
+        let mut own = own;
+        if own.is_ok() && (first || !mode.creates()) {
+            own = open().and_then(|file| {
+                if mode.creates() && comm.size() > 1 {
+                    // Some layouts show a new file once it is published.
+                    caught(&doing, || file.publish())?;
+                }
+                opened = Some(file);
+                Ok(())
+            });
+        }
+        let shared = first.then(|| SharedPointer::make(RandomState::new().hash_one(std::process::id())));
+        let Place { process, descriptor, cookie } = shared.as_ref().map(SharedPointer::place).unwrap_or_default();
+        let bits = u64::from(mode.bits());
+        let order = opened.as_ref().map_or(0, OpenFile::order);
+        let numbers = agree(&*comm, own, &doing, &[bits, !bits, process, descriptor, cookie, order])?;
+        let [high, low, process, descriptor, cookie, order] = numbers[..] else {
+            return Err(Failure::new(Class::Other, "ranks exchanged other numbers than expected"));
+        };
+        if high != !low {
+            return Err(Failure::new(Class::NotSame, format!("cannot {doing}: the access mode differs between ranks")));
+        }
+        if mode.creates() {
+            let own = match opened {
+                Some(_) => Ok(()),
+                None => open().map(|file| opened = Some(file)),
+            };
+            agree(&*comm, own, &doing, &[])?;
+        }
+        let epoch = order.saturating_add(1);
+        let (Some(file), Some((layout, name))) = (opened, at) else {
+            return Err(Failure::new(Class::Other, "no file is open"));
+        };
+        let shared = shared.unwrap_or_else(|| SharedPointer::at(Place { process, descriptor, cookie }));
+        file.order_from(epoch);
+        let state = State { view: Arc::new(View::whole()), position: 0, epoch, lock: None };
+        let made = File { comm: Mutex::new(comm), file, layout, name, mode, state: Mutex::new(state), shared };
+        if mode.appends() {
+            let comm = made.comm.lock();
+            let end = made.file.length().map_err(Failure::from);
+            let own = end.and_then(|end| {
+                made.state.lock().position = end;
+                if first { made.shared.replace(|_| end).map(drop) } else { Ok(()) }
+            });
+            agree(&**comm, own, &doing, &[])?;
+        }
+        Ok(made)
+    }
+
+    /// Its access mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Its name in the layout.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.state.lock().view.clone()
+    }
+
+    /// Begins an epoch, in a call that all ranks make.
+    fn next_epoch(&self) {
+        let mut state = self.state.lock();
+        state.epoch = state.epoch.saturating_add(EPOCH);
+        self.file.order_from(state.epoch);
+    }
+
+    /// Begins an epoch that is later than all that any rank has written.
+    ///
+    /// - `order`: the maximum over all ranks of [`OpenFile::order`].
+    fn epoch_after(&self, order: u64) {
+        let mut state = self.state.lock();
+        state.epoch = state.epoch.max(order).saturating_add(EPOCH);
+        self.file.order_from(state.epoch);
+    }
+
+    /// Shows this rank what others have published; its next writes come after that.
+    fn renew(&self) -> thalweg_types::Result<()> {
+        // A publication also orders what a writer writes next, on `container`; a new open shows others' versions, on `small_file`.
+        if self.mode.writes() {
+            self.file.publish()?;
+        }
+        self.file.refresh()
+    }
+
+    fn named(&self, failure: Failure) -> Failure {
+        failure.in_object(&self.name)
+    }
+
+    fn refused<T>(&self, class: Class, what: &str) -> Outcome<T> {
+        Err(self.named(Failure::new(class, what)))
+    }
+
+    /// Collective: sets the view of this rank; all pointers go to its start.
+    ///
+    /// - `displacement`: in bytes; `None`: where the shared pointer is, for sequential files.
+    /// - `etype`: its pattern.
+    /// - `filetype`: its pattern, or this rank's failure.
+    ///
+    /// # Errors
+    /// Those of [`View::new`]. The views are as before.
+    /// # Cost
+    /// One reduction.
+    pub fn set_view(
+        &self,
+        displacement: Option<u64>,
+        etype: Outcome<Pattern>,
+        filetype: Outcome<Pattern>,
+    ) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let made = (|| {
+            let displacement = match (displacement, self.mode.is_sequential()) {
+                (Some(_), true) => {
+                    return self.refused(Class::Unsupported, "a sequential file's view begins at the shared pointer");
+                }
+                (None, false) => {
+                    return self
+                        .refused(Class::Argument, "a view at the shared pointer of a file that is not sequential");
+                }
+                (Some(displacement), false) => displacement,
+                (None, true) => self.byte_offset(self.shared.replace(|at| at)?)?,
+            };
+            // Also one whose bytes do not rise, which MPI forbids: bytes are moved in the order of the view.
+            Ok(View::new(displacement, &etype?, filetype?)?)
+        })();
+        let (view, own) = match made {
+            Ok(view) => (Some(view), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
+        // All ranks have asked the shared pointer where they need it; the first one resets it before any rank goes on.
+        let numbers = agree(&**comm, own, "set the view", &[self.file.order()])?;
+        self.epoch_after(numbers.first().copied().unwrap_or(0));
+        let own = if comm.rank() == 0 { self.shared.replace(|_| 0).map(drop) } else { Ok(()) };
+        if self.mode.is_sequential() || own.is_err() || comm.size() > 1 {
+            agree(&**comm, own, "set the view", &[])?;
+        }
+        let mut state = self.state.lock();
+        state.position = 0;
+        if let Some(view) = view {
+            state.view = Arc::new(view);
+        }
+        Ok(())
+    }
+
+    /// First byte of this rank's view.
+    pub fn displacement(&self) -> u64 {
+        self.view().displacement()
+    }
+
+    /// The byte of the file at an offset of the view.
+    ///
+    /// # Errors
+    /// `Argument` beyond the largest file.
+    pub fn byte_offset(&self, offset: u64) -> Outcome<u64> {
+        let view = self.view();
+        let byte = offset.checked_mul(view.etype()).and_then(|byte| view.file_offset(byte));
+        byte.map_or_else(|| self.refused(Class::Argument, "an offset beyond the largest file"), Ok)
+    }
+
+    /// The offset of the first etype at or behind the end of the file.
+    fn end(&self, view: &View) -> Outcome<u64> {
+        let length = self.file.length().map_err(|e| self.named(e.into()))?;
+        match view.count_below(length) {
+            Some(bytes) => Ok(bytes.div_ceil(view.etype())),
+            None => self.refused(Class::Argument, "a view in which the end of the file has no place"),
+        }
+    }
+
+    fn sought(&self, offset: i64, whence: Whence, position: u64, view: &View) -> Outcome<u64> {
+        let from = match whence {
+            Whence::Set => 0,
+            Whence::Current => position,
+            Whence::End => self.end(view)?,
+        };
+        let to = from.checked_add_signed(offset).filter(|to| *to < 1 << 63);
+        to.map_or_else(
+            || self.refused(Class::Argument, "a seek to before the start of the view, or beyond the largest file"),
+            Ok,
+        )
+    }
+
+    /// Moves this rank's own pointer.
+    ///
+    /// # Errors
+    /// `Argument` for a place before the view; `Unsupported` for sequential files. The pointer stays.
+    pub fn seek(&self, offset: i64, whence: Whence) -> Outcome<()> {
+        if self.mode.is_sequential() {
+            return self.refused(Class::Unsupported, "a sequential file has only the shared pointer");
+        }
+        let mut state = self.state.lock();
+        let view = state.view.clone();
+        state.position = self.sought(offset, whence, state.position, &view)?;
+        Ok(())
+    }
+
+    /// This rank's own pointer.
+    ///
+    /// # Errors
+    /// `Unsupported` for sequential files.
+    pub fn position(&self) -> Outcome<u64> {
+        if self.mode.is_sequential() {
+            return self.refused(Class::Unsupported, "a sequential file has only the shared pointer");
+        }
+        Ok(self.state.lock().position)
+    }
+
+    /// Collective: moves the shared pointer. All ranks give the same arguments.
+    ///
+    /// # Errors
+    /// As [`File::seek`]; `NotSame`.
+    /// # Cost
+    /// Two reductions.
+    pub fn seek_shared(&self, offset: i64, whence: Whence) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let doing = "move the shared pointer";
+        let own = match self.mode.is_sequential() {
+            true => self.refused(Class::Unsupported, "a sequential file is read and written in order"),
+            false => Ok(()),
+        };
+        same(&**comm, own, doing, offset as u64 ^ ((whence as u64) << 62), "the place")?;
+        let view = self.view();
+        let own = match comm.rank() {
+            0 => self.shared.replace(|at| at).and_then(|at| {
+                let to = self.sought(offset, whence, at, &view)?;
+                self.shared.replace(|_| to).map(drop)
+            }),
+            _ => Ok(()),
+        };
+        agree(&**comm, own, doing, &[]).map(drop)
+    }
+
+    /// The shared pointer.
+    ///
+    /// # Errors
+    /// Those of [`SharedPointer::replace`].
+    pub fn shared_position(&self) -> Outcome<u64> {
+        self.shared.replace(|at| at).map_err(|e| self.named(e))
+    }
+
+    /// Where `bytes` bytes go, as a byte of the view; moves pointers.
+    fn begin(&self, at: At, bytes: Outcome<u64>) -> Outcome<(u64, Arc<View>)> {
+        let (view, position) = {
+            let state = self.state.lock();
+            (state.view.clone(), state.position)
+        };
+        let bytes = bytes.and_then(|bytes| match bytes.is_multiple_of(view.etype()) {
+            true => Ok(bytes),
+            false => self.refused(
+                Class::Io,
+                &format!("{bytes} bytes are no whole number of etypes, which have {} bytes", view.etype()),
+            ),
+        });
+        let etypes = match at {
+            At::Ordered => self.ordered(bytes.map(|bytes| bytes / view.etype()))?,
+            _ if self.mode.is_sequential() && at != At::Shared => {
+                return self.refused(Class::Unsupported, "a sequential file is read and written at the shared pointer");
+            }
+            At::Offset(offset) => bytes.map(|_| offset)?,
+            At::Individual => bytes.map(|_| position)?,
+            At::Shared => {
+                let etypes = bytes? / view.etype();
+                self.shared.replace(|at| at.saturating_add(etypes)).map_err(|e| self.named(e))?
+            }
+        };
+        match etypes.checked_mul(view.etype()) {
+            Some(start) => Ok((start, view)),
+            None => self.refused(Class::Argument, "an offset beyond the largest file"),
+        }
+    }
+
+    /// Collective: the place of this rank's etypes behind those of lower ranks, from the shared pointer on, which moves behind all.
+    fn ordered(&self, etypes: Outcome<u64>) -> Outcome<u64> {
+        let comm = self.comm.lock();
+        let doing = "find the ranks' places at the shared pointer";
+        let (count, own) = match etypes {
+            Ok(count) => (count, Ok(())),
+            Err(failure) => (0, Err(failure)),
+        };
+        // A rank with nothing to write takes part; one that fails makes all fail, and the pointer stays.
+        agree(&**comm, own, doing, &[])?;
+        let before = comm.exclusive_scan(count).map_err(|e| self.named(e.into()))?;
+        let last = comm.size() - 1;
+        let (start, own) = match comm.rank() == last {
+            true => match self.shared.replace(|at| at.saturating_add(before).saturating_add(count)) {
+                Ok(start) => (start, Ok(())),
+                Err(failure) => (0, Err(self.named(failure))),
+            },
+            false => (0, Ok(())),
+        };
+        let numbers = agree(&**comm, own, doing, &[start])?;
+        Ok(numbers.first().copied().unwrap_or(0).saturating_add(before))
+    }
+
+    /// Runs a transfer under the lock of atomic mode, where that is set: what others have published is seen, and what was written is
+    /// published before the lock is released.
+    fn atomically<T>(
+        &self,
+        kind: Kind,
+        view: &View,
+        start: u64,
+        bytes: u64,
+        transfer: impl FnOnce() -> thalweg_types::Result<T>,
+    ) -> Outcome<T> {
+        let lock = self.state.lock().lock.clone();
+        let outcome = match lock.filter(|_| bytes > 0) {
+            None => transfer(),
+            Some(lock) => (|| {
+                let failed = |e: std::io::Error| Error::io("cannot lock the bytes of an atomic access", e);
+                let first = view.file_offset(start).unwrap_or(0);
+                let last = view.file_offset(start.saturating_add(bytes - 1)).unwrap_or(first);
+                let range = Range { start: first, length: last.saturating_sub(first).saturating_add(1) };
+                lock.range(Owner::Description, kind, range, true).map_err(failed)?;
+                let outcome = self.renew().and_then(|()| transfer()).and_then(|value| {
+                    if kind == Kind::Exclusive {
+                        self.file.publish()?;
+                    }
+                    Ok(value)
+                });
+                lock.range(Owner::Description, Kind::None, range, true).map_err(failed)?;
+                outcome
+            })(),
+        };
+        outcome.map_err(|e| self.named(e.into()))
+    }
+
+    /// Writes memory to the view.
+    ///
+    /// - `collective`: all ranks make this call; none waits for another, except with [`At::Ordered`].
+    /// - `memory`: or this rank's failure; with [`At::Ordered`] a failure of all ranks.
+    ///
+    /// # Errors
+    /// `ReadOnly` for a file opened for reading; `Io` for bytes that are no whole number of etypes; those of the layout: bytes in
+    /// front of the named one are written. Pointers have moved where the layout failed, except the individual one.
+    /// # Cost
+    /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::replace`], with [`At::Ordered`] of three reductions. In
+    /// atomic mode a lock, a refresh and a publication.
+    pub fn write(&self, at: At, collective: bool, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
+        if collective {
+            self.next_epoch();
+        }
+        let memory = match self.mode.writes() {
+            true => memory,
+            false => self.refused(Class::ReadOnly, "the file is open for reading only"),
+        };
+        let (memory, bytes) = match memory {
+            Ok(memory) => (memory, Ok(memory.size())),
+            Err(failure) => (Memory::Run(&[]), Err(failure)),
+        };
+        let (start, view) = self.begin(at, bytes)?;
+        let bytes = memory.size();
+        self.atomically(Kind::Exclusive, &view, start, bytes, || transfer::write(&self.file, &view, start, memory))?;
+        self.advance(at, start + bytes, &view);
+        Ok(bytes)
+    }
+
+    /// Reads from the view into memory; returns the number of bytes, fewer than wanted at the end of the file.
+    ///
+    /// - `collective`, `memory`: as for [`File::write`].
+    ///
+    /// # Errors
+    /// `Access` for a file opened for writing; others as [`File::write`].
+    /// # Cost
+    /// As [`File::write`], with [`transfer::read`].
+    pub fn read(&self, at: At, collective: bool, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
+        if collective {
+            self.next_epoch();
+        }
+        let memory = match self.mode.reads() {
+            true => memory,
+            false => self.refused(Class::Access, "the file is open for writing only"),
+        };
+        let (memory, bytes) = match memory {
+            Ok(memory) => {
+                let bytes = memory.size();
+                (memory, Ok(bytes))
+            }
+            Err(failure) => (MemoryMut::Run(&mut []), Err(failure)),
+        };
+        let wanted = bytes.as_ref().copied().unwrap_or(0);
+        let (start, view) = self.begin(at, bytes)?;
+        let got =
+            self.atomically(Kind::Shared, &view, start, wanted, || transfer::read(&self.file, &view, start, memory))?;
+        self.advance(at, start + got, &view);
+        Ok(got)
+    }
+
+    fn advance(&self, at: At, end: u64, view: &View) {
+        if at == At::Individual {
+            self.state.lock().position = end.div_ceil(view.etype());
+        }
+    }
+
+    /// Length of the file in bytes, as this rank sees it.
+    ///
+    /// # Errors
+    /// Those of the layout.
+    pub fn length(&self) -> Outcome<u64> {
+        self.file.length().map_err(|e| self.named(e.into()))
+    }
+
+    /// Collective: publishes what this rank wrote, changes the length on rank 0, and refreshes what this rank sees.
+    fn resize(&self, doing: &str, bytes: u64, wanted: impl Fn(u64) -> bool) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let own = match self.mode.writes() {
+            _ if self.mode.is_sequential() => {
+                self.refused(Class::Unsupported, "a sequential file grows by writes alone")
+            }
+            true if bytes >= 1 << 63 => self.refused(Class::Argument, "a length beyond the largest file"),
+            true => self.file.publish().map_err(|e| self.named(e.into())),
+            false => self.refused(Class::ReadOnly, "the file is open for reading only"),
+        };
+        same(&**comm, own, doing, bytes, "the length")?;
+        let own = match comm.rank() {
+            0 => caught(doing, || {
+                self.renew()?;
+                if wanted(self.file.length()?) {
+                    self.file.truncate(bytes)?;
+                    self.file.publish()?;
+                }
+                Ok(())
+            }),
+            _ => Ok(()),
+        };
+        agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[])?;
+        let own = if comm.rank() == 0 { Ok(()) } else { caught(doing, || self.renew()) };
+        agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[]).map(drop)
+    }
+
+    /// Collective: truncates or extends the file.
+    ///
+    /// # Errors
+    /// `NotSame` for lengths that differ; `ReadOnly`; those of the layout.
+    /// # Cost
+    /// A publication and a refresh on each rank, a truncation on rank 0, three reductions.
+    pub fn set_size(&self, bytes: u64) -> Outcome<()> {
+        self.resize("set the size of the file", bytes, |_| true)
+    }
+
+    /// Collective: as [`File::set_size`], for a file that is shorter.
+    ///
+    /// # Errors
+    /// As [`File::set_size`].
+    /// # Cost
+    /// As [`File::set_size`]. No space is allocated: what was not written is a hole.
+    pub fn preallocate(&self, bytes: u64) -> Outcome<()> {
+        self.resize("preallocate the file", bytes, |length| length < bytes)
+    }
+
+    /// Collective: sets or ends atomic mode.
+    ///
+    /// # Errors
+    /// `Unsupported` where the layout's stores have no locks; `NotSame`. The mode stays.
+    /// # Cost
+    /// Two reductions, and the lock file's open.
+    pub fn set_atomicity(&self, atomic: bool) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let doing = "set atomic mode";
+        let lock = match atomic {
+            true => caught(doing, || {
+                let about = self.file.attributes()?;
+                LockFile::open(&*self.layout, &self.name, &about).map(|lock| Some(Arc::new(lock)))
+            }),
+            false => Ok(None),
+        };
+        // Bytes that were written before are seen by atomic reads.
+        let lock = lock.and_then(|lock| self.file.publish().map(|()| lock));
+        let (lock, own) = apart(lock);
+        same(&**comm, own.map_err(|e| self.named(e.into())), doing, u64::from(atomic), "the mode")?;
+        self.state.lock().lock = lock.flatten();
+        Ok(())
+    }
+
+    /// Whether atomic mode is set.
+    pub fn is_atomic(&self) -> bool {
+        self.state.lock().lock.is_some()
+    }
+
+    /// Collective: makes what all ranks wrote durable and shows it to all of them.
+    ///
+    /// # Errors
+    /// Those of the layout: bytes written since the last sync may be lost in a power cut, and others may not see them.
+    /// # Cost
+    /// A sync and a refresh on each rank, two reductions.
+    pub fn sync(&self) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let doing = "sync the file";
+        let own = caught(doing, || self.file.sync());
+        let numbers = agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[self.file.order()])?;
+        self.epoch_after(numbers.first().copied().unwrap_or(0));
+        let own = if comm.size() == 1 { Ok(()) } else { caught(doing, || self.renew()) };
+        agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[]).map(drop)
+    }
+
+    /// Collective: closes the file; what all ranks wrote is published when the call returns.
+    ///
+    /// # Errors
+    /// Those of the layout: the rank's bytes since its last sync may be lost. The file is closed in any case.
+    /// # Cost
+    /// A close on each rank, one reduction; one more where rank 0 removes the file.
+    pub fn close(self) -> Outcome<()> {
+        let File { comm, file, layout, name, mode, .. } = self;
+        let comm = comm.into_inner();
+        let doing = format!("close {name}");
+        let named = |e: Error| Failure::from(e.in_object(&name));
+        let outcome = agree(&*comm, caught(&doing, || file.close()).map_err(named), &doing, &[]).map(drop);
+        let outcome = match mode.deletes() {
+            true => {
+                let own = if comm.rank() == 0 { caught(&doing, || layout.remove(&name)) } else { Ok(()) };
+                let removed = agree(&*comm, own.map_err(named), &doing, &[]).map(drop);
+                outcome.and(removed)
+            }
+            false => outcome,
+        };
+        let lost = outcome.as_ref().is_err_and(|f| matches!(f.error.kind(), ErrorKind::PeerLost | ErrorKind::Timeout));
+        if !lost {
+            comm.set_idle();
+        }
+        outcome
+    }
+}

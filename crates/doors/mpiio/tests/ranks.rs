@@ -1,0 +1,172 @@
+//! Files that ranks have open, with threads as ranks: views, pointers, the order of collective calls, outcomes of all ranks.
+
+use std::sync::Arc;
+use thalweg_comm::{Communicator, threads};
+use thalweg_layout::{Container, Direct, Layout, WriterId};
+use thalweg_mpiio::{At, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence};
+use thalweg_store::Posix;
+use thalweg_view::{Datatype, Pattern};
+
+const RANKS: u32 = 4;
+const READ_WRITE: u32 = 4;
+const CREATE: u32 = 8;
+const DELETE_ON_CLOSE: u32 = 32;
+
+fn layouts(folder: &std::path::Path) -> Vec<Arc<dyn Layout>> {
+    let store = |name: &str| {
+        let below = folder.join(name);
+        std::fs::create_dir(&below).unwrap();
+        Arc::new(Posix::at(below).unwrap())
+    };
+    let container = Container::new(vec![store("container")], Default::default()).unwrap();
+    vec![Arc::new(Direct::new(store("direct")).unwrap()), Arc::new(container)]
+}
+
+/// Each rank opens a new file of both layouts and does this with it.
+fn on_ranks(work: impl Fn(&dyn Communicator, &File) + Sync) {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        threads::run(RANKS, |comm| {
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let at = Ok((layout.clone(), "file".into()));
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank())).unwrap();
+            work(&comm, &file);
+            file.close().unwrap();
+        });
+    }
+}
+
+fn pattern(of: Datatype) -> Outcome<Pattern> {
+    Ok(of.pattern()?)
+}
+
+fn bytes(count: u64) -> Datatype {
+    Datatype::Contiguous { count, of: Box::new(Datatype::Elementary(1)) }
+}
+
+fn write(file: &File, at: At, collective: bool, data: &[u8]) {
+    assert_eq!(file.write(at, collective, Ok(Memory::Run(data))).unwrap(), data.len() as u64);
+}
+
+fn all(file: &File) -> Vec<u8> {
+    let mut out = vec![0xee; 4096];
+    file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1))).unwrap();
+    let got = file.read(At::Offset(0), false, Ok(MemoryMut::Run(&mut out))).unwrap();
+    out.truncate(got as usize);
+    out
+}
+
+#[test]
+fn each_rank_writes_the_columns_of_its_view() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        let column = Datatype::Vector { count: 3, block: 2, stride: 8, of: Box::new(Datatype::Elementary(1)) };
+        file.set_view(Some(2 * u64::from(rank)), pattern(bytes(1)), pattern(column)).unwrap();
+        write(file, At::Individual, true, &[rank as u8; 4]);
+        write(file, At::Individual, true, &[rank as u8 + 100; 2]);
+        assert_eq!(file.position().unwrap(), 6);
+        file.sync().unwrap();
+        let row: Vec<u8> = (0..8).map(|i| i / 2).collect();
+        let last: Vec<u8> = row.iter().map(|r| r + 100).collect();
+        assert_eq!(all(file), [&row[..], &row, &last].concat());
+    });
+}
+
+#[test]
+fn memory_with_holes_is_gathered_and_scattered_in_parts() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        let every_third = pattern(Datatype::Resized { lower: 0, extent: 3, of: Box::new(bytes(2)) }).unwrap();
+        // More than one buffer.
+        let count = 3_000_000;
+        let memory: Vec<u8> = (0..3 * count as usize).map(|i| (i / 3 + i % 3 * 7 + rank as usize) as u8).collect();
+        let given = Memory::Pattern { pattern: &every_third, count, memory: &memory, origin: 0 };
+        let at = At::Offset(u64::from(rank) * 2 * count);
+        assert_eq!(file.write(at, false, Ok(given)).unwrap(), 2 * count);
+        let mut back = vec![0xee; memory.len()];
+        let into = MemoryMut::Pattern { pattern: &every_third, count, memory: &mut back, origin: 0 };
+        assert_eq!(file.read(at, false, Ok(into)).unwrap(), 2 * count);
+        for (i, (got, wrote)) in back.iter().zip(&memory).enumerate() {
+            assert_eq!(*got, if i % 3 == 2 { 0xee } else { *wrote }, "byte {i}");
+        }
+    });
+}
+
+#[test]
+fn the_later_collective_call_stays_without_a_sync() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        for round in 0..8u8 {
+            let place = (rank + u32::from(round)) % RANKS;
+            // Writes of a rank alone, more of one rank than of another, do not move the order of the collective ones.
+            for _ in 0..rank {
+                write(file, At::Offset(64 + u64::from(rank)), false, &[1]);
+            }
+            write(file, At::Offset(u64::from(place)), true, &[round]);
+            // As ranks that know from elsewhere that all have written.
+            comm.barrier().unwrap();
+        }
+        file.sync().unwrap();
+        assert_eq!(all(file)[..RANKS as usize], [7; RANKS as usize]);
+    });
+}
+
+#[test]
+fn ordered_writes_follow_the_ranks_and_a_failing_rank_fails_all() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        let own = vec![rank as u8; rank as usize];
+        write(file, At::Ordered, true, &own);
+        let memory = if rank == 1 { Err(Failure::new(Class::Type, "no datatype")) } else { Ok(Memory::Run(&own)) };
+        let failure = file.write(At::Ordered, true, memory).unwrap_err();
+        assert_eq!(failure.class == Class::Type, rank == 1);
+        write(file, At::Ordered, true, &own);
+        file.sync().unwrap();
+        assert_eq!(file.shared_position().unwrap(), 12);
+        assert_eq!(all(file), [1, 2, 2, 3, 3, 3, 1, 2, 2, 3, 3, 3]);
+        file.seek_shared(-3, Whence::End).unwrap();
+        assert_eq!(file.shared_position().unwrap(), 9);
+    });
+}
+
+#[test]
+fn atomic_accesses_are_whole_and_seen_at_once() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        file.set_atomicity(true).unwrap();
+        for _ in 0..20 {
+            write(file, At::Offset(0), false, &[rank as u8 + 1; 100]);
+            let mut got = [0; 100];
+            assert_eq!(file.read(At::Offset(0), false, Ok(MemoryMut::Run(&mut got))).unwrap(), 100);
+            assert!(got[0] > 0 && got.iter().all(|byte| *byte == got[0]), "{got:?}");
+        }
+        file.set_atomicity(false).unwrap();
+    });
+}
+
+#[test]
+fn one_rank_s_failure_to_open_is_that_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let mode = Mode::of_bits(READ_WRITE | CREATE | DELETE_ON_CLOSE).unwrap();
+            let other = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank));
+            let named = || Ok((layout.clone(), "file".to_owned()));
+            let failed = match rank {
+                2 => open(Err(Failure::new(Class::NoSpace, "full")), mode),
+                _ => open(named(), mode),
+            };
+            assert_eq!(failed.err().unwrap().class == Class::NoSpace, rank == 2);
+            let differ = open(named(), if rank == 3 { other } else { mode });
+            assert_eq!(differ.err().unwrap().class, Class::NotSame);
+            let file = open(named(), mode).unwrap();
+            let same = file.set_size(if rank == 0 { 8 } else { 16 });
+            assert_eq!(same.unwrap_err().class, Class::NotSame);
+            file.close().unwrap();
+            comm.barrier().unwrap();
+            assert!(layout.stat("file").is_err(), "removed at its close");
+        });
+    }
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, libraries that
+# stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests; on layouts direct, container, flat and small_file. Files outside of mounts
+# go to the MPI.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+root=$PWD
+work=$PWD/build/mpiio
+source tests/checks.sh
+source scripts/build.sh
+build_all
+with_libraries
+export THALWEG_MOUNTS=$work/mounts.toml THALWEG_MPIIO=$prefix/lib
+mount() { # mount PATH LAYOUT NAME
+    mkdir -p "$work/store.$3"
+    printf '[[mount]]\npath = "%s"\nlayout = "%s"\nstores = ["posix:%s"]\n\n' "$1" "$2" "$work/store.$3" >>"$THALWEG_MOUNTS"
+}
+layouts=(direct container flat small_file)
+for layout in "${layouts[@]}"; do mount "/mpiio/$layout" "$layout" "$layout"; done
+# Files that a program makes with other calls first lie beside those of the mount.
+for layout in direct container; do
+    mkdir -p "$work/temporary.$layout"
+    mount "$work/temporary.$layout" $layout "temporary.$layout"
+done
+
+# with MPI RANKS PROGRAM...: behind both doors
+with() {
+    local mpi=$1 ranks=$2 own status=0
+    shift 2
+    local -a launch=(mpiexec.mpich -n "$ranks")
+    [[ $mpi == mpich ]] || launch=(mpiexec.openmpi --oversubscribe -n "$ranks")
+    # Open MPI maps files of its own folder, which would be in TMPDIR.
+    own=$(mktemp -d /tmp/ompi.XXXXXX)
+    OMPI_MCA_orte_tmpdir_base=$own alone "${launch[@]}" "$thalweg" run -- "$@" || status=$?
+    rm -rf "$own"
+    return "$status"
+}
+ranks_of() { [[ $1 == mpich ]] && echo 2 || echo 4; }
+
+fortran=(-O1 -g -ffree-line-length-none -fallow-argument-mismatch)
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || { echo "skipped: MPI-IO with $mpi: it is not installed" && continue; }
+    try "the programs compile with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/calls.c -o "$work/calls.$mpi"
+    for interface in MPIF MPI F08; do
+        try "Fortran's $interface compiles with $mpi" "mpif90.$mpi" "${fortran[@]}" -D$interface tests/mpi/mpiio/calls.F90 -o "$work/fortran.$mpi.$interface"
+    done
+    for layout in "${layouts[@]}"; do
+        # Bytes that two ranks write without a sync in between are those of the rank that publishes later.
+        less=()
+        [[ $layout != small_file ]] || less=(noepochs)
+        many "$mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/calls.$mpi" "/mpiio/$layout/calls.$mpi" "${less[@]}"
+        for interface in MPIF MPI F08; do
+            many "$interface, $mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/fortran.$mpi.$interface" "/mpiio/$layout/fortran.$mpi"
+        done
+    done
+    many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi"
+    many "$mpi, by name" with "$mpi" 2 "$work/calls.$mpi" "thalweg:$work/by.name.$mpi"
+    left() { # the stores hold what a program left, and nothing of the doors
+        [[ -z $(find "$work"/store.{direct,flat} -type f ! -path '*/.thalweg-flat/*') && -z $(find /dev/shm -name '*thalweg*') ]]
+    }
+    try "nothing is left ($mpi)" left
+    # Outside of the mounts: the MPI's own. A file that MPI makes there is a file there.
+    plainly() {
+        # What they get wrong themselves is not looked at.
+        with "$mpi" 2 "$work/fortran.$mpi.MPIF" "$work/plain.$mpi" >"$work/plain.log" && grep -q '^ok views' "$work/plain.log"
+    }
+    try "a file outside of the mounts is the MPI's ($mpi)" plainly
+done
+
+if command -v mpicc.openmpi >/dev/null && pkg-config --exists hdf5-openmpi netcdf-mpi pnetcdf; then
+    compiled() { # compiled LIBRARY FLAG...
+        local library=$1
+        shift
+        mpicc.openmpi -std=c11 -O1 -g -Wall -Wextra -Werror "-D$library" tests/mpi/mpiio/libraries.c -o "$work/$library" "$@"
+    }
+    # Debian's netcdf-mpi.pc leaves out its own headers.
+    netcdf=-I$(pkg-config --variable=libdir netcdf-mpi)/netcdf/mpi/include
+    # shellcheck disable=SC2046  # several flags
+    {
+        try "a program of parallel HDF5 compiles" compiled HDF5 $(pkg-config --cflags --libs hdf5-openmpi)
+        try "a program of parallel NetCDF compiles" compiled NETCDF "$netcdf" $(pkg-config --cflags --libs netcdf-mpi)
+        try "a program of PnetCDF compiles" compiled PNETCDF $(pkg-config --cflags --libs pnetcdf)
+    }
+    for layout in direct container; do
+        for library in HDF5 NETCDF PNETCDF; do
+            many "$layout" with openmpi 4 "$work/$library" "/mpiio/$layout/$library"
+        done
+    done
+else
+    echo "skipped: HDF5, NetCDF and PnetCDF over MPI-IO: their libraries for Open MPI are not installed"
+fi
+
+# mpi4py's tests of files, from its source package; their temporary files are made in a folder that is a mount, too.
+python=${PYTHON:-python3}
+version=$("$python" -c 'import mpi4py; print(mpi4py.__version__)' 2>>"$work/stderr.log") || version=''
+if [[ -z $version ]]; then
+    echo "skipped: mpi4py's tests behind the door for MPI-IO: it is not installed"
+else
+    sources=$root/build/foreign/mpi4py-$version
+    fetched() {
+        [[ ! -d $sources ]] || return 0
+        mkdir -p "$root/build/foreign"
+        "$python" -m pip download --quiet --no-deps --no-binary mpi4py "mpi4py==$version" -d "$work"
+        tar -xf "$work/mpi4py-$version.tar.gz" -C "$root/build/foreign"
+    }
+    try "the source of mpi4py $version is here" fetched
+    theirs() { # theirs MPI LAYOUT
+        local -x MPI4PY_MPIABI=$1 TMPDIR=$work/temporary.$2
+        if [[ $1 == mpich ]]; then
+            # What mpi4py calls MPICH's library.
+            mkdir -p "$work/mpich"
+            ln -sf "$(find /usr/lib -name 'libmpich.so.12' | head -n 1)" "$work/mpich/libmpi.so.12"
+            local -x LD_LIBRARY_PATH=$work/mpich
+        fi
+        local status=0
+        with "$1" "$(ranks_of "$1")" "$python" "$sources/test/main.py" -i 'test_(io|file)' >"$work/mpi4py.log" 2>&1 || status=$?
+        tail -n 5 "$work/mpi4py.log" >&2
+        # Each rank tells; their files lay in the mount.
+        [[ $status == 0 ]] && grep -q '^OK' "$work/stderr.log" "$work/mpi4py.log" && ! grep -q '^FAILED' "$work/stderr.log"
+    }
+    for mpi in openmpi mpich; do
+        command -v "mpiexec.$mpi" >/dev/null || continue
+        for layout in direct container; do try "mpi4py's tests of files on $layout with $mpi" theirs $mpi $layout; done
+    done
+fi
+exit "$failed"
