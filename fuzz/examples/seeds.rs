@@ -16,10 +16,12 @@ use thalweg_comm::threads;
 use thalweg_fuzz::SUBFILE;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::Direct;
+use thalweg_mpiio::tree;
 use thalweg_schema::xml;
 use thalweg_store::{Memory, Store, StoreExt};
 use thalweg_transform::{Block, CODECS, Spec, encode};
 use thalweg_types::{ByteOrder, ElementType, Extent};
+use thalweg_view::{Datatype, View};
 
 /// Files larger than this teach a fuzzer little.
 const LARGEST: usize = 48 << 10;
@@ -227,6 +229,26 @@ fn container(seeds: &mut Seeds) {
     add(5, "snapshot", &without_crc(Snapshot { container: 9, covers: vec!["c-1".into()], index }.encode()));
 }
 
+/// Views of the usual datatypes, and their words.
+fn views(seeds: &mut Seeds) {
+    let byte = Datatype::Elementary(1).pattern().unwrap();
+    let words: [(&str, &[i64]); 7] = [
+        ("vector", &[3, 5, 2, 9, 0, 8]),
+        ("hvector-of-dup", &[4, 3, 1, 100, 1, 0, 4]),
+        ("indexed", &[5, 3, 1, 0, 2, 4, 1, 11, 0, 8]),
+        ("hindexed-block", &[8, 2, 3, 0, 40, 0, 4]),
+        ("struct", &[12, 0, 48, 9, 2, 1, 0, 0, 4, 2, 16, 2, 2, 0, 8]),
+        ("subarray", &[10, 3, 0, 8, 9, 10, 4, 5, 6, 1, 2, 3, 0, 8]),
+        ("darray", &[11, 3, 2, 1, 9, 2, 2, 2, 8, 1, 0, 2, 0, 8]),
+    ];
+    for (name, words) in words {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        seeds.add("view", &format!("words-{name}"), &bytes);
+        let pattern = tree::datatype(words).unwrap().pattern().unwrap();
+        seeds.add("view", name, &View::new(17, &byte, pattern).unwrap().encode());
+    }
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seeds = Seeds::default();
@@ -260,6 +282,7 @@ fn main() {
     }
     seeds.add("schema", "ours", OURS.replace("METHOD", "MPI").as_bytes());
     container(&mut seeds);
+    views(&mut seeds);
     seeds.add("drain_journal", "four-records", &journal());
     for (i, text) in [
         "data/v[-1, 2:5, :]",

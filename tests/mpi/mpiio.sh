@@ -91,6 +91,27 @@ else
     echo "skipped: HDF5, NetCDF and PnetCDF over MPI-IO: their libraries for Open MPI are not installed"
 fi
 
+# A tool that counts calls: in front of the door it sees all, behind it those that are not ours; what the program does is right either way.
+tool() { # tool MPI PRELOADED PROGRAM
+    local mpi=$1 preloaded=$2 program=$3
+    local -a launch=(mpiexec.mpich -n 2)
+    [[ $mpi == mpich ]] || launch=(mpiexec.openmpi --oversubscribe -n 2)
+    TOOL=1 alone "${launch[@]}" env LD_PRELOAD="$preloaded" "$program" /mpiio/container/tool >"$work/tool.log" || return 1
+    ! grep '^not ok' "$work/tool.log" && grep -q '^ok every blocking call' "$work/tool.log"
+}
+# The program opens files of the mount alone.
+all_seen() { tool "$@" && grep -qE '^tool: [1-9][0-9]* opens, [1-9][0-9]* writes, [1-9][0-9]* reads' "$work/tool.log"; }
+none_seen() { tool "$@" && grep -q '^tool: 0 opens, 0 writes, 0 reads' "$work/tool.log"; }
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || continue
+    door=$prefix/lib/libthalweg-mpiio-$mpi.so
+    try "a tool compiles with $mpi" "mpicc.$mpi" -std=c11 -O1 -Wall -Wextra -Werror -fPIC -shared tests/mpi/mpiio/tool.c -o "$work/tool.$mpi.so"
+    try "the program is linked with the tool ($mpi)" "mpicc.$mpi" -std=c11 -O1 tests/mpi/mpiio/calls.c "$work/tool.$mpi.so" -Wl,-rpath,"$work" -o "$work/watched.$mpi"
+    try "a tool in front of the door sees all calls ($mpi)" all_seen $mpi "$work/tool.$mpi.so:$door" "$work/calls.$mpi"
+    try "a tool behind the door sees none that are ours ($mpi)" none_seen $mpi "$door:$work/tool.$mpi.so" "$work/calls.$mpi"
+    try "so does one that the program is linked with ($mpi)" none_seen $mpi "$door" "$work/watched.$mpi"
+done
+
 # mpi4py's tests of files, from its source package; their temporary files are made in a folder that is a mount, too.
 python=${PYTHON:-python3}
 version=$("$python" -c 'import mpi4py; print(mpi4py.__version__)' 2>>"$work/stderr.log") || version=''

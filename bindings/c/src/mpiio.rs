@@ -14,7 +14,7 @@ use thalweg_comm::alone::Alone;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, WriterId};
-use thalweg_mpiio::{At, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence, tree};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence, tree};
 use thalweg_view::Pattern;
 
 /// `ThalwegMpiioMemory`: memory of a program.
@@ -256,11 +256,20 @@ unsafe extern "C" fn thalweg_core_mpiio_change(of: *const File, what: c_int, arg
     })
 }
 
-/// A bit of a place: all ranks make the call.
+/// Bits of a place: all ranks make the call; they may wait for each other.
 const COLLECTIVE: c_int = 8;
+const WAITING: c_int = 16;
+
+fn caller(how: c_int) -> Caller {
+    match (how & COLLECTIVE != 0, how & WAITING != 0) {
+        (false, _) => Caller::OneRank,
+        (true, false) => Caller::AllRanks,
+        (true, true) => Caller::AllRanksWaiting,
+    }
+}
 
 fn at(how: c_int, offset: i64) -> Outcome<At> {
-    match how & !COLLECTIVE {
+    match how & !(COLLECTIVE | WAITING) {
         0 => u64::try_from(offset).map(At::Offset).map_err(|_| wrong("a negative offset")),
         1 => Ok(At::Individual),
         2 => Ok(At::Shared),
@@ -326,9 +335,11 @@ unsafe extern "C" fn thalweg_core_mpiio_write(
                     Some((pattern, origin)) => Memory::Pattern { pattern, count: memory.count, memory: bytes, origin },
                 })
             });
-            (file(of)?, at(how, offset)?, pointer::out(moved, "place for the number of bytes")?, memory)
+            (file(of)?, at(how, offset), pointer::out(moved, "place for the number of bytes")?, memory)
         };
-        *moved = of.write(at, how & COLLECTIVE != 0, memory)?;
+        // A rank that failed so far takes part in a call in which others wait for it.
+        let (at, memory) = at.map_or_else(|failure| (At::Offset(0), Err(failure)), |at| (at, memory));
+        *moved = of.write(at, caller(how), memory)?;
         Ok(())
     })
 }
@@ -356,9 +367,11 @@ unsafe extern "C" fn thalweg_core_mpiio_read(
                     }
                 })
             });
-            (file(of)?, at(how, offset)?, pointer::out(moved, "place for the number of bytes")?, memory)
+            (file(of)?, at(how, offset), pointer::out(moved, "place for the number of bytes")?, memory)
         };
-        *moved = of.read(at, how & COLLECTIVE != 0, memory)?;
+        // A rank that failed so far takes part in a call in which others wait for it.
+        let (at, memory) = at.map_or_else(|failure| (At::Offset(0), Err(failure)), |at| (at, memory));
+        *moved = of.read(at, caller(how), memory)?;
         Ok(())
     })
 }

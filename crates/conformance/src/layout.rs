@@ -295,6 +295,37 @@ fn writers_of_disjoint_extents_form_one_file(layout: &dyn Layout) {
     layout.remove("shared").unwrap();
 }
 
+/// Of two handles that have not seen each other's writes: bytes of the one that was ordered later stay, whichever writer has the higher
+/// number and whichever wrote first.
+///
+/// - `layout`, `other`: the same files; two layouts over the same stores stand for two processes.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_order(layout: &dyn Layout, other: &dyn Layout) {
+    const NAME: &str = "ordered";
+    for (first, second) in [(1, 2), (2, 1)] {
+        layout.open_write(NAME, OpenWrite::Replace, WriterId(0)).unwrap().close().unwrap();
+        let later = layout.open_write(NAME, OpenWrite::Existing, WriterId(first)).unwrap();
+        let earlier = other.open_write(NAME, OpenWrite::Existing, WriterId(second)).unwrap();
+        let order = later.order().max(earlier.order());
+        earlier.order_from(order + 1);
+        thalweg_layout::write_all_at(&*earlier, 0, b"earlier").unwrap();
+        later.order_from(order + 1000);
+        assert!(later.order() >= order + 1000 || later.order() == 0, "{}", layout.describe());
+        thalweg_layout::write_all_at(&*later, 2, b"later").unwrap();
+        thalweg_layout::write_all_at(&*earlier, 7, b"!").unwrap();
+        later.close().unwrap();
+        earlier.close().unwrap();
+        for layout in [layout, other] {
+            let mut bytes = [0; 8];
+            layout.open_read(NAME).unwrap().read_exact_at(0, &mut bytes).unwrap();
+            assert_eq!(&bytes, b"ealater!", "{}", layout.describe());
+        }
+    }
+    layout.remove(NAME).unwrap();
+}
+
 fn a_second_open_by_the_same_writer_keeps_the_bytes(layout: &dyn Layout) {
     for (offset, bytes) in [(0, b"one"), (3, b"two")] {
         let file = layout.open_write("again", OpenWrite::Any, WriterId(4)).unwrap();

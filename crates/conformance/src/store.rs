@@ -95,6 +95,7 @@ const PROMISES: &[Promise] = &[
     Promise { words: "a folder is no object, an object no folder", asked_of: any, check: names::mixed_up },
     Promise { words: "reads end where the object ends", asked_of: any, check: bytes::ends },
     Promise { words: "sync succeeds", asked_of: any, check: bytes::syncing },
+    Promise { words: "bytes of a view lie where its extents are", asked_of: writes_at, check: bytes::views },
     Promise { words: "pieces are written behind each other", asked_of: writes_at, check: bytes::pieces },
     Promise { words: "later writes win where they overlap", asked_of: writes_at, check: bytes::overlaps },
     Promise { words: "holes read as zeros", asked_of: writes_at, check: bytes::holes },

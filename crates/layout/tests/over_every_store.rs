@@ -46,12 +46,14 @@ fn check(make: impl Fn() -> Arc<dyn Store>) {
 fn closed_lengths_are_told_to_others(store: &Arc<dyn Store>, options: &Options) {
     let container = || Container::new(vec![store.clone()], options.clone()).unwrap();
     layout::check_closed_lengths(&container(), &container());
+    layout::check_order(&container(), &container());
     let can = store.capability();
     if !can.write_at {
         return;
     }
     let direct = || Direct::new(store.clone()).unwrap();
     layout::check_closed_lengths(&direct(), &direct());
+    layout::check_order(&direct(), &direct());
     let small_file = || SmallFile::new(store.clone(), Settings::default()).unwrap();
     layout::check_closed_lengths(&small_file(), &small_file());
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, WriteObject, WriterId, errno};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 /// Mode of new files on layouts, unless the caller chooses another.
 const USUAL_MODE: u32 = 0o644;
@@ -130,6 +131,28 @@ impl OpenFile {
     /// `EBADF` if it was not opened for writing; errors of the layout, see [`WriteObject::write_at`].
     pub fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.writable()?.write_at(offset, pieces)
+    }
+
+    /// Writes bytes at `start..` of a view.
+    ///
+    /// # Errors
+    /// `EBADF` if it was not opened for writing; errors of the layout, see [`WriteObject::write_view`].
+    pub fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        self.writable()?.write_view(view, start, bytes)
+    }
+
+    /// Reads bytes `start..` of a view; returns how many there were before the end of the file.
+    ///
+    /// # Errors
+    /// `EBADF` if it was not opened for reading; errors of the layout, see [`ReadObject::read_view`].
+    pub fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        if !self.access.read {
+            return Err(not_open("the file is open for writing only"));
+        }
+        match &self.object {
+            Object::Read(object) => object.read_view(view, start, out),
+            Object::Write(object) => object.read_view(view, start, out),
+        }
     }
 
     /// Appends all pieces; returns the new end. Appends of this process never overlap.

@@ -13,12 +13,15 @@
 //! | [`lustre`] | storage targets of a Lustre filesystem: how many, and files on a chosen one |
 //! | [`memory`] | objects in memory |
 //! | [`wrap`] | wrappers: stores that count, delay, fail, retry, limit; the forgetful store; the burst buffer |
+//! | [`viewed`] | bytes of a view, as calls on its extents |
 //! | [`name`] | names of objects and folders, and their parts |
 //! | [`pieces`] | the buffers of one vectored write |
 #![deny(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 pub mod attributes;
 pub mod capability;
@@ -31,6 +34,7 @@ pub mod name;
 pub mod pid;
 pub mod pieces;
 pub mod posix;
+pub mod viewed;
 pub mod wrap;
 
 pub use attributes::{Attributes, Change, Kind, SetXattr, Space};
@@ -449,6 +453,15 @@ pub trait ReadObject: Send + Sync {
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         pieces::read_joined(pieces, |done, out| self.read_at(offset.saturating_add(done), out))
     }
+    /// Reads bytes `start..` of a view; returns how many there were before the end of the object.
+    ///
+    /// # Errors
+    /// As [`ReadObject::read_at`]; `OutOfBounds` for bytes that the view does not have.
+    /// # Cost
+    /// One request for each group of neighbouring extents: see [`viewed`].
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        viewed::read(view, start, out, |offset, out| self.read_at(offset, out))
+    }
     /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: bytes between the returned offset and
     /// `offset` are a hole and read as zeros. Searches skip the hole. `offset` itself where the store does not know holes, and for an
     /// `offset` behind the end of the object.
@@ -498,6 +511,27 @@ pub trait WriteObject: Send + Sync {
     /// # Cost
     /// No copy where the store writes at any offset; else a copy into the part or packet that is sent.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
+    /// Writes bytes at `start..` of a view, in the order of the view.
+    ///
+    /// - `view`: kept by a layout that passes it on to servers, once for all calls with the same one.
+    ///
+    /// # Errors
+    /// As [`WriteObject::write_at`]: bytes of the view before the one that is named are written. `OutOfBounds` for bytes that the view
+    /// does not have, and nothing is written then.
+    /// # Cost
+    /// One request for each extent, unless the layout's page says otherwise.
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        viewed::write(view, start, bytes, |offset, part| self.write_at(offset, &[IoSlice::new(part)]))
+    }
+    /// Reads bytes of a view back, as [`ReadObject::read_view`].
+    ///
+    /// # Errors
+    /// As [`WriteObject::read_at`] and [`ReadObject::read_view`].
+    /// # Cost
+    /// As [`ReadObject::read_view`].
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        viewed::read(view, start, out, |offset, out| self.read_at(offset, out))
+    }
     /// Writes all pieces at the end; returns the new end. Two simultaneous calls on one object may get the same offset: callers
     /// with several threads serialise them, unless the layout's page declares that it does.
     ///

@@ -525,6 +525,33 @@ static void failures_have_their_class(void) {
     told("failures have their class, on all ranks");
 }
 
+/* One rank's call of a collective write is wrong: every rank returns, and that one knows why. */
+static void one_rank_s_mistake_in_a_collective_call(void) {
+    int own[8] = {0}, class = MPI_SUCCESS;
+    MPI_Datatype there;
+    MPI_Status status;
+    MPI_File file = fresh(MPI_MODE_RDWR);
+    MPI_Type_vector(8, 1, ranks, MPI_INT, &there);
+    MPI_Type_commit(&there);
+    OK(MPI_File_set_view(file, 4 * rank, MPI_INT, there, "native", MPI_INFO_NULL));
+    int code = MPI_File_write_at_all(file, 0, own, rank == 0 ? -1 : 8, MPI_INT, &status);
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    if (rank == 0) IS(class, MPI_ERR_COUNT);
+    code = MPI_File_write_at_all(file, rank == ranks - 1 ? -4 : 0, own, 8, MPI_INT, &status);
+    class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    if (rank == ranks - 1) IS(class, MPI_ERR_ARG);
+    for (int i = 0; i < 8; i++) own[i] = rank * 10 + i;
+    OK(MPI_File_write_at_all(file, 0, own, 8, MPI_INT, &status));
+    IS(count_of(&status, MPI_INT), 8);
+    OK(MPI_File_close(&file));
+    int all[8 * 64];
+    for (int i = 0; i < 8 * ranks; i++) all[i] = i % ranks * 10 + i / ranks;
+    holds(__LINE__, all, 8 * ranks);
+    MPI_Type_free(&there);
+    told("of a collective write that is wrong on one rank every rank returns");
+}
+
 static int handled, handled_class;
 static void handler(MPI_File *file, int *code, ...) {
     (void)file;
@@ -744,6 +771,7 @@ int main(int argc, char **argv) {
     external32();
     sizes_and_modes();
     failures_have_their_class();
+    one_rank_s_mistake_in_a_collective_call();
     error_handlers();
     hints();
     atomic_mode();

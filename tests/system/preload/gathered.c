@@ -226,9 +226,9 @@ static volatile int stop = 0;
 static void *writes(void *argument)
 {
     long number = (long)argument, count = 0;
-    char name[32];
-    snprintf(name, sizeof name, "thread.%ld", number);
-    int fd = open(at(name), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    char name[sizeof where + 32]; /* at() is for one thread */
+    snprintf(name, sizeof name, "%s/thread.%ld", where, number);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     while (!stop || count < 1000) {
         char line[32];
         snprintf(line, sizeof line, "%014ld\n", count++);
@@ -260,8 +260,8 @@ static void threads(void)
         snprintf(name, sizeof name, "thread.%d", k);
         FILE *stream = fopen(at(name), "r");
         long count = 0;
-        while (fgets(line, sizeof line, stream)) good = good && strlen(line) == 15 && strtol(line, NULL, 10) == count++;
-        good = good && count >= 1000 && !fclose(stream);
+        while (stream && fgets(line, sizeof line, stream)) good = good && strlen(line) == 15 && strtol(line, NULL, 10) == count++;
+        good = good && count >= 1000 && stream && !fclose(stream);
     }
     check(good, "threads that write while another forks and runs programs: each line once, in its place");
 }

@@ -2,8 +2,10 @@
 
 use super::{Room, write};
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use thalweg_store::{OpenWrite, name};
 use thalweg_types::ErrorKind;
+use thalweg_view::{Datatype, View};
 
 pub(super) fn ends(room: &Room<'_>) {
     room.put("object", OpenWrite::New, b"0123456789");
@@ -24,6 +26,48 @@ pub(super) fn ends(room: &Room<'_>) {
     let mut pieces = [&mut first[..], &mut [], &mut second[..], &mut third[..]].map(IoSliceMut::new);
     assert_eq!(object.read_vectored_at(1, &mut pieces).unwrap(), 9, "as far as the object goes");
     assert_eq!((&first, &second, &third[..2], third[4]), (b"123", b"4567", &b"89"[..], b'-'));
+}
+
+pub(super) fn views(room: &Room<'_>) {
+    // Blocks far apart and near each other, an instance cut at both ends, and a view that writes a byte twice.
+    let of = |count, block, stride| {
+        let byte = Box::new(Datatype::Elementary(1));
+        Datatype::Vector { count, block, stride, of: byte }.pattern().unwrap()
+    };
+    let byte = Datatype::Elementary(1).pattern().unwrap();
+    for (count, block, stride, start, length) in
+        [(7, 30, 100, 11, 300), (3, 4, 20_000, 1, 20), (3, 5, 2, 0, 15), (2, 9, 50, 4, 0)]
+    {
+        let view = Arc::new(View::new(17, &byte, of(count, block, stride)).unwrap());
+        let bytes: Vec<u8> = (0..length).map(|i| (i * 13 + 1) as u8).collect();
+        let object = room.open("object", OpenWrite::Replace);
+        let mut expected = vec![b'-'; 64];
+        write(&*object, 0, &expected);
+        object.write_view(&view, start, &bytes).unwrap();
+        for (v, byte) in (start..).zip(&bytes) {
+            let at = view.file_offset(v).unwrap() as usize;
+            expected.resize(expected.len().max(at + 1), 0);
+            expected[at] = *byte;
+        }
+        let seen: Vec<u8> =
+            (start..start + length as u64).map(|v| expected[view.file_offset(v).unwrap() as usize]).collect();
+        let mut out = vec![b'-'; length];
+        assert_eq!(
+            object.read_view(&view, start, &mut out).unwrap(),
+            length as u64,
+            "an object open for writing reads back"
+        );
+        assert_eq!(out, seen);
+        object.close().unwrap();
+        assert_eq!(room.bytes("object"), expected);
+        let object = room.store.open_read(&room.name("object")).unwrap();
+        out.fill(b'-');
+        assert_eq!(object.read_view(&view, start, &mut out).unwrap(), length as u64);
+        assert_eq!(out, seen);
+        // Two instances behind the end there is nothing.
+        let behind = 2 * view.pattern().size() * (expected.len() as u64 + 1);
+        assert_eq!(object.read_view(&view, behind, &mut [0; 10]).unwrap(), 0);
+    }
 }
 
 pub(super) fn syncing(room: &Room<'_>) {

@@ -480,8 +480,8 @@ static int transfer(const File *file, int writes, int at, MPI_Offset offset, voi
         return converted(file, writes, at, offset, buffer, count, type, moved);
     int code = count < 0 ? MPI_ERR_COUNT : thalweg_mpiio_memory_of(type, &memory.pattern, &size);
     memory.count = memory.pattern ? (uint64_t)count : (uint64_t)count * size;
-    /* Of an ordered call every rank takes part, also one that has nothing to write from. */
-    if (code != MPI_SUCCESS && at != THALWEG_MPIIO_ORDERED) return code;
+    /* Where ranks wait for each other every rank takes part, also one that has nothing to write from. */
+    if (code != MPI_SUCCESS && !(at & THALWEG_MPIIO_WAITING)) return code;
     const ThalwegMpiioMemory *given = code == MPI_SUCCESS ? &memory : NULL;
     int class = writes ? thalweg_core_mpiio_write(file->core, at, offset, given, moved)
                        : thalweg_core_mpiio_read(file->core, at, offset, given, moved);
@@ -548,7 +548,8 @@ static int ended(File *file, int letter, MPI_Status *status) {
 #define RD 0
 #define WR 1
 #define ONE 0
-#define ALL THALWEG_MPIIO_COLLECTIVE
+#define ALL (THALWEG_MPIIO_COLLECTIVE | THALWEG_MPIIO_WAITING)
+#define ALL_NOW THALWEG_MPIIO_COLLECTIVE
 #define READS void *
 #define WRITES const void *
 /* DATA(name, kind, which place): blocking, with and without an offset; for `int` and for large counts. */
@@ -581,17 +582,17 @@ static int ended(File *file, int letter, MPI_Status *status) {
     DATA_AT(write_at##suffix, WRITES, WR, ONE, count_type)                             \
     DATA_AT(write_at_all##suffix, WRITES, WR, ALL, count_type)                         \
     START_AT(iread_at##suffix, READS, RD, ONE, count_type)                             \
-    START_AT(iread_at_all##suffix, READS, RD, ALL, count_type)                         \
+    START_AT(iread_at_all##suffix, READS, RD, ALL_NOW, count_type)                     \
     START_AT(iwrite_at##suffix, WRITES, WR, ONE, count_type)                           \
-    START_AT(iwrite_at_all##suffix, WRITES, WR, ALL, count_type)                       \
+    START_AT(iwrite_at_all##suffix, WRITES, WR, ALL_NOW, count_type)                   \
     DATA(read##suffix, READS, RD, THALWEG_MPIIO_INDIVIDUAL, count_type)                \
     DATA(read_all##suffix, READS, RD, THALWEG_MPIIO_INDIVIDUAL | ALL, count_type)      \
     DATA(write##suffix, WRITES, WR, THALWEG_MPIIO_INDIVIDUAL, count_type)              \
     DATA(write_all##suffix, WRITES, WR, THALWEG_MPIIO_INDIVIDUAL | ALL, count_type)    \
     START(iread##suffix, READS, RD, THALWEG_MPIIO_INDIVIDUAL, count_type)              \
-    START(iread_all##suffix, READS, RD, THALWEG_MPIIO_INDIVIDUAL | ALL, count_type)    \
+    START(iread_all##suffix, READS, RD, THALWEG_MPIIO_INDIVIDUAL | ALL_NOW, count_type)\
     START(iwrite##suffix, WRITES, WR, THALWEG_MPIIO_INDIVIDUAL, count_type)            \
-    START(iwrite_all##suffix, WRITES, WR, THALWEG_MPIIO_INDIVIDUAL | ALL, count_type)  \
+    START(iwrite_all##suffix, WRITES, WR, THALWEG_MPIIO_INDIVIDUAL | ALL_NOW, count_type)\
     DATA(read_shared##suffix, READS, RD, THALWEG_MPIIO_SHARED, count_type)             \
     DATA(write_shared##suffix, WRITES, WR, THALWEG_MPIIO_SHARED, count_type)           \
     START(iread_shared##suffix, READS, RD, THALWEG_MPIIO_SHARED, count_type)           \

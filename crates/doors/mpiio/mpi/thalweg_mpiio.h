@@ -32,13 +32,14 @@ enum {
     THALWEG_MPIIO_APPEND = 256,
 };
 
-/* Which place is read or written; a bit says that all ranks make the call. */
+/* Which place is read or written; bits say that all ranks make the call, and may wait for each other. */
 enum {
     THALWEG_MPIIO_OFFSET = 0,
     THALWEG_MPIIO_INDIVIDUAL = 1,
     THALWEG_MPIIO_SHARED = 2,
     THALWEG_MPIIO_COLLECTIVE = 8,
-    THALWEG_MPIIO_ORDERED = 3 | THALWEG_MPIIO_COLLECTIVE,
+    THALWEG_MPIIO_WAITING = 16,
+    THALWEG_MPIIO_ORDERED = 3 | THALWEG_MPIIO_COLLECTIVE | THALWEG_MPIIO_WAITING,
 };
 
 /* What `ask` answers. */

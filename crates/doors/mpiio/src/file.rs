@@ -7,8 +7,10 @@ use crate::class::{Class, Failure, Outcome};
 use crate::mode::Mode;
 use crate::pointer::{Place, SharedPointer};
 use crate::transfer::{self, Memory, MemoryMut};
+use crate::two_phase::{self, Access, Filled};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
@@ -31,6 +33,17 @@ pub enum At {
     Shared,
     /// Collective: the pointer of all ranks, which they use in the order of their numbers.
     Ordered,
+}
+
+/// Which ranks make a call that reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// This one.
+    OneRank,
+    /// All, none of which waits for another: nonblocking calls.
+    AllRanks,
+    /// All, and they may wait for each other.
+    AllRanksWaiting,
 }
 
 /// What a seek counts from.
@@ -66,6 +79,8 @@ struct State {
     /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch: where ranks write
     /// the same bytes, those of the later epoch stay, without any message.
     epoch: u64,
+    /// The views of all ranks, where their collective writes are worth an exchange.
+    together: Option<Arc<Vec<View>>>,
     /// In atomic mode.
     lock: Option<Arc<LockFile>>,
 }
@@ -157,7 +172,7 @@ impl File {
         };
         let shared = shared.unwrap_or_else(|| SharedPointer::at(Place { process, descriptor, cookie }));
         file.order_from(epoch);
-        let state = State { view: Arc::new(View::whole()), position: 0, epoch, lock: None };
+        let state = State { view: Arc::new(View::whole()), position: 0, epoch, together: None, lock: None };
         let made = File { comm: Mutex::new(comm), file, layout, name, mode, state: Mutex::new(state), shared };
         if mode.appends() {
             let comm = made.comm.lock();
@@ -261,8 +276,13 @@ impl File {
         if self.mode.is_sequential() || own.is_err() || comm.size() > 1 {
             agree(&**comm, own, "set the view", &[])?;
         }
+        let together = match &view {
+            Some(view) if self.mode.writes() && comm.size() > 1 => self.views_together(&**comm, view)?,
+            _ => None,
+        };
         let mut state = self.state.lock();
         state.position = 0;
+        state.together = together;
         if let Some(view) = view {
             state.view = Arc::new(view);
         }
@@ -272,6 +292,98 @@ impl File {
     /// First byte of this rank's view.
     pub fn displacement(&self) -> u64 {
         self.view().displacement()
+    }
+
+    /// Collective: the views of all ranks, if writes through them are worth an exchange.
+    fn views_together(&self, comm: &dyn Communicator, view: &View) -> Outcome<Option<Arc<Vec<View>>>> {
+        let own = match self.layout.plain_file(&self.name) {
+            Some(_) if view.is_rising() => view.encode(),
+            _ => Vec::new(),
+        };
+        let own = if own.len() <= two_phase::LONGEST_VIEW { own } else { Vec::new() };
+        let all = comm.all_gather(&own).map_err(|e| self.named(e.into()))?;
+        if all.iter().any(Vec::is_empty) {
+            return Ok(None);
+        }
+        let views = all.iter().map(|bytes| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
+        let views = views.map_err(|e| self.named(e.into()))?;
+        Ok(two_phase::pays(&views).then(|| Arc::new(views)))
+    }
+
+    /// Collective: writes with an exchange: see [`two_phase`].
+    fn write_together(&self, at: At, views: &[View], bytes: Outcome<u64>, memory: Memory<'_>) -> Outcome<u64> {
+        let comm = self.comm.lock();
+        let doing = "write with all ranks";
+        let begun = self.begin(at, bytes);
+        let own = begun.as_ref().map_or(Access::default(), |(start, _)| Access { start: *start, bytes: memory.size() });
+        let told = [own.start.to_le_bytes(), own.bytes.to_le_bytes()].concat();
+        let all = comm.all_gather(&told).map_err(|e| self.named(e.into()))?;
+        let number = |bytes: &[u8]| bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let accesses: Vec<Access> = all
+            .iter()
+            .map(|told| Access { start: number(told), bytes: number(told.get(8..).unwrap_or(&[])) })
+            .collect();
+        let domains = two_phase::domains(views, &accesses);
+        let rank = comm.rank() as usize;
+        let mut written = match (domains.is_empty(), views.get(rank)) {
+            (true, _) if accesses.iter().any(|access| access.bytes > 0) => {
+                Err(Error::new(ErrorKind::OutOfBounds, "bytes of the view beyond the largest file"))
+            }
+            (_, None) => Err(Error::new(ErrorKind::InvalidArgument, "a rank without a view")),
+            _ => Ok(()),
+        };
+        for round in 0..two_phase::rounds(&domains) {
+            let mut parts = vec![Vec::new(); comm.size() as usize];
+            for (part, domain) in parts.iter_mut().zip(&domains) {
+                let taken = views.get(rank).map_or(0..0, |view| own.within(view, &two_phase::window(domain, round)));
+                match caught(doing, || {
+                    memory.part(taken.start - own.start.min(taken.start)..taken.end - own.start.min(taken.end))
+                }) {
+                    Ok(bytes) => *part = bytes,
+                    // Its receiver notices; all hear of it at the end.
+                    Err(e) => written = written.and(Err(e)),
+                }
+            }
+            let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
+            drop(parts);
+            if let Some(domain) = domains.get(rank) {
+                let outcome =
+                    caught(doing, || self.write_window(views, &accesses, &two_phase::window(domain, round), &received));
+                written = written.and(outcome);
+            }
+        }
+        let size = own.bytes;
+        let own = begun.and_then(|begun| written.map(|()| begun).map_err(|e| self.named(e.into())));
+        let (begun, own) = match own {
+            Ok(begun) => (Some(begun), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
+        agree(&**comm, own, doing, &[])?;
+        if let Some((start, view)) = begun {
+            self.advance(at, start + size, &view);
+        }
+        Ok(size)
+    }
+
+    /// Writes the bytes that all ranks sent for a window.
+    fn write_window(
+        &self,
+        views: &[View],
+        accesses: &[Access],
+        window: &std::ops::Range<u64>,
+        received: &[Vec<u8>],
+    ) -> thalweg_types::Result<()> {
+        let no_memory = || Error::new(ErrorKind::NoMemory, "cannot hold a window of the file");
+        let mut filled = Filled::new(window).ok_or_else(no_memory)?;
+        for ((view, access), bytes) in views.iter().zip(accesses).zip(received) {
+            if !filled.put(view, access.within(view, window), bytes) {
+                return Err(Error::new(ErrorKind::Io, "a rank sent other bytes than its view has here"));
+            }
+        }
+        for run in filled.runs() {
+            self.file.write_at(run.offset, &[IoSlice::new(filled.bytes(&run))])?;
+        }
+        Ok(())
     }
 
     /// The byte of the file at an offset of the view.
@@ -452,7 +564,7 @@ impl File {
 
     /// Writes memory to the view.
     ///
-    /// - `collective`: all ranks make this call; none waits for another, except with [`At::Ordered`].
+    /// - `caller`: which ranks make this call; with [`At::Ordered`] all do, and wait.
     /// - `memory`: or this rank's failure; with [`At::Ordered`] a failure of all ranks.
     ///
     /// # Errors
@@ -461,8 +573,8 @@ impl File {
     /// # Cost
     /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::replace`], with [`At::Ordered`] of three reductions. In
     /// atomic mode a lock, a refresh and a publication.
-    pub fn write(&self, at: At, collective: bool, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
-        if collective {
+    pub fn write(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
+        if caller != Caller::OneRank {
             self.next_epoch();
         }
         let memory = match self.mode.writes() {
@@ -473,6 +585,11 @@ impl File {
             Ok(memory) => (memory, Ok(memory.size())),
             Err(failure) => (Memory::Run(&[]), Err(failure)),
         };
+        let views =
+            Some(self.state.lock()).filter(|state| state.lock.is_none()).and_then(|state| state.together.clone());
+        if let (Some(views), Caller::AllRanksWaiting, At::Offset(_) | At::Individual) = (views, caller, at) {
+            return self.write_together(at, &views, bytes, memory);
+        }
         let (start, view) = self.begin(at, bytes)?;
         let bytes = memory.size();
         self.atomically(Kind::Exclusive, &view, start, bytes, || transfer::write(&self.file, &view, start, memory))?;
@@ -482,14 +599,14 @@ impl File {
 
     /// Reads from the view into memory; returns the number of bytes, fewer than wanted at the end of the file.
     ///
-    /// - `collective`, `memory`: as for [`File::write`].
+    /// - `caller`, `memory`: as for [`File::write`].
     ///
     /// # Errors
     /// `Access` for a file opened for writing; others as [`File::write`].
     /// # Cost
     /// As [`File::write`], with [`transfer::read`].
-    pub fn read(&self, at: At, collective: bool, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
-        if collective {
+    pub fn read(&self, at: At, caller: Caller, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
+        if caller != Caller::OneRank {
             self.next_epoch();
         }
         let memory = match self.mode.reads() {

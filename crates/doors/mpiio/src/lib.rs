@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | how | `libthalweg-mpiio-MPI.so` is found before the MPI library (`thalweg run`, or linked); its C part (`mpi/`) defines the functions of MPI-IO, decodes datatypes and calls this crate through `libthalweg-core.so` |
 //! | paths | below mounts, and those that begin with `thalweg:`; all others go to the MPI library |
-//! | data | each rank reads and writes the extents of its view itself; collective calls exchange no data and wait for no rank |
+//! | data | each rank reads and writes the extents of its view itself, and waits for no rank; exception: blocking collective writes of small interleaved extents to plain files ([`two_phase`]) |
 //! | ordered and shared pointers | one number per open file, in memory that the ranks of a node share ([`pointer`](mod@pointer)) |
 //! | nonblocking calls | are complete when they return their request |
 //! | consistency | as MPI says: other ranks see bytes after `MPI_File_sync` or close, and at once in atomic mode, for which a layout must have locks |
@@ -15,6 +15,7 @@
 //! | [`file`](mod@file) | open files: positions, views, sizes, atomic mode |
 //! | [`mode`] | access modes of an open |
 //! | [`transfer`] | bytes between memory and the extents of a view |
+//! | [`two_phase`] | collective writes of small interleaved extents, planned and exchanged |
 //! | [`pointer`](mod@pointer) | the shared file pointer |
 //! | [`class`] | MPI's error classes of failures |
 //! | [`tree`] | datatypes, as the C part hands them over |
@@ -28,8 +29,9 @@ pub mod mode;
 pub mod pointer;
 pub mod transfer;
 pub mod tree;
+pub mod two_phase;
 
 pub use class::{Class, Failure, Outcome};
-pub use file::{At, File, Whence};
+pub use file::{At, Caller, File, Whence};
 pub use mode::Mode;
 pub use transfer::{Memory, MemoryMut};

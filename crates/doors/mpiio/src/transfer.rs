@@ -2,20 +2,19 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | writes | one call of the layout for each extent of the view |
-//! | reads | neighbouring extents are read with one call, the bytes between them too, where that costs less than one more call ([`GAP`]) |
+//! | extents | are the layout's: it gets the view and the bytes ([`OpenFile::write_view`]) |
 //! | memory that is one run | is written from and read into directly |
 //! | other memory | is gathered into, or scattered from, a buffer of at most [`BUFFER`] bytes |
 //! | end of the file | a read ends there and returns what there was |
 
+use std::ops::Range;
+use std::sync::Arc;
 use thalweg_open_file::OpenFile;
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::{Pattern, View};
 
 /// Largest buffer of a call, in bytes.
 pub const BUFFER: usize = 4 << 20;
-/// Bytes between two extents that are read along rather than asked for separately: about what a system call costs.
-pub const GAP: u64 = 8 << 10;
 
 /// Memory to write from.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +66,31 @@ impl Memory<'_> {
     }
 }
 
+impl Memory<'_> {
+    /// A copy of some of the bytes that move, in their order.
+    ///
+    /// # Errors
+    /// `OutOfBounds` for bytes that are not there; `NoMemory`.
+    pub fn part(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let length = range.end.saturating_sub(range.start);
+        let no_memory = || Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes"));
+        let mut out = Vec::new();
+        out.try_reserve_exact(usize::try_from(length).map_err(|_| no_memory())?).map_err(|_| no_memory())?;
+        match self {
+            Memory::Run(bytes) => {
+                let part = bytes.get(range.start as usize..).and_then(|rest| rest.get(..length as usize));
+                let outside = || Error::new(ErrorKind::OutOfBounds, "bytes outside of the memory that was given");
+                out.extend_from_slice(part.ok_or_else(outside)?);
+            }
+            Memory::Pattern { pattern, count, memory, origin } => {
+                out.resize(length as usize, 0);
+                pattern.gather(*count, memory, *origin, range.start, &mut out)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
 impl MemoryMut<'_> {
     /// Bytes that move.
     pub fn size(&self) -> u64 {
@@ -87,39 +111,24 @@ fn buffer(total: u64) -> Result<Vec<u8>> {
     Ok(made)
 }
 
-/// Fails where bytes of the view lie beyond the largest file.
-fn reachable(view: &View, start: u64, bytes: u64) -> Result<()> {
-    let beyond = || {
-        Error::new(
-            ErrorKind::OutOfBounds,
-            format!("byte {start} of the view and {bytes} from there: beyond the largest file"),
-        )
-    };
-    match bytes.checked_sub(1) {
-        None => Ok(()),
-        Some(last) => start.checked_add(last).and_then(|last| view.file_offset(last)).map(drop).ok_or_else(beyond),
-    }
-}
-
 /// Writes memory at bytes `start..` of a view.
 ///
 /// # Errors
 /// Those of the layout, which name the byte of the file; bytes before it are written, later ones perhaps. `OutOfBounds` for bytes that
 /// the view does not have, and nothing is written then.
 /// # Cost
-/// One call of the layout for each extent.
-pub fn write(file: &OpenFile, view: &View, start: u64, memory: Memory<'_>) -> Result<()> {
+/// As [`thalweg_layout::WriteObject::write_view`], once for each [`BUFFER`] of memory that is not one run.
+pub fn write(file: &OpenFile, view: &Arc<View>, start: u64, memory: Memory<'_>) -> Result<()> {
     let total = memory.size();
-    reachable(view, start, total)?;
     match memory {
-        Memory::Run(bytes) => write_run(file, view, start, bytes),
+        Memory::Run(bytes) => file.write_view(view, start, bytes),
         Memory::Pattern { pattern, count, memory, origin } => {
             let mut buffer = buffer(total)?;
             let mut done = 0;
             while done < total {
                 let part = usize::try_from(total - done).unwrap_or(usize::MAX).min(buffer.len());
                 pattern.gather(count, memory, origin, done, &mut buffer[..part])?;
-                write_run(file, view, start + done, &buffer[..part])?;
+                file.write_view(view, start + done, &buffer[..part])?;
                 done += part as u64;
             }
             Ok(())
@@ -127,33 +136,22 @@ pub fn write(file: &OpenFile, view: &View, start: u64, memory: Memory<'_>) -> Re
     }
 }
 
-fn write_run(file: &OpenFile, view: &View, start: u64, bytes: &[u8]) -> Result<()> {
-    let mut rest = bytes;
-    for extent in view.extents(start..start + bytes.len() as u64) {
-        let (part, after) = rest.split_at(extent.length as usize);
-        file.write_at(extent.offset, &[std::io::IoSlice::new(part)])?;
-        rest = after;
-    }
-    Ok(())
-}
-
 /// Reads bytes `start..` of a view into memory; returns how many there were before the end of the file.
 ///
 /// # Errors
 /// Those of the layout; part of the memory may be filled. `OutOfBounds` as [`write()`].
 /// # Cost
-/// One call of the layout for each group of extents: see the module's page.
-pub fn read(file: &OpenFile, view: &View, start: u64, memory: MemoryMut<'_>) -> Result<u64> {
+/// As [`thalweg_layout::ReadObject::read_view`], once for each [`BUFFER`] of memory that is not one run.
+pub fn read(file: &OpenFile, view: &Arc<View>, start: u64, memory: MemoryMut<'_>) -> Result<u64> {
     let total = memory.size();
-    reachable(view, start, total)?;
     match memory {
-        MemoryMut::Run(bytes) => read_run(file, view, start, bytes),
+        MemoryMut::Run(bytes) => file.read_view(view, start, bytes),
         MemoryMut::Pattern { pattern, count, memory, origin } => {
             let mut buffer = buffer(total)?;
             let mut done = 0;
             while done < total {
                 let part = usize::try_from(total - done).unwrap_or(usize::MAX).min(buffer.len());
-                let got = read_run(file, view, start + done, &mut buffer[..part])?;
+                let got = file.read_view(view, start + done, &mut buffer[..part])?;
                 pattern.scatter(count, memory, origin, done, &buffer[..got as usize])?;
                 done += got;
                 if got < part as u64 {
@@ -163,46 +161,4 @@ pub fn read(file: &OpenFile, view: &View, start: u64, memory: MemoryMut<'_>) -> 
             Ok(done)
         }
     }
-}
-
-fn read_run(file: &OpenFile, view: &View, start: u64, out: &mut [u8]) -> Result<u64> {
-    let mut extents = view.extents(start..start + out.len() as u64).peekable();
-    let mut group: Vec<Extent> = Vec::new();
-    let mut between = Vec::new();
-    let mut done = 0;
-    while let Some(first) = extents.next() {
-        let mut end = first.offset + first.length;
-        group.clear();
-        group.push(first);
-        while let Some(next) = extents.next_if(|next| {
-            let near = next.offset >= end && next.offset - end <= GAP;
-            near && next.offset + next.length - first.offset <= BUFFER as u64
-        }) {
-            end = next.offset + next.length;
-            group.push(next);
-        }
-        let got = match group.as_slice() {
-            [one] => file.read_at(one.offset, &mut out[done..done + one.length as usize])? as u64,
-            _ => {
-                between.resize((end - first.offset) as usize, 0);
-                let got = file.read_at(first.offset, &mut between)?;
-                let mut at = done;
-                for extent in &group {
-                    let from = ((extent.offset - first.offset) as usize).min(got);
-                    let to = (from + extent.length as usize).min(got);
-                    out[at..at + to - from].copy_from_slice(&between[from..to]);
-                    at += to - from;
-                    if to - from < extent.length as usize {
-                        return Ok(at as u64);
-                    }
-                }
-                (at - done) as u64
-            }
-        };
-        done += got as usize;
-        if group.len() == 1 && got < first.length {
-            break;
-        }
-    }
-    Ok(done as u64)
 }

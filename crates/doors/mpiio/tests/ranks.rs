@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Container, Direct, Layout, WriterId};
-use thalweg_mpiio::{At, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_store::Posix;
 use thalweg_view::{Datatype, Pattern};
 
@@ -45,13 +45,14 @@ fn bytes(count: u64) -> Datatype {
 }
 
 fn write(file: &File, at: At, collective: bool, data: &[u8]) {
-    assert_eq!(file.write(at, collective, Ok(Memory::Run(data))).unwrap(), data.len() as u64);
+    let caller = if collective { Caller::AllRanksWaiting } else { Caller::OneRank };
+    assert_eq!(file.write(at, caller, Ok(Memory::Run(data))).unwrap(), data.len() as u64);
 }
 
 fn all(file: &File) -> Vec<u8> {
     let mut out = vec![0xee; 4096];
     file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1))).unwrap();
-    let got = file.read(At::Offset(0), false, Ok(MemoryMut::Run(&mut out))).unwrap();
+    let got = file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut out))).unwrap();
     out.truncate(got as usize);
     out
 }
@@ -82,10 +83,10 @@ fn memory_with_holes_is_gathered_and_scattered_in_parts() {
         let memory: Vec<u8> = (0..3 * count as usize).map(|i| (i / 3 + i % 3 * 7 + rank as usize) as u8).collect();
         let given = Memory::Pattern { pattern: &every_third, count, memory: &memory, origin: 0 };
         let at = At::Offset(u64::from(rank) * 2 * count);
-        assert_eq!(file.write(at, false, Ok(given)).unwrap(), 2 * count);
+        assert_eq!(file.write(at, Caller::OneRank, Ok(given)).unwrap(), 2 * count);
         let mut back = vec![0xee; memory.len()];
         let into = MemoryMut::Pattern { pattern: &every_third, count, memory: &mut back, origin: 0 };
-        assert_eq!(file.read(at, false, Ok(into)).unwrap(), 2 * count);
+        assert_eq!(file.read(at, Caller::OneRank, Ok(into)).unwrap(), 2 * count);
         for (i, (got, wrote)) in back.iter().zip(&memory).enumerate() {
             assert_eq!(*got, if i % 3 == 2 { 0xee } else { *wrote }, "byte {i}");
         }
@@ -118,7 +119,7 @@ fn ordered_writes_follow_the_ranks_and_a_failing_rank_fails_all() {
         let own = vec![rank as u8; rank as usize];
         write(file, At::Ordered, true, &own);
         let memory = if rank == 1 { Err(Failure::new(Class::Type, "no datatype")) } else { Ok(Memory::Run(&own)) };
-        let failure = file.write(At::Ordered, true, memory).unwrap_err();
+        let failure = file.write(At::Ordered, Caller::AllRanksWaiting, memory).unwrap_err();
         assert_eq!(failure.class == Class::Type, rank == 1);
         write(file, At::Ordered, true, &own);
         file.sync().unwrap();
@@ -137,7 +138,7 @@ fn atomic_accesses_are_whole_and_seen_at_once() {
         for _ in 0..20 {
             write(file, At::Offset(0), false, &[rank as u8 + 1; 100]);
             let mut got = [0; 100];
-            assert_eq!(file.read(At::Offset(0), false, Ok(MemoryMut::Run(&mut got))).unwrap(), 100);
+            assert_eq!(file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut got))).unwrap(), 100);
             assert!(got[0] > 0 && got.iter().all(|byte| *byte == got[0]), "{got:?}");
         }
         file.set_atomicity(false).unwrap();

@@ -26,9 +26,18 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_store::{ReadObject, pieces};
+use thalweg_store::{ReadObject, pieces, viewed};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
+
+/// Fails for bytes beyond the largest offset of a file.
+fn within(offset: u64, length: u64) -> Result<()> {
+    match offset.checked_add(length).is_none_or(|end| end > MOST) {
+        true => Err(Error::new(ErrorKind::OutOfBounds, "cannot write: file offsets end at 2^63 - 1").at_byte(offset)),
+        false => Ok(()),
+    }
+}
 
 mod reading;
 
@@ -521,11 +530,7 @@ impl File {
 
     pub fn write(&self, session: &Arc<Session>, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let total = pieces::total(pieces);
-        if offset.checked_add(total).is_none_or(|end| end > MOST) {
-            return Err(
-                Error::new(ErrorKind::OutOfBounds, "cannot write: file offsets end at 2^63 - 1").at_byte(offset)
-            );
-        }
+        within(offset, total)?;
         if total == 0 {
             return Ok(());
         }
@@ -534,6 +539,23 @@ impl File {
         self.turn(session, &mut log);
         let mut told = Vec::new();
         let outcome = session.write(&mut log, offset, pieces, |source, entry| told.push((source.clone(), entry)));
+        self.tell(session, &log, &told);
+        outcome
+    }
+
+    /// As [`File::write`], for the extents of a view: one turn of the session for all of them.
+    pub fn write_view(&self, session: &Arc<Session>, view: &View, start: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut log = session.lock();
+        self.begin(session, &mut log)?;
+        self.turn(session, &mut log);
+        let mut told = Vec::new();
+        let outcome = viewed::write(view, start, bytes, |offset, part| {
+            within(offset, part.len() as u64)?;
+            session.write(&mut log, offset, &[IoSlice::new(part)], |source, entry| told.push((source.clone(), entry)))
+        });
         self.tell(session, &log, &told);
         outcome
     }

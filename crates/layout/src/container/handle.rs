@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_store::{Attributes, Change, Kind, Lease, Life, OpenWrite, ReadObject, WriteObject};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 /// A file, open for reading.
 pub struct Reader {
@@ -32,6 +33,10 @@ impl ReadObject for Reader {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.named(self.file.read(offset, out))
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.named(self.file.read_view(view, start, out))
     }
 
     fn stored_before(&self, offset: u64) -> Result<u64> {
@@ -116,6 +121,10 @@ impl WriteObject for Writer {
         self.named(self.file.write(&self.session(), offset, pieces))
     }
 
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        self.named(self.file.write_view(&self.session(), view, start, bytes))
+    }
+
     fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
         self.named(self.file.append(&self.session(), pieces))
     }
@@ -126,6 +135,10 @@ impl WriteObject for Writer {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.named(self.file.read(offset, out))
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.named(self.file.read_view(view, start, out))
     }
 
     fn stored_before(&self, offset: u64) -> Result<u64> {

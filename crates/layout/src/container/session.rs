@@ -653,6 +653,12 @@ impl Session {
         Ok(View { logs, buffered, source: self.source(&log) })
     }
 
+    /// Bytes of the data log that are in the store, if this segment is being written: those behind are buffered.
+    pub fn written(&self, segment: u32) -> Option<u64> {
+        let log = self.lock();
+        (segment == log.segment && !log.finished).then_some(log.end)
+    }
+
     /// Reads from the segment that is being written; `false` if the bytes are to be read from the store.
     pub fn read(&self, segment: u32, at: u64, out: &mut [u8]) -> Result<bool> {
         let mut log = self.lock();

@@ -6,8 +6,9 @@ use super::super::marks::Mark;
 use super::super::record::Log as Which;
 use super::{File, MOST_OPEN};
 use std::sync::Arc;
-use thalweg_store::ReadObject;
+use thalweg_store::{ReadObject, viewed};
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 impl File {
     /// Length of the file: the published length, extended by records in logs of writers that may be dead. If such logs
@@ -219,6 +220,59 @@ impl File {
         Ok(count)
     }
 
+    /// Reads bytes of a view up to the end of the file: all extents are looked up first, so that what is consecutive in a log is read
+    /// with one request although it is spread over the file.
+    pub fn read_view(&self, view: &View, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.known()?;
+        match self.read_view_once(view, start, out) {
+            // Another process may have closed, compacted or truncated since; or the index cannot be loaded.
+            Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn | ErrorKind::NotReady) => {
+                viewed::read(view, start, out, |offset, out| self.read(offset, out))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn read_view_once(&self, view: &View, start: u64, out: &mut [u8]) -> Result<u64> {
+        viewed::reachable(view, start, out.len())?;
+        let mut extents = view.extents(start..start + out.len() as u64);
+        let mut done = 0;
+        let mut ended = out.is_empty();
+        while !ended {
+            let mut wanted: Vec<Wanted> = Vec::new();
+            loop {
+                let state = self.state();
+                let Some(index) = &state.index else {
+                    drop(state);
+                    self.load()?;
+                    continue;
+                };
+                let unclean = state.unclean.first();
+                while wanted.len() < MOST_WANTED {
+                    let Some(extent) = extents.next() else {
+                        ended = true;
+                        break;
+                    };
+                    let there = index.length.saturating_sub(extent.offset).min(extent.length);
+                    let part = &mut out[done..done + there as usize];
+                    let pieces =
+                        index.resolve(extent.offset, extent.offset + there)?.into_iter().map(|piece| (piece, ()));
+                    laid_out(pieces, extent.offset, part, unclean, |piece, (), at| {
+                        wanted.push(Wanted { source: index.source_of(&piece).clone(), piece, at: done + at });
+                    })?;
+                    done += there as usize;
+                    if there < extent.length {
+                        ended = true;
+                        break;
+                    }
+                }
+                break;
+            }
+            self.fetch(out, &wanted)?;
+        }
+        Ok(done as u64)
+    }
+
     /// Fills memory from byte `offset` on: pieces from their logs, zeros between them; an error if bytes may be missing.
     pub fn fill(
         &self,
@@ -227,32 +281,68 @@ impl File {
         pieces: &[(MappedRange, Source)],
         unclean: Option<&Unclean>,
     ) -> Result<()> {
-        let (mut at, end) = (offset, offset + out.len() as u64);
-        let gap = |from: u64, to: u64, out: &mut [u8]| match unclean {
-            Some(unclean) if from < to => Err(unclean.error(from)),
-            _ => {
-                out[(from - offset) as usize..(to - offset) as usize].fill(0);
-                Ok(())
+        let mut wanted = Vec::with_capacity(pieces.len());
+        let pieces = pieces.iter().map(|(piece, source)| (*piece, source));
+        laid_out(pieces, offset, out, unclean, |piece, source, at| {
+            wanted.push(Wanted { source: source.clone(), piece, at });
+        })?;
+        self.fetch(out, &wanted)
+    }
+
+    /// Reads pieces of logs into memory; small ones that are near each other in one log with one request.
+    fn fetch(&self, out: &mut [u8], wanted: &[Wanted]) -> Result<()> {
+        let mut between = Vec::new();
+        let mut rest = wanted;
+        while let Some((first, behind)) = rest.split_first() {
+            // What a request costs, in bytes: so many between two pieces are read along, and pieces of that size are copied once more.
+            let cost = self.place.store(first.source.store).map_or(0, |store| store.request_cost());
+            let (near, small) = (cost.max(viewed::GAP), cost.max(SMALL));
+            let mut end = first.log_end();
+            let joins = |wanted: &Wanted, end: u64| {
+                wanted.source == first.source
+                    && wanted.piece.log >= end
+                    && wanted.piece.log - end <= near
+                    && wanted.length() <= small
+                    && wanted.log_end() - first.piece.log <= viewed::MOST.max(small)
+            };
+            let mut joined = 0;
+            while let Some(next) = behind.get(joined).filter(|next| first.length() <= small && joins(next, end)) {
+                end = next.log_end();
+                joined += 1;
             }
-        };
-        for (piece, source) in pieces {
-            gap(at, piece.start, out)?;
-            let part = &mut out[(piece.start - offset) as usize..(piece.end - offset) as usize];
-            match piece.hole {
-                true => part.fill(0),
-                false => self.read_log(source, piece.log, part).map_err(|e| e.at_byte(piece.start))?,
+            let told = |e: Error| e.at_byte(first.piece.start);
+            if joined == 0 {
+                let part = &mut out[first.at..first.at + first.length() as usize];
+                self.read_log(&first.source, first.piece.log, part).map_err(told)?;
+            } else {
+                let span = (end - first.piece.log) as usize;
+                between.resize(span.max(between.len()), 0);
+                self.read_log(&first.source, first.piece.log, &mut between[..span]).map_err(told)?;
+                for wanted in &rest[..=joined] {
+                    let from = (wanted.piece.log - first.piece.log) as usize;
+                    let length = wanted.length() as usize;
+                    out[wanted.at..wanted.at + length].copy_from_slice(&between[from..from + length]);
+                }
             }
-            at = piece.end;
+            rest = &rest[1 + joined..];
         }
-        gap(at, end, out)
+        Ok(())
     }
 
     pub(super) fn read_log(&self, source: &Source, at: u64, out: &mut [u8]) -> Result<()> {
         let session = self.state().local.get(&source.session).map(|l| l.session.clone());
-        if let Some(session) = session
-            && session.read(source.segment, at, out)?
-        {
-            return Ok(());
+        if let Some(session) = session {
+            // Headers between two records may be read along: a part of that may be written, and the rest still be buffered.
+            let written =
+                session.written(source.segment).filter(|written| at < *written && *written < at + out.len() as u64);
+            if let Some(written) = written {
+                let (first, rest) = out.split_at_mut((written - at) as usize);
+                self.read_log(source, at, first)?;
+                return self.read_log(source, written, rest);
+            }
+            if session.read(source.segment, at, out)? {
+                return Ok(());
+            }
         }
         for fresh in [false, true] {
             let got = match self.reader(source, fresh)?.read_at(at, out) {
@@ -289,6 +379,58 @@ impl File {
         readers.open.insert(source.clone(), (now, object.clone()));
         Ok(object)
     }
+}
+
+/// Most bytes of a piece that is read together with others, and copied once more for that.
+const SMALL: u64 = 64 << 10;
+/// Most pieces of a view that are looked up before they are read.
+const MOST_WANTED: usize = 1 << 14;
+
+/// Bytes of a log, and where they go in the caller's memory.
+struct Wanted {
+    source: Source,
+    piece: MappedRange,
+    at: usize,
+}
+
+impl Wanted {
+    fn length(&self) -> u64 {
+        self.piece.end - self.piece.start
+    }
+
+    fn log_end(&self) -> u64 {
+        self.piece.log + self.length()
+    }
+}
+
+/// Fills what no log holds with zeros, an error if such bytes may be missing, and passes the pieces of logs on: each with its place in
+/// `out`.
+///
+/// - `offset`: of the first byte of `out` in the file.
+fn laid_out<S>(
+    pieces: impl Iterator<Item = (MappedRange, S)>,
+    offset: u64,
+    out: &mut [u8],
+    unclean: Option<&Unclean>,
+    mut then: impl FnMut(MappedRange, S, usize),
+) -> Result<()> {
+    let (mut at, end) = (offset, offset + out.len() as u64);
+    let mut zeros = |from: u64, to: u64, is_hole: bool| match unclean {
+        Some(unclean) if from < to && !is_hole => Err(unclean.error(from)),
+        _ => {
+            out[(from - offset) as usize..(to - offset) as usize].fill(0);
+            Ok(())
+        }
+    };
+    for (piece, source) in pieces {
+        zeros(at, piece.start, false)?;
+        match piece.hole {
+            true => zeros(piece.start, piece.end, true)?,
+            false => then(piece, source, (piece.start - offset) as usize),
+        }
+        at = piece.end;
+    }
+    zeros(at, end, false)
 }
 
 /// A range of the file and its data log.
