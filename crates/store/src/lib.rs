@@ -460,7 +460,7 @@ pub trait ReadObject: Send + Sync {
     /// # Cost
     /// One request for each group of neighbouring extents: see [`viewed`].
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
-        viewed::read(view, start, out, |offset, out| self.read_at(offset, out))
+        viewed::read(view, start, out, &mut |offset, out| self.read_at(offset, out))
     }
     /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: bytes between the returned offset and
     /// `offset` are a hole and read as zeros. Searches skip the hole. `offset` itself where the store does not know holes, and for an
@@ -521,7 +521,7 @@ pub trait WriteObject: Send + Sync {
     /// # Cost
     /// One request for each extent, unless the layout's page says otherwise.
     fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
-        viewed::write(view, start, bytes, |offset, part| self.write_at(offset, &[IoSlice::new(part)]))
+        viewed::write(view, start, bytes, &mut |offset, part| self.write_at(offset, &[IoSlice::new(part)]))
     }
     /// Reads bytes of a view back, as [`ReadObject::read_view`].
     ///
@@ -530,7 +530,7 @@ pub trait WriteObject: Send + Sync {
     /// # Cost
     /// As [`ReadObject::read_view`].
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
-        viewed::read(view, start, out, |offset, out| self.read_at(offset, out))
+        viewed::read(view, start, out, &mut |offset, out| self.read_at(offset, out))
     }
     /// Writes all pieces at the end; returns the new end. Two simultaneous calls on one object may get the same offset: callers
     /// with several threads serialise them, unless the layout's page declares that it does.

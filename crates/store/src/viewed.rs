@@ -4,6 +4,7 @@
 //! |----------|--------|
 //! | writes | one call for each extent; consecutive extents are one |
 //! | reads | neighbouring extents are read with one call, the bytes between them too, where that costs less than one more call ([`GAP`]) |
+//! | code size | functions are values here, no parameters of types: one copy for all objects |
 //! | end of the object | a read ends at the first byte that is not there, in the order of the view |
 
 use thalweg_types::{Error, ErrorKind, Extent, Result};
@@ -29,7 +30,7 @@ pub fn reachable(view: &View, start: u64, bytes: usize) -> Result<()> {
 ///
 /// # Errors
 /// Those of `write`; `OutOfBounds`, before any call, for bytes that the view does not have.
-pub fn write(view: &View, start: u64, bytes: &[u8], mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+pub fn write(view: &View, start: u64, bytes: &[u8], write: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
     reachable(view, start, bytes.len())?;
     let mut rest = bytes;
     for extent in view.extents(start..start + bytes.len() as u64) {
@@ -51,7 +52,7 @@ pub fn read(
     view: &View,
     start: u64,
     out: &mut [u8],
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<usize>,
+    read: &mut dyn FnMut(u64, &mut [u8]) -> Result<usize>,
 ) -> Result<u64> {
     reachable(view, start, out.len())?;
     let mut extents = view.extents(start..start + out.len() as u64).peekable();
@@ -112,7 +113,7 @@ mod tests {
             let view = view(count, block, stride);
             let mut file = Vec::new();
             let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + 1) as u8).collect();
-            write(&view, start, &bytes, |offset, part| {
+            write(&view, start, &bytes, &mut |offset, part| {
                 let end = offset as usize + part.len();
                 file.resize(file.len().max(end), 0);
                 file[offset as usize..end].copy_from_slice(part);
@@ -122,7 +123,7 @@ mod tests {
             for end in [file.len(), file.len() * 2 / 3, file.len() / 3, 0] {
                 let mut out = vec![0xee; length];
                 let mut calls = 0;
-                let got = read(&view, start, &mut out, |offset, out| {
+                let got = read(&view, start, &mut out, &mut |offset, out| {
                     calls += 1;
                     let there = file[..end].get(offset as usize..).unwrap_or_default();
                     let got = there.len().min(out.len());
@@ -143,10 +144,10 @@ mod tests {
     fn bytes_beyond_the_largest_file_are_refused_before_any_is_moved() {
         let view = view(2, 8, 1 << 40);
         let far = 1 << 30;
-        let e = write(&view, far, &[0; 64], |_, _| panic!("no byte is written")).unwrap_err();
+        let e = write(&view, far, &[0; 64], &mut |_, _| panic!("no byte is written")).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::OutOfBounds);
         assert_eq!(
-            read(&view, far, &mut [0; 64], |_, _| panic!("no byte is read")).unwrap_err().kind(),
+            read(&view, far, &mut [0; 64], &mut |_, _| panic!("no byte is read")).unwrap_err().kind(),
             ErrorKind::OutOfBounds
         );
     }

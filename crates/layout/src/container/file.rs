@@ -552,7 +552,7 @@ impl File {
         self.begin(session, &mut log)?;
         self.turn(session, &mut log);
         let mut told = Vec::new();
-        let outcome = viewed::write(view, start, bytes, |offset, part| {
+        let outcome = viewed::write(view, start, bytes, &mut |offset, part| {
             within(offset, part.len() as u64)?;
             session.write(&mut log, offset, &[IoSlice::new(part)], |source, entry| told.push((source.clone(), entry)))
         });

@@ -227,7 +227,7 @@ impl File {
         match self.read_view_once(view, start, out) {
             // Another process may have closed, compacted or truncated since; or the index cannot be loaded.
             Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn | ErrorKind::NotReady) => {
-                viewed::read(view, start, out, |offset, out| self.read(offset, out))
+                viewed::read(view, start, out, &mut |offset, out| self.read(offset, out))
             }
             outcome => outcome,
         }
