@@ -56,6 +56,10 @@ for mpi in openmpi mpich; do
     done
     many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi"
     many "$mpi, by name" with "$mpi" 2 "$work/calls.$mpi" "thalweg:$work/by.name.$mpi"
+    # Rank 1 has no mounts.
+    : >"$work/none.toml"
+    # shellcheck disable=SC2016  # the inner shell expands them
+    many "$mpi" with "$mpi" 2 bash -c '[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || export THALWEG_MOUNTS=$1; exec "$2" /mpiio/container/apart apart' _ "$work/none.toml" "$work/calls.$mpi"
     left() { # the stores hold what a program left, and nothing of the doors
         [[ -z $(find "$work"/store.{direct,flat} -type f ! -path '*/.thalweg-flat/*') && -z $(find /dev/shm -name '*thalweg*') ]]
     }

@@ -2,6 +2,7 @@
  * computed by every rank from what all ranks do. Prints "ok NAME" or "not ok NAME (why)" from rank 0.
  *
  *     calls PATH [nolocks] [noepochs]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are not tried
+ *     calls PATH apart                  the path is below a mount on some ranks only
  */
 #include <mpi.h>
 #include <stdarg.h>
@@ -760,6 +761,13 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "nolocks")) locks = 0;
         if (!strcmp(argv[i], "noepochs")) epochs = 0;
+    }
+    if (argc > 2 && !strcmp(argv[2], "apart")) {
+        MPI_File file;
+        FAILS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file), MPI_ERR_NOT_SAME);
+        told("ranks whose mounts differ all get an error");
+        MPI_Finalize();
+        return 0;
     }
     every_blocking_call_moves_its_bytes();
     nonblocking_and_split_calls();

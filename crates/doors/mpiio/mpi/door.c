@@ -154,7 +154,9 @@ static int is_ours(const char *path) { return path ? thalweg_core_mpiio_is_ours(
 
 static int open_ours(MPI_Comm comm, const char *path, int amode, MPI_Info info, MPI_File *out) {
     static int (*carry)(MPI_Comm, const char *, int, MPI_Info, MPI_File *);
+    static int (*close_carrier)(MPI_File *);
     if (!carry) carry = NEXT("PMPI_File_open", (MPI_Comm, const char *, int, MPI_Info, MPI_File *));
+    if (!close_carrier) close_carrier = NEXT("PMPI_File_close", (MPI_File *));
     int inter = 0, size = 1;
     *out = MPI_FILE_NULL;
     if (comm == MPI_COMM_NULL) return raise_at(MPI_FILE_NULL, MPI_ERR_COMM);
@@ -168,20 +170,26 @@ static int open_ours(MPI_Comm comm, const char *path, int amode, MPI_Info info, 
     file->mode = amode;
     file->etype = file->filetype = MPI_BYTE;
     file->representation_name = "native";
+    file->carrier = MPI_FILE_NULL;
     int class = thalweg_core_mpiio_open(&file->core, path, mode_of(amode), size > 1 ? thalweg_mpi_table() : NULL,
                                         size > 1 ? thalweg_mpi_wrap(comm) : NULL);
     if (class != 0) {
         free(file);
         return raise_at(MPI_FILE_NULL, thalweg_mpiio_code(class));
     }
+    /* All have it open. The carrier comes last: MPICH counts the handler of MPI_FILE_NULL once too little for a file that is closed. */
     code = carry(MPI_COMM_SELF, "/dev/null", amode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR), MPI_INFO_NULL, &file->carrier);
     if (code == MPI_SUCCESS) code = PMPI_Comm_group(comm, &file->group);
     if (code == MPI_SUCCESS) code = info == MPI_INFO_NULL ? PMPI_Info_create(&file->info) : PMPI_Info_dup(info, &file->info);
-    if (code != MPI_SUCCESS) {
-        /* Nothing of this depends on other ranks: they have their file open. */
+    int own = code != MPI_SUCCESS, any = own;
+    if (size > 1) PMPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, comm);
+    if (any) {
         thalweg_core_mpiio_close(file->core);
+        if (file->group != MPI_GROUP_NULL) PMPI_Group_free(&file->group);
+        if (file->info != MPI_INFO_NULL) PMPI_Info_free(&file->info);
+        if (file->carrier != MPI_FILE_NULL) close_carrier(&file->carrier);
         free(file);
-        return raise_at(MPI_FILE_NULL, code);
+        return raise_at(MPI_FILE_NULL, own ? code : MPI_ERR_OTHER);
     }
     keep(file);
     *out = file->carrier;
@@ -227,25 +235,38 @@ static int close_ours(File *file, MPI_File *handle) {
 #define FILE_CALL(name, params, arguments, ours) BOTH(name, params, arguments, find(fh), ours)
 
 /* Calls with a path: `ours` is called where the path is ours. */
-#define PATH_CALL(prefix, name, params, arguments, path, ours)                 \
+#define PATH_CALL(prefix, name, params, arguments, asked, ours)                \
     EXPORT int prefix##_File_##name params {                                   \
         static int(*next) params;                                              \
-        int is = is_ours(path);                                                \
+        int is = asked;                                                        \
         if (is < 0) return raise_at(MPI_FILE_NULL, thalweg_mpiio_code(-is));   \
         if (is) return ours;                                                   \
         if (!next) next = NEXT(#prefix "_File_" #name, params);                \
         return next arguments;                                                 \
     }
 
+/* Ranks whose mounts differ would open the file in different ways, and wait for each other for ever: they agree first. */
+static int is_ours_for_all(MPI_Comm comm, const char *path) {
+    int is = is_ours(path), size = 1, inter = 0;
+    /* A communicator that is none is refused by the call itself. */
+    if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return is;
+    if (PMPI_Comm_size(comm, &size) != MPI_SUCCESS || size == 1) return is;
+    int own[2] = {is, -is}, all[2] = {is, -is};
+    if (PMPI_Allreduce(own, all, 2, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS || all[0] == -all[1]) return is;
+    if (is >= 0)
+        fprintf(stderr, "thalweg: MPI-IO: %s is below a mount on some ranks only, or the mount table of a rank cannot be read: nothing is opened\n", path ? path : "");
+    return is < 0 ? is : -THALWEG_MPIIO_NOT_SAME;
+}
+
 #define OPEN (MPI_Comm comm, const char *path, int amode, MPI_Info info, MPI_File *fh)
-PATH_CALL(MPI, open, OPEN, (comm, path, amode, info, fh), path, open_ours(comm, path, amode, info, fh))
-PATH_CALL(PMPI, open, OPEN, (comm, path, amode, info, fh), path, open_ours(comm, path, amode, info, fh))
+PATH_CALL(MPI, open, OPEN, (comm, path, amode, info, fh), is_ours_for_all(comm, path), open_ours(comm, path, amode, info, fh))
+PATH_CALL(PMPI, open, OPEN, (comm, path, amode, info, fh), is_ours_for_all(comm, path), open_ours(comm, path, amode, info, fh))
 
 static int delete_ours(const char *path) {
     return raise_at(MPI_FILE_NULL, thalweg_mpiio_code(thalweg_core_mpiio_delete(path)));
 }
-PATH_CALL(MPI, delete, (const char *path, MPI_Info info), (path, info), path, delete_ours(path))
-PATH_CALL(PMPI, delete, (const char *path, MPI_Info info), (path, info), path, delete_ours(path))
+PATH_CALL(MPI, delete, (const char *path, MPI_Info info), (path, info), is_ours(path), delete_ours(path))
+PATH_CALL(PMPI, delete, (const char *path, MPI_Info info), (path, info), is_ours(path), delete_ours(path))
 
 BOTH(close, (MPI_File * fh), (fh), (fh ? find(*fh) : NULL), close_ours(file, fh))
 
@@ -446,14 +467,14 @@ static void told(MPI_Status *status, uint64_t bytes) {
 static int converted(const File *file, int writes, int at, MPI_Offset offset, void *buffer, MPI_Count count, MPI_Datatype type,
                      uint64_t *moved) {
     MPI_Aint each = 0, place = 0;
-    if (count > INT32_MAX) return MPI_ERR_COUNT;
-    int code = PMPI_Pack_external_size("external32", 1, type, &each);
-    if (code != MPI_SUCCESS) return code;
-    MPI_Aint bytes = each * (MPI_Aint)count;
+    int code = count > INT32_MAX ? MPI_ERR_COUNT : PMPI_Pack_external_size("external32", 1, type, &each);
+    /* As in `transfer`: the others wait for this rank. */
+    if (code != MPI_SUCCESS && !(at & THALWEG_MPIIO_WAITING)) return code;
+    MPI_Aint bytes = code == MPI_SUCCESS ? each * (MPI_Aint)count : 0;
     char *packed = malloc(bytes ? (size_t)bytes : 1);
     ThalwegMpiioMemory memory = {.start = packed, .count = (uint64_t)bytes};
-    if (writes && packed) code = PMPI_Pack_external("external32", buffer, (int)count, type, packed, bytes, &place);
-    if (!packed) code = MPI_ERR_NO_MEM;
+    if (writes && packed && code == MPI_SUCCESS) code = PMPI_Pack_external("external32", buffer, (int)count, type, packed, bytes, &place);
+    if (!packed && code == MPI_SUCCESS) code = MPI_ERR_NO_MEM;
     const ThalwegMpiioMemory *given = code == MPI_SUCCESS ? &memory : NULL;
     int class = writes ? thalweg_core_mpiio_write(file->core, at, offset, given, moved)
                        : thalweg_core_mpiio_read(file->core, at, offset, given, moved);

@@ -179,7 +179,7 @@ impl File {
             let end = made.file.length().map_err(Failure::from);
             let own = end.and_then(|end| {
                 made.state.lock().position = end;
-                if first { made.shared.replace(|_| end).map(drop) } else { Ok(()) }
+                if first { made.shared.set(end) } else { Ok(()) }
             });
             agree(&**comm, own, &doing, &[])?;
         }
@@ -272,7 +272,7 @@ impl File {
         // All ranks have asked the shared pointer where they need it; the first one resets it before any rank goes on.
         let numbers = agree(&**comm, own, "set the view", &[self.file.order()])?;
         self.epoch_after(numbers.first().copied().unwrap_or(0));
-        let own = if comm.rank() == 0 { self.shared.replace(|_| 0).map(drop) } else { Ok(()) };
+        let own = if comm.rank() == 0 { self.shared.set(0) } else { Ok(()) };
         if self.mode.is_sequential() || own.is_err() || comm.size() > 1 {
             agree(&**comm, own, "set the view", &[])?;
         }
@@ -335,10 +335,9 @@ impl File {
         for round in 0..two_phase::rounds(&domains) {
             let mut parts = vec![Vec::new(); comm.size() as usize];
             for (part, domain) in parts.iter_mut().zip(&domains) {
-                let taken = views.get(rank).map_or(0..0, |view| own.within(view, &two_phase::window(domain, round)));
-                match caught(doing, || {
-                    memory.part(taken.start - own.start.min(taken.start)..taken.end - own.start.min(taken.end))
-                }) {
+                let window = two_phase::window(domain, round);
+                let taken = views.get(rank).map_or(0..0, |view| own.part_within(view, &window));
+                match caught(doing, || memory.part(taken)) {
                     Ok(bytes) => *part = bytes,
                     // Its receiver notices; all hear of it at the end.
                     Err(e) => written = written.and(Err(e)),

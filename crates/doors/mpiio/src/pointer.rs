@@ -76,6 +76,16 @@ impl SharedPointer {
         self.place
     }
 
+    /// Sets the pointer. Nothing is done where rank 0 has no memory for it: its uses fail then, and calls that only reset it do not.
+    ///
+    /// # Errors
+    /// As [`SharedPointer::replace`].
+    /// # Cost
+    /// As [`SharedPointer::replace`].
+    pub fn set(&self, to: u64) -> Outcome<()> {
+        if self.place.process == 0 { Ok(()) } else { self.replace(|_| to).map(drop) }
+    }
+
     fn reach(&self) -> io::Result<LockFile> {
         let Place { process, descriptor, cookie } = self.place;
         if process == 0 {
@@ -169,6 +179,7 @@ mod tests {
         ] {
             let failure = SharedPointer::at(place).replace(|at| at + 1).unwrap_err();
             assert_eq!(failure.class, Class::Unsupported);
+            assert_eq!(SharedPointer::at(place).set(5).is_ok(), place.process == 0, "{place:?}");
         }
         assert_eq!(first.replace(|at| at).unwrap(), 0);
     }

@@ -45,6 +45,12 @@ impl Access {
         from..below(file.end).max(from)
     }
 
+    /// As [`Access::within`], counted from the first byte of the access.
+    pub fn part_within(&self, view: &View, file: &Range<u64>) -> Range<u64> {
+        let Range { start, end } = self.within(view, file);
+        start - self.start..end - self.start
+    }
+
     /// First byte of the file and end; `None` without bytes.
     fn reach(&self, view: &View) -> Option<(u64, u64)> {
         let last = self.bytes.checked_sub(1)?;
