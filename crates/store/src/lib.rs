@@ -163,6 +163,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Errors of the trait.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
+    /// Opens an object for a copy that no user asked for: where the store can, its time of access stays.
+    ///
+    /// # Errors
+    /// As [`Store::open_read`].
+    fn open_copied(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        self.open_read(name)
+    }
     /// Opens an object for reading and reads its first bytes: as many as it has, at most `most`.
     ///
     /// # Errors

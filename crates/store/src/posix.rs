@@ -26,6 +26,7 @@ use crate::{
 };
 use lock::Leases;
 use reach::Reach;
+use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -62,6 +63,20 @@ impl Posix {
             return Err(Error::new(ErrorKind::NotFound, "the store's folder is a file").in_object(shown(&root)));
         }
         Ok(Posix { root: Some(root) })
+    }
+
+    fn open_reading(&self, name: &str, more: OFlags) -> Result<Box<dyn ReadObject>> {
+        let path = self.path(name)?;
+        // Without the flag, opening a pipe waits for a writer; for files the flag has no effect.
+        let flags = (OFlags::NONBLOCK | more).bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+        let file = file.map_err(|e| failed("open", &path, e))?;
+        let about = file.metadata().map_err(|e| failed("open", &path, e))?;
+        if about.is_dir() {
+            return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
+        }
+        no_pipe(&about, &path)?;
+        Ok(Box::new(PosixHandle::new(file, path.into_whole())))
     }
 
     /// Files by plain paths: absolute, or relative to the current folder of the process.
@@ -129,22 +144,21 @@ impl Store for Posix {
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
-        let path = self.path(name)?;
-        // Without the flag, opening a pipe waits for a writer; for files the flag has no effect.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
-        let file = file.map_err(|e| failed("open", &path, e))?;
-        let about = file.metadata().map_err(|e| failed("open", &path, e))?;
-        if about.is_dir() {
-            return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
+        self.open_reading(name, OFlags::empty())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_copied(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        match self.open_reading(name, OFlags::NOATIME) {
+            // The flag is the owner's.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => self.open_read(name),
+            outcome => outcome,
         }
-        no_pipe(&about, &path)?;
-        Ok(Box::new(PosixHandle::new(file, path.into_whole())))
     }
 
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
         let path = self.path(name)?;
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&path);
         let file = match opened {
             Ok(file) => file,
@@ -256,7 +270,7 @@ impl Store for Posix {
         let path = self.path(folder)?;
         let opened = rustix::fs::open(
             &*path,
-            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         );
         let opened = match (opened, &self.root) {
@@ -637,7 +651,7 @@ const MOST_NAMES: usize = 4 << 20;
 /// buffer.
 #[cfg(target_os = "linux")]
 fn names_in(path: &Path) -> io::Result<Vec<String>> {
-    use rustix::fs::{Mode, OFlags, RawDir};
+    use rustix::fs::{Mode, RawDir};
     let mut room = FEW_NAMES;
     'again: loop {
         let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

@@ -173,8 +173,8 @@ fn owners_and_times_go_with_an_object_through_the_drain_and_back() {
     let check = |store: &Tiered, what: &str| {
         let about = store.attributes("object").unwrap();
         assert_eq!(
-            (about.kind, about.mode, about.uid, about.gid, about.mtime),
-            (Kind::File, 0o640, uid, gid, written),
+            (about.kind, about.mode, about.uid, about.gid, about.mtime, about.atime),
+            (Kind::File, 0o640, uid, gid, written, read),
             "{what}"
         );
         let about = store.attributes("folder").unwrap();
@@ -362,6 +362,26 @@ fn times_that_a_user_set_on_a_folder_stay_while_its_objects_are_drained() {
     drain(&store);
     assert_eq!(store.attributes("d").unwrap().mtime, time);
     assert_eq!(store.list("d").unwrap(), ["0", "1", "2"]);
+}
+
+#[test]
+fn no_time_of_a_move_is_seen_on_a_folder_while_its_objects_are_drained() {
+    let scratch = folders();
+    let store = open(&scratch);
+    store.make_one_folder("d", 0o755).unwrap();
+    (0..300).for_each(|n| write(&store, &format!("d/{n}"), OpenWrite::New).unwrap());
+    let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    store.set_attributes("d", &Change { mtime: Some(time), ..Change::default() }).unwrap();
+    let drained = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drain(&store);
+            drained.store(true, Ordering::Release);
+        });
+        while !drained.load(Ordering::Acquire) {
+            assert_eq!(store.attributes("d").unwrap().mtime, time);
+        }
+    });
 }
 
 #[test]

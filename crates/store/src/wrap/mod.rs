@@ -221,6 +221,11 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn open_copied(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = self.ask(StoreCall::OpenRead, name, || self.inner.open_copied(name))?;
+        Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
     /// Watched as an open that moves bytes.
     fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
         let asked = StoreCall::OpenRead;

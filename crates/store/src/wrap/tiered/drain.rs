@@ -352,7 +352,7 @@ impl Drain {
                 Some(false) => {}
             }
             self.must_be_ours(name)?;
-            let object = shadow.open_read(name)?;
+            let object = shadow.open_copied(name)?;
             match shared.claim(name, &claim) {
                 Ok(()) => (object, None),
                 // No room for a claim: the lock is kept until the object is moved.
@@ -490,7 +490,7 @@ impl Drain {
 
     /// Whether both stores hold the same bytes under a name.
     fn is_equal(&self, name: &str) -> Result<bool> {
-        let (here, there) = (self.tiered.shadow().open_read(name)?, self.tiered.canonical().open_read(name)?);
+        let (here, there) = (self.tiered.shadow().open_copied(name)?, self.tiered.canonical().open_copied(name)?);
         if here.length()? != there.length()? {
             return Ok(false);
         }
@@ -515,7 +515,7 @@ impl Drain {
         if !self.pace.verify {
             return Ok(());
         }
-        let copy = self.canonical.open_read(name)?;
+        let copy = self.canonical.open_copied(name)?;
         match walk(&*copy, true, |_, _| Ok(()))? {
             read if read == (length, checksum) => Ok(()),
             (bytes, read) => {

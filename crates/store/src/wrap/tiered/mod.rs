@@ -296,7 +296,7 @@ impl Shared {
         let outcome = (|| {
             let object = self.shadow.open_write_as(&temporary, OpenWrite::New, self.mode_of_copies())?;
             if bytes {
-                copy(&*self.canonical.open_read(name)?, &*object, &self.shadow.capability())?;
+                copy(&*self.canonical.open_copied(name)?, &*object, &self.shadow.capability())?;
                 object.sync()?;
             }
             object.close()?;

@@ -149,6 +149,13 @@ impl Shared {
         if self.is_left_over(name)? {
             return Err(wrong(ErrorKind::NotFound, WHAT, name));
         }
+        // A drain that shows an object here gives the folder its times back under this lock: without it the time of the move would be
+        // seen in between. Who may not lock (a user that only reads) sees it.
+        let _lock = match self.lock(&[name]) {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => Vec::new(),
+            lock => lock?,
+        };
+        let about = found(self.shadow.attributes(name))?.filter(|about| about.kind == Kind::Folder).unwrap_or(about);
         let Some(there) = found(self.canonical.attributes(name))? else { return Ok(about) };
         Ok(Attributes {
             mode: there.mode,
