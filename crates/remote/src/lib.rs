@@ -3,7 +3,7 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | transport | a [`transport`]: Unix sockets of one machine; the protocol does not depend on them |
+//! | transport | a [`transport`]: Unix sockets of one machine, TCP between machines; the protocol does not depend on them |
 //! | handles  | belong to a process's session and are closed when its last connection ends, for any reason |
 //! | visibility | other programs of the same daemon see bytes once they were sent: at the latest when the writer closes or syncs the file |
 //! | writes   | contiguous writes are buffered: see [`client::buffer`] |

@@ -181,7 +181,7 @@ pub struct Served {
     listens: Option<JoinHandle<()>>,
 }
 
-/// Serves the mounts of a table to all processes that may connect, see [`crate::transport::unix::listen`].
+/// Serves the mounts of a table to all processes that may connect, see [`crate::transport`].
 ///
 /// # Errors
 /// `Io` if the listening thread cannot be created.
@@ -246,8 +246,10 @@ impl Shared {
     }
 
     fn talk(&self, channel: &Channel) -> Result<()> {
+        let admitted = channel.0.admit();
+        // A refused peer whose transport still passes bytes is told the reason.
         let Some((greeting, _)) = channel.head::<Request>()? else { return Ok(()) };
-        let session = match self.greet(channel, greeting) {
+        let session = match admitted.and_then(|()| self.greet(greeting)) {
             Ok(session) => session,
             Err(e) => return channel.send(&Reply::from(&e), &[]),
         };
@@ -270,8 +272,7 @@ impl Shared {
         }
     }
 
-    fn greet(&self, channel: &Channel, greeting: Request) -> Result<Arc<Session>> {
-        channel.0.admit()?;
+    fn greet(&self, greeting: Request) -> Result<Arc<Session>> {
         let Request::Hello { version, prefix, session } = greeting else {
             return Err(Error::new(ErrorKind::Corrupt, "a connection must begin with Hello"));
         };
@@ -293,7 +294,7 @@ impl Shared {
         };
         let unusable = |why| Error::new(ErrorKind::Config, format!("the mount {wanted} cannot be used: {why}"));
         let layout = mount.layout().map_err(unusable)?.clone();
-        // Unpredictable, although only this user and root can connect.
+        // Unpredictable, although only admitted processes can connect.
         let draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
         let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));

@@ -3,9 +3,10 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use thalweg_conformance::layout;
 use thalweg_layout::{Container, Direct, Layout, Mount, Mounts, OpenWrite, WriterId, container::Options};
-use thalweg_remote::transport::{Connection, Listener, Transport, pair, unix};
+use thalweg_remote::transport::{Connection, Listener, Transport, pair, tcp, tcp::Token, unix};
 use thalweg_remote::{Remote, serve};
 use thalweg_store::Memory;
 use thalweg_types::ErrorKind;
@@ -24,13 +25,22 @@ fn over_unix() -> ServerAndClient {
     ServerAndClient { client: Arc::new(unix::Socket::at(&path)), server, _folder: Some(folder) }
 }
 
+fn over_tcp() -> ServerAndClient {
+    let folder = tempfile::tempdir().unwrap();
+    let token = Token::make(&folder.path().join("token")).unwrap();
+    let (server, address) = tcp::listen("127.0.0.1:0", token.clone()).unwrap();
+    let client = Arc::new(tcp::Tcp::to(&address.to_string(), token));
+    ServerAndClient { client, server: Arc::new(server), _folder: Some(folder) }
+}
+
 fn in_process() -> ServerAndClient {
     let (client, server) = pair::new();
     ServerAndClient { client: Arc::new(client), server: Arc::new(server), _folder: None }
 }
 
-fn both(check: impl Fn(ServerAndClient)) {
+fn each(check: impl Fn(ServerAndClient)) {
     check(over_unix());
+    check(over_tcp());
     check(in_process());
 }
 
@@ -43,10 +53,17 @@ fn whole(connection: &dyn Connection, out: &mut [u8]) {
     }
 }
 
+/// The next connection, admitted.
+fn admitted(server: &dyn Listener) -> Box<dyn Connection> {
+    let end = server.accept().unwrap().unwrap();
+    end.admit().unwrap();
+    end
+}
+
 /// Both ends of one connection.
 fn ends(pair: &ServerAndClient) -> (Box<dyn Connection>, Box<dyn Connection>) {
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| pair.server.accept().unwrap().unwrap());
+        let accepted = scope.spawn(|| admitted(&*pair.server));
         let one = pair.client.connect().unwrap();
         (one, accepted.join().unwrap())
     })
@@ -58,7 +75,7 @@ fn bytes(count: usize, seed: usize) -> Vec<u8> {
 
 #[test]
 fn bytes_arrive_in_order_in_both_directions_at_once_however_many() {
-    both(|pair| {
+    each(|pair| {
         let (one, other) = ends(&pair);
         one.admit().unwrap();
         other.admit().unwrap();
@@ -88,7 +105,7 @@ fn bytes_arrive_in_order_in_both_directions_at_once_however_many() {
 
 #[test]
 fn what_was_sent_before_an_end_arrives_and_then_the_end_does() {
-    both(|pair| {
+    each(|pair| {
         let (one, other) = ends(&pair);
         one.send(&mut [IoSlice::new(b"last words")]).unwrap();
         drop(one);
@@ -103,14 +120,14 @@ fn what_was_sent_before_an_end_arrives_and_then_the_end_does() {
 
 #[test]
 fn an_end_wakes_who_waits_at_either_side() {
-    both(|pair| {
+    each(|pair| {
         for ends_here in [true, false] {
             let (one, other) = ends(&pair);
             std::thread::scope(|scope| {
                 for end in [&one, &other] {
                     scope.spawn(move || assert!(!matches!(end.receive(&mut [0; 1]), Ok(1))));
                 }
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(20));
                 if ends_here { one.end() } else { other.end() }
             });
         }
@@ -118,20 +135,22 @@ fn an_end_wakes_who_waits_at_either_side() {
         let (one, other) = ends(&pair);
         std::thread::scope(|scope| {
             let sends = scope.spawn(|| one.send(&mut [IoSlice::new(&bytes(20_000_000, 0))]).map_err(|e| e.kind()));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
+            let ended = Instant::now();
             other.end();
             assert_eq!(sends.join().unwrap(), Err(ErrorKind::PeerLost));
+            assert!(ended.elapsed() < Duration::from_secs(10), "it waited on");
         });
     });
 }
 
 #[test]
 fn a_listener_that_ends_takes_no_connection_and_leaves_those_that_were_made() {
-    both(|pair| {
+    each(|pair| {
         let (one, other) = ends(&pair);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| pair.server.accept().unwrap().is_none());
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             pair.server.end();
             assert!(waits.join().unwrap(), "it waits on");
         });
@@ -147,12 +166,13 @@ fn a_listener_that_ends_takes_no_connection_and_leaves_those_that_were_made() {
 
 #[test]
 fn many_connections_are_made_at_once_and_kept_apart() {
-    both(|pair| {
+    each(|pair| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..64 {
                     let end = pair.server.accept().unwrap().unwrap();
                     scope.spawn(move || {
+                        end.admit().unwrap();
                         let mut out = [0; 8];
                         for _ in 0..50 {
                             whole(&*end, &mut out);
@@ -192,7 +212,7 @@ fn mounts() -> Arc<Mounts> {
 
 #[test]
 fn a_layout_over_any_transport_keeps_every_promise_of_layouts() {
-    both(|pair| {
+    each(|pair| {
         let _served = serve(mounts(), pair.server).unwrap();
         layout::check(&Remote::over(pair.client.clone(), "/direct").unwrap());
         layout::check(&Remote::over(pair.client.clone(), "/container").unwrap());
@@ -202,7 +222,7 @@ fn a_layout_over_any_transport_keeps_every_promise_of_layouts() {
 
 #[test]
 fn thousands_of_requests_from_many_programs_are_answered_each_with_its_own() {
-    both(|pair| {
+    each(|pair| {
         let _served = serve(mounts(), pair.server).unwrap();
         let asked = AtomicUsize::new(0);
         std::thread::scope(|scope| {

@@ -4,12 +4,18 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`unix`] | Unix sockets, for one user and root |
+//! | [`tcp`] | TCP, for processes of several machines that share a token |
+//! | [`token`] | that token: its file, and how it is proved |
 //! | [`pair`] | connections within one process |
+//! | `socket` | bytes over a connected socket, for [`unix`] and [`tcp`] |
 
 use std::io::IoSlice;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod pair;
+mod socket;
+pub mod tcp;
+pub mod token;
 pub mod unix;
 
 /// One end of a connection. Any thread may send while another receives.
@@ -30,10 +36,12 @@ pub trait Connection: Send + Sync {
     /// Ends the connection in both directions. Calls that wait at either end return.
     fn end(&self);
 
-    /// Checks the identity of the other end, if the transport knows it.
+    /// Checks the identity of the other end, if the transport knows it. The server calls it before the first byte, from a thread of
+    /// the connection: it may exchange bytes with [`Transport::connect`] of the other end, which then waits for it. If it fails, a
+    /// server may tell the other end why; a transport that forbids this fails each later send and receive.
     ///
     /// # Errors
-    /// `PermissionDenied` with the user of the other end.
+    /// `PermissionDenied` with the user of the other end, or if its secret is another one; `PeerLost` if it does not prove its identity.
     fn admit(&self) -> Result<()> {
         Ok(())
     }

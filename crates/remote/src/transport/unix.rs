@@ -1,5 +1,5 @@
-//! Unix sockets. Direct system calls, because the program's side runs in processes whose C library calls are intercepted,
-//! and so that a closed socket is an error and not SIGPIPE.
+//! Unix sockets. The program's side uses direct system calls, because it runs in processes whose C library calls are
+//! intercepted.
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -7,9 +7,9 @@
 //! | place    | [`default_socket`], in a folder that only the user may enter |
 //! | a socket without a server | is replaced by the next server |
 
-use super::{Connection, Listener, Transport, broken};
+use super::{Connection, Listener, Transport, broken, socket};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, sendmsg};
+use rustix::net::{SocketAddrUnix, SocketFlags, SocketType};
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -21,9 +21,6 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// The environment variable that names the daemon's socket.
 pub const VARIABLE: &str = "THALWEG_DAEMON";
-
-/// Largest number of pieces per system call.
-const PIECES: usize = 1024;
 
 /// The socket of a user's daemon: the value of [`VARIABLE`], else `thalweg/daemon.sock` in `XDG_RUNTIME_DIR`, else
 /// `/tmp/thalweg-UID/daemon.sock`.
@@ -66,33 +63,15 @@ struct End {
 
 impl Connection for End {
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
-        let mut rest = pieces;
-        // Empty pieces are skipped.
-        IoSlice::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            let now = rest.len().min(PIECES);
-            match sendmsg(&self.socket, &rest[..now], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
-                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(broken(e)),
-            }
-        }
-        Ok(())
+        socket::send(&self.socket, pieces)
     }
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {
-        loop {
-            let got: rustix::io::Result<(usize, usize)> = recv(&self.socket, &mut *out, RecvFlags::empty());
-            match got {
-                Ok((got, _)) => return Ok(got),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(broken(e)),
-            }
-        }
+        socket::receive(&self.socket, out)
     }
 
     fn end(&self) {
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        socket::end(&self.socket);
     }
 
     fn admit(&self) -> Result<()> {
@@ -209,7 +188,7 @@ impl Listener for Listening {
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
         // Wakes the thread that waits for the next connection, also if the socket's name was removed.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        socket::end(&self.socket);
     }
 }
 
