@@ -1,9 +1,11 @@
 //! The one table of layouts: creates a layout over stores from a name and parameters.
 
+use std::path::Path;
 use std::sync::Arc;
 use thalweg_layout::container::{self, index::Module};
 use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile, small_file};
 use thalweg_params::{Parameter, Parameters};
+use thalweg_partition::Partition;
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -18,7 +20,7 @@ pub struct LayoutKind {
     pub about: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Largest number of stores.
+    /// Largest number of stores; 0 for a layout whose files lie elsewhere.
     pub most_stores: usize,
     /// Creates it.
     pub make: Make,
@@ -70,6 +72,10 @@ pub const PUBLISH: Parameter = Parameter::choice(
     "when other processes see a file, on stores that show objects only after their close (HDFS, S3). close: at its close, which ends the log; sync: at a sync, with fewer objects",
 );
 
+/// `partition` of `partition`.
+pub const PARTITION: Parameter =
+    Parameter::text("partition", "a file", "configuration of the partition, whose servers have the files");
+
 /// Every kind.
 pub const LAYOUTS: &[LayoutKind] = &[
     LayoutKind {
@@ -92,6 +98,16 @@ pub const LAYOUTS: &[LayoutKind] = &[
         parameters: &[],
         most_stores: usize::MAX,
         make: |stores, _| Ok(Arc::new(Flat::new(stores.to_vec())?)),
+    },
+    LayoutKind {
+        name: "partition",
+        about: "files are striped over the servers of a partition",
+        parameters: &[PARTITION],
+        most_stores: 0,
+        make: |_, parameters| {
+            let file: String = parameters.get(&PARTITION)?;
+            Ok(Arc::new(Partition::open(Path::new(&file))?))
+        },
     },
     LayoutKind {
         name: "small_file",

@@ -188,7 +188,8 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
     if !table.contains_key("path") {
         report.error(whole, Problem::new("the mount has no path").expected("path = \"/scratch/run7\""));
     }
-    if !table.contains_key("store") && !table.contains_key("stores") {
+    let needs_stores = kind.is_none_or(|kind| kind.most_stores > 0);
+    if needs_stores && !table.contains_key("store") && !table.contains_key("stores") {
         report.error(whole, Problem::new("the mount has no store").expected("store = \"posix:/scratch/a\""));
     }
     if entry.wrappers.tells_drain()

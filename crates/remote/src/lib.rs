@@ -14,14 +14,14 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`message`] | the messages |
-//! | `channel` | sending and receiving messages |
+//! | [`channel`] | sending and receiving messages |
 //! | [`transport`] | connections |
 //! | [`server`] | the daemon's side |
 //! | [`client`] | the program's side |
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
-mod channel;
+pub mod channel;
 pub mod client;
 pub mod message;
 pub mod server;

@@ -17,13 +17,17 @@ use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat}
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
 pub const LONGEST_BODY: usize = 256 << 20;
 /// Largest read or write per message, in bytes.
 pub const LONGEST_PIECE: usize = 8 << 20;
+/// Most parts of a [`Request::ReadParts`] or [`Request::WriteParts`].
+pub const MOST_PARTS: usize = 2048;
+/// Most views of a session.
+pub const MOST_VIEWS: usize = 4096;
 
 /// How a file is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +143,36 @@ pub enum Request {
     Drop(u64),
     /// Append on a handle: the bytes are the body; the reply is the new end.
     Append(u64),
+    /// All bytes of a file, at most so many.
+    Whole(String, u32),
+    /// Registers a view under a number of the program's choice, until the session ends or [`Request::ForgetView`]: the body is the
+    /// encoded view.
+    View(u64),
+    /// Forgets a view.
+    ForgetView(u64),
+    /// Writes the body's bytes to a handle, part by part.
+    WriteParts {
+        /// The handle.
+        handle: u64,
+        /// A registered view: parts are ranges of its bytes; without it, of the file.
+        view: Option<u64>,
+        /// First byte and number of bytes of each part, at most [`MOST_PARTS`].
+        parts: Vec<(u64, u64)>,
+    },
+    /// Reads parts of a handle's file: the reply is a number, the length of the file before the read, and a body with all bytes that
+    /// were asked for. Those beyond that length mean nothing.
+    ReadParts {
+        /// The handle.
+        handle: u64,
+        /// As in [`Request::WriteParts`].
+        view: Option<u64>,
+        /// As in [`Request::WriteParts`], together at most [`LONGEST_BODY`] bytes.
+        parts: Vec<(u64, u64)>,
+    },
+    /// [`thalweg_layout::WriteObject::order`]
+    Order(u64),
+    /// [`thalweg_layout::WriteObject::order_from`]: handle and number
+    OrderFrom(u64, u64),
 }
 
 /// A reply of the daemon.
@@ -505,6 +539,19 @@ impl Reply {
     pub fn number(self) -> Result<u64> {
         match self {
             Reply::Number(number) => Ok(number),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Decodes the reply to [`Request::Space`].
+    ///
+    /// # Errors
+    /// `Corrupt` for any other.
+    pub fn space(self) -> Result<Space> {
+        match self {
+            Reply::Space([bytes, free, available, objects, objects_free]) => {
+                Ok(Space { bytes, free, available, objects, objects_free })
+            }
             other => Err(other.unexpected()),
         }
     }

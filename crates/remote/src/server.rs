@@ -1,7 +1,7 @@
 //! The daemon's side: a thread for each connection, sessions and their handles.
 
 use crate::channel::Channel;
-use crate::message::{self, LONGEST_PIECE, Reply, Request, VERSION};
+use crate::message::{self, LONGEST_BODY, LONGEST_PIECE, MOST_PARTS, MOST_VIEWS, Reply, Request, VERSION};
 use crate::transport::Listener;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 /// Session of one client process: its handles, closed when its last connection ends.
 struct Session {
@@ -20,6 +21,7 @@ struct Session {
     layout: Arc<dyn Layout>,
     handles: RwLock<HashMap<u64, Arc<Handle>>>,
     next: AtomicU64,
+    views: RwLock<HashMap<u64, Arc<View>>>,
 }
 
 /// An open file of a session; empty once it is closed.
@@ -55,6 +57,38 @@ impl Handle {
         }
     }
 
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        match self {
+            Handle::Read(object) => object.read_view(view, start, out),
+            Handle::Write(_) => self.writing(|object| object.read_view(view, start, out)),
+        }
+    }
+
+    /// Reads one part. What the file lacks keeps its bytes in `out`.
+    fn read_part(&self, view: Option<&Arc<View>>, start: u64, out: &mut [u8]) -> Result<()> {
+        let Some(view) = view else {
+            let mut done = 0;
+            while done < out.len() {
+                match self.read_at(start.saturating_add(done as u64), &mut out[done..])? {
+                    0 => break,
+                    got => done += got,
+                }
+            }
+            return Ok(());
+        };
+        let got = self.read_view(view, start, out)?;
+        if got < out.len() as u64 && !view.is_rising() {
+            // Bytes behind a missing one may be there.
+            let mut at = got as usize;
+            for extent in view.extents(start + got..start + out.len() as u64) {
+                let end = at + extent.length as usize;
+                self.read_part(None, extent.offset, &mut out[at..end])?;
+                at = end;
+            }
+        }
+        Ok(())
+    }
+
     fn length(&self) -> Result<u64> {
         match self {
             Handle::Read(object) => object.length(),
@@ -87,6 +121,68 @@ impl Session {
 
     fn take(&self, number: u64) -> Result<Arc<Handle>> {
         self.handles.write().remove(&number).ok_or_else(closed)
+    }
+
+    fn view(&self, number: Option<u64>) -> Result<Option<Arc<View>>> {
+        let Some(number) = number else { return Ok(None) };
+        let unknown = || Error::new(ErrorKind::Corrupt, "a message that names an unknown view");
+        self.views.read().get(&number).cloned().map(Some).ok_or_else(unknown)
+    }
+
+    fn register(&self, number: u64, body: &[u8]) -> Result<()> {
+        let view = Arc::new(View::decode(body)?);
+        let mut views = self.views.write();
+        if views.len() >= MOST_VIEWS && !views.contains_key(&number) {
+            return Err(Error::new(ErrorKind::NoMemory, format!("a session has at most {MOST_VIEWS} views")));
+        }
+        views.insert(number, view);
+        Ok(())
+    }
+
+    /// Bytes of the parts of a message.
+    fn check_parts(parts: &[(u64, u64)]) -> Result<usize> {
+        let total = parts.iter().try_fold(0u64, |total, (_, length)| total.checked_add(*length));
+        match total.and_then(|total| usize::try_from(total).ok()) {
+            Some(total) if total <= LONGEST_BODY && parts.len() <= MOST_PARTS => Ok(total),
+            _ => Err(Error::new(ErrorKind::Corrupt, "a message of more parts or bytes than the protocol allows")),
+        }
+    }
+
+    fn write_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)], body: &[u8]) -> Result<()> {
+        if Session::check_parts(parts)? != body.len() {
+            return Err(Error::new(ErrorKind::Corrupt, "a message whose parts are not its bytes"));
+        }
+        let (handle, view) = (self.handle(handle)?, self.view(view)?);
+        handle.writing(|object| {
+            let mut rest = body;
+            for (start, length) in parts {
+                let (bytes, behind) = rest.split_at(*length as usize);
+                match &view {
+                    Some(view) => object.write_view(view, *start, bytes)?,
+                    None => object.write_at(*start, &[IoSlice::new(bytes)])?,
+                }
+                rest = behind;
+            }
+            Ok(())
+        })
+    }
+
+    fn read_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)]) -> Result<(Reply, Vec<u8>)> {
+        let total = Session::check_parts(parts)?;
+        let (handle, view) = (self.handle(handle)?, self.view(view)?);
+        // Before the bytes: a file that grows meanwhile shows no bytes that were read before they were written.
+        let length = handle.length()?;
+        let mut out = Vec::new();
+        let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {total} bytes"));
+        out.try_reserve_exact(total).map_err(no_memory)?;
+        out.resize(total, 0);
+        let mut rest = &mut out[..];
+        for (start, length) in parts {
+            let (bytes, behind) = rest.split_at_mut(*length as usize);
+            handle.read_part(view.as_ref(), *start, bytes)?;
+            rest = behind;
+        }
+        Ok((Reply::Number(length), out))
     }
 
     /// The reply to a request, and its body.
@@ -159,6 +255,25 @@ impl Session {
                 drop(self.take(handle)?.take());
                 Reply::Done
             }
+            Request::Whole(path, most) => {
+                let object = layout.open_read(&path)?;
+                let length = usize::try_from(object.length()?).unwrap_or(usize::MAX);
+                let mut out = vec![0; length.min(most as usize).min(LONGEST_PIECE)];
+                object.read_exact_at(0, &mut out)?;
+                return Ok((Reply::Done, out));
+            }
+            Request::View(number) => done(self.register(number, body)?),
+            Request::ForgetView(number) => {
+                self.views.write().remove(&number);
+                Reply::Done
+            }
+            Request::WriteParts { handle, view, parts } => done(self.write_parts(handle, view, &parts, body)?),
+            Request::ReadParts { handle, view, parts } => return self.read_parts(handle, view, &parts),
+            Request::Order(handle) => Reply::Number(self.handle(handle)?.writing(|object| Ok(object.order()))?),
+            Request::OrderFrom(handle, number) => done(self.handle(handle)?.writing(|object| {
+                object.order_from(number);
+                Ok(())
+            })?),
         };
         Ok((reply, Vec::new()))
     }
@@ -297,8 +412,8 @@ impl Shared {
         // Unpredictable, although only admitted processes can connect.
         let draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
         let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
-        let (handles, next) = (RwLock::default(), AtomicU64::new(1));
-        let session = Arc::new(Session { number, layout, handles, next });
+        let (handles, next, views) = (RwLock::default(), AtomicU64::new(1), RwLock::default());
+        let session = Arc::new(Session { number, layout, handles, next, views });
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         sessions.insert(number, Arc::downgrade(&session));

@@ -268,11 +268,8 @@ impl Store for Posix {
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let path = self.path(folder)?;
-        let opened = rustix::fs::open(
-            &*path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        );
+        let opened =
+            rustix::fs::open(&*path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, rustix::fs::Mode::empty());
         let opened = match (opened, &self.root) {
             // This process may not read the folder: the whole filesystem is made durable.
             (Err(rustix::io::Errno::ACCESS), Some(root)) => {

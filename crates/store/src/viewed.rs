@@ -7,6 +7,7 @@
 //! | code size | functions are values here, no parameters of types: one copy for all objects |
 //! | end of the object | a read ends at the first byte that is not there, in the order of the view |
 
+use std::ops::Range;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 use thalweg_view::View;
 
@@ -24,6 +25,25 @@ pub fn reachable(view: &View, start: u64, bytes: usize) -> Result<()> {
     let there = start.checked_add(last as u64).and_then(|last| view.file_offset(last));
     let what = || format!("{bytes} bytes from byte {start} of the view: beyond the largest file");
     there.map(drop).ok_or_else(|| Error::new(ErrorKind::OutOfBounds, what()))
+}
+
+/// How many bytes of a range of a view an object of `length` bytes has, before the first one that it lacks.
+///
+/// # Cost
+/// The depth of the datatype; a step for each extent if the view does not rise.
+pub fn bytes_before(view: &View, range: Range<u64>, length: u64) -> u64 {
+    if let Some(below) = view.count_below(length) {
+        return below.clamp(range.start, range.end) - range.start;
+    }
+    let mut there = 0;
+    for extent in view.extents(range) {
+        let here = length.saturating_sub(extent.offset).min(extent.length);
+        there += here;
+        if here < extent.length {
+            break;
+        }
+    }
+    there
 }
 
 /// Passes the extents of bytes `start..` of a view, and the bytes that belong there, to `write`.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 /// A mount of a daemon, used by the process that created this value. A child that shares the parent's memory, or copied it
 /// without `fork` handlers, is a guest: it changes nothing here, and each of its calls uses its own session.
@@ -35,21 +36,41 @@ pub struct Session {
     number: u128,
     idle: Mutex<Vec<Channel>>,
     lost: AtomicBool,
+    /// Views that the daemon knows, with their numbers.
+    views: Mutex<Vec<(Weak<View>, u64)>>,
+    next_view: AtomicU64,
 }
 
+/// A request that was sent and whose reply was not received yet. Each one is passed to [`Link::finish`]: a session whose last
+/// connection ends has no open files.
+pub struct Sent(Channel);
+
+/// Views in use that a session keeps for further calls.
+const VIEWS_KEPT: usize = crate::message::MOST_VIEWS / 2;
+
 impl Session {
+    /// Whether the daemon has ended: files that were open in this session stay lost.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 }
 
 /// Reads and drops an unused body of a reply.
-pub fn nothing(channel: &Channel, length: usize) -> Result<()> {
+///
+/// # Errors
+/// `PeerLost`.
+pub fn nothing(_: &Reply, channel: &Channel, length: usize) -> Result<()> {
     // Such replies have an empty body.
     channel.body(length).map(drop)
 }
 
 impl Link {
+    /// Connects.
+    ///
+    /// - `prefix`: of the mount.
+    ///
+    /// # Errors
+    /// As [`super::Remote::over`].
     pub fn new(transport: Arc<dyn Transport>, prefix: &str) -> Result<Link> {
         let link = Link {
             pid: std::process::id(),
@@ -67,6 +88,7 @@ impl Link {
         Ok(link)
     }
 
+    /// For messages.
     pub fn describe(&self) -> String {
         format!("{} through {}", self.about.lock(), self.transport.describe())
     }
@@ -98,10 +120,15 @@ impl Link {
     }
 
     /// This process's session; a new one if the daemon was restarted, and for each call of a guest.
+    ///
+    /// # Errors
+    /// As [`super::Remote::over`].
     pub fn session(&self) -> Result<Arc<Session>> {
         let begin = || -> Result<Arc<Session>> {
             let (channel, number) = self.greet(None)?;
-            Ok(Arc::new(Session { number, idle: Mutex::new(vec![channel]), lost: AtomicBool::new(false) }))
+            let idle = Mutex::new(vec![channel]);
+            let (lost, views, next_view) = (AtomicBool::new(false), Mutex::default(), AtomicU64::new(1));
+            Ok(Arc::new(Session { number, idle, lost, views, next_view }))
         };
         if !self.is_ours() {
             return begin();
@@ -113,10 +140,13 @@ impl Link {
         }
     }
 
-    /// Makes a call by name.
+    /// Makes a call by name; the reply and its body.
+    ///
+    /// # Errors
+    /// The reported failure; `PeerLost` if the daemon has ended.
     pub fn call(&self, request: &Request, body: &[IoSlice<'_>]) -> Result<(Reply, Vec<u8>)> {
         self.before(request);
-        let take = |channel: &Channel, length| channel.body(length);
+        let take = |_: &Reply, channel: &Channel, length| channel.body(length);
         let session = self.session()?;
         match self.call_in(&session, request, body, take) {
             // The daemon may have been restarted.
@@ -128,13 +158,11 @@ impl Link {
         }
     }
 
-    pub fn call_in<T>(
-        &self,
-        session: &Session,
-        request: &Request,
-        body: &[IoSlice<'_>],
-        take: impl FnOnce(&Channel, usize) -> Result<T>,
-    ) -> Result<(Reply, T)> {
+    /// Sends a request in a session without waiting for the reply, so that several servers work at once.
+    ///
+    /// # Errors
+    /// `PeerLost` if the daemon has ended. `OutOfBounds` for a message that is too long.
+    pub fn begin(&self, session: &Session, request: &Request, body: &[IoSlice<'_>]) -> Result<Sent> {
         if session.is_lost() {
             return Err(self.gone(Error::new(ErrorKind::PeerLost, "this file was open there")));
         }
@@ -143,25 +171,105 @@ impl Link {
             Some(channel) => Ok(channel),
             None => self.greet(Some(session.number)).map(|(channel, _)| channel),
         };
-        let talked = channel.and_then(|channel| {
-            channel.send(request, body)?;
+        let channel = channel.map_err(|e| self.lost(session, e))?;
+        match channel.send(request, body) {
+            Ok(()) => Ok(Sent(channel)),
+            Err(e) if e.kind() == ErrorKind::PeerLost => Err(self.lost(session, e)),
+            // Nothing was sent.
+            Err(e) => {
+                session.idle.lock().push(channel);
+                Err(e)
+            }
+        }
+    }
+
+    /// Receives the reply to a request.
+    ///
+    /// - `take`: receives the reply's body of so many bytes; the reply may be a failure.
+    ///
+    /// # Errors
+    /// The reported failure; errors of `take`; `PeerLost` if the daemon has ended.
+    pub fn finish<T>(
+        &self,
+        session: &Session,
+        Sent(channel): Sent,
+        take: impl FnOnce(&Reply, &Channel, usize) -> Result<T>,
+    ) -> Result<(Reply, T)> {
+        let received = || -> Result<(Reply, T)> {
             let broke = || Error::new(ErrorKind::PeerLost, "the connection ended");
             let (reply, length) = channel.head::<Reply>()?.ok_or_else(broke)?;
-            let body = take(&channel, length)?;
-            Ok((channel, reply, body))
-        });
-        match talked {
-            Ok((channel, reply, body)) => {
+            let body = take(&reply, &channel, length)?;
+            Ok((reply, body))
+        };
+        match received() {
+            Ok((reply, body)) => {
                 session.idle.lock().push(channel);
                 Ok((reply.or_failure()?, body))
             }
-            Err(e) if e.kind() == ErrorKind::PeerLost => {
-                session.lost.store(true, Ordering::Release);
-                session.idle.lock().clear();
-                Err(self.gone(e))
-            }
-            Err(e) => Err(e),
+            Err(e) => Err(self.lost(session, e)),
         }
+    }
+
+    /// The error of a session whose connection broke: it is lost.
+    fn lost(&self, session: &Session, e: Error) -> Error {
+        if e.kind() != ErrorKind::PeerLost {
+            return e;
+        }
+        session.lost.store(true, Ordering::Release);
+        session.idle.lock().clear();
+        self.gone(e)
+    }
+
+    /// Makes a call in a session: [`Link::begin`] and [`Link::finish`].
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn call_in<T>(
+        &self,
+        session: &Session,
+        request: &Request,
+        body: &[IoSlice<'_>],
+        take: impl FnOnce(&Reply, &Channel, usize) -> Result<T>,
+    ) -> Result<(Reply, T)> {
+        let sent = self.begin(session, request, body)?;
+        self.finish(session, sent, take)
+    }
+
+    /// The number of a view in a session; a view that the daemon does not know is sent first.
+    ///
+    /// # Errors
+    /// As [`Link::call_in`].
+    /// # Cost
+    /// One request for a view that is new to the session, and one for each that nobody uses any more.
+    pub fn view(&self, session: &Session, view: &Arc<View>) -> Result<u64> {
+        let mut old = Vec::new();
+        {
+            let mut views = session.views.lock();
+            if let Some(at) = views.iter().rposition(|(known, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(view))) {
+                // Its memory cannot be another view's: the weak pointer keeps it.
+                let known = views.remove(at);
+                let number = known.1;
+                views.push(known);
+                return Ok(number);
+            }
+            views.retain(|(known, number)| {
+                let lives = known.strong_count() > 0;
+                if !lives {
+                    old.push(*number);
+                }
+                lives
+            });
+            if views.len() >= VIEWS_KEPT {
+                old.push(views.remove(0).1);
+            }
+        }
+        for number in old {
+            self.call_in(session, &Request::ForgetView(number), &[], nothing)?;
+        }
+        let number = session.next_view.fetch_add(1, Ordering::Relaxed);
+        self.call_in(session, &Request::View(number), &[IoSlice::new(&view.encode())], nothing)?;
+        session.views.lock().push((Arc::downgrade(view), number));
+        Ok(number)
     }
 
     /// Call before a request by name: sends the unsent bytes that the request depends on. Failures are reported by the
@@ -220,6 +328,7 @@ impl Link {
         self.buffers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
+    /// Ends a [`Link::take_buffer`].
     pub fn give_buffer_back(&self) {
         self.buffers.fetch_sub(1, Ordering::AcqRel);
     }
@@ -229,6 +338,7 @@ impl Link {
         self.names.load(Ordering::Acquire)
     }
 
+    /// A number that no other file of this link has.
     pub fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

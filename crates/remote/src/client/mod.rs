@@ -6,7 +6,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `link` | the session, its connections, and the open files with unsent bytes |
+//! | [`link`] | the session, its connections, and the open files with unsent bytes |
 //! | `open` | a file that is open at the daemon |
 //! | [`buffer`] | buffering of contiguous writes |
 
@@ -21,7 +21,7 @@ use thalweg_layout::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr
 use thalweg_types::Result;
 
 pub mod buffer;
-mod link;
+pub mod link;
 mod open;
 
 /// A layout that a daemon serves.
@@ -56,6 +56,16 @@ impl Remote {
     /// As [`Remote::over`]. `PeerLost` names the command that starts a daemon.
     pub fn connect(socket: &Path, prefix: &str) -> Result<Remote> {
         Remote::over(Arc::new(Socket::at(socket)), prefix)
+    }
+
+    /// All bytes of a file, at most `most`.
+    ///
+    /// # Errors
+    /// Those of [`Layout::open_read`] and of a read.
+    /// # Cost
+    /// One request.
+    pub fn whole(&self, path: &str, most: u32) -> Result<Vec<u8>> {
+        Ok(self.link.call(&Request::Whole(path.into(), most), &[])?.1)
     }
 
     fn call(&self, request: Request) -> Result<Reply> {
@@ -157,12 +167,7 @@ impl Layout for Remote {
     }
 
     fn space(&self, path: &str) -> Result<Space> {
-        match self.call(Request::Space(path.into()))? {
-            Reply::Space([bytes, free, available, objects, objects_free]) => {
-                Ok(Space { bytes, free, available, objects, objects_free })
-            }
-            other => Err(other.unexpected()),
-        }
+        self.call(Request::Space(path.into()))?.space()
     }
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {

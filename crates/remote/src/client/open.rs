@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use thalweg_layout::{OpenWrite, ReadObject, WriteObject};
+use thalweg_store::viewed;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
+use thalweg_view::View;
 
 /// A layout's handle of a file that is open at the daemon.
 pub struct RemoteHandle(Arc<File>);
@@ -275,10 +277,48 @@ impl File {
             for piece in out.chunks_mut(LONGEST_PIECE) {
                 let request = Request::Read(handle, offset.saturating_add(done as u64), piece.len() as u32);
                 let wanted = piece.len();
-                let take = |channel: &Channel, length| channel.body_into(length, piece);
+                let take = |_: &Reply, channel: &Channel, length| channel.body_into(length, piece);
                 let (_, got) = self.link.call_in(session, &request, &[], take)?;
                 done += got;
                 if got < wanted {
+                    break;
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    /// Writes bytes of a view, in messages of at most [`LONGEST_PIECE`] bytes.
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        viewed::reachable(view, start, bytes.len())?;
+        self.before(true)?;
+        self.with(|session, handle| {
+            let number = self.link.view(session, view)?;
+            let mut at = start;
+            for piece in bytes.chunks(LONGEST_PIECE) {
+                let parts = vec![(at, piece.len() as u64)];
+                let request = Request::WriteParts { handle, view: Some(number), parts };
+                self.link.call_in(session, &request, &[IoSlice::new(piece)], nothing)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        })
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        viewed::reachable(view, start, out.len())?;
+        self.before(false)?;
+        self.with(|session, handle| {
+            let number = self.link.view(session, view)?;
+            let mut done = 0;
+            for piece in out.chunks_mut(LONGEST_PIECE) {
+                let (from, wanted) = (start + done, piece.len() as u64);
+                let request = Request::ReadParts { handle, view: Some(number), parts: vec![(from, wanted)] };
+                let take = |_: &Reply, channel: &Channel, length| channel.body_into(length, piece);
+                let (reply, _) = self.link.call_in(session, &request, &[], take)?;
+                let there = viewed::bytes_before(view, from..from + wanted, reply.number()?);
+                done += there;
+                if there < wanted {
                     break;
                 }
             }
@@ -324,11 +364,32 @@ impl ReadObject for RemoteHandle {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.0.read_at(offset, out)
     }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.0.read_view(view, start, out)
+    }
 }
 
 impl WriteObject for RemoteHandle {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.0.write(Destination::At(offset), pieces).map(|_| ())
+    }
+
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_view(view, start, bytes)
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.0.read_view(view, start, out)
+    }
+
+    /// 0 if the daemon has ended: the next write reports it.
+    fn order(&self) -> u64 {
+        self.0.call(Request::Order).and_then(Reply::number).unwrap_or(0)
+    }
+
+    fn order_from(&self, number: u64) {
+        let _ = self.0.done(|handle| Request::OrderFrom(handle, number));
     }
 
     /// Pieces of up to [`LONGEST_PIECE`] bytes are contiguous.

@@ -1,0 +1,326 @@
+//! The layout of a partition's clients. Blocking, without threads.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | `file` | an open file |
+//! | [`transfer`] | which bytes go to which server, in which message |
+//! | `place` | how a server is reached |
+
+mod file;
+mod place;
+pub mod transfer;
+
+use crate::configuration::Configuration;
+use crate::record::{LONGEST, Record};
+use crate::registry::{Entry, Registry};
+use crate::server::{CONTROL, DATA, NAMES, Status};
+use file::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_layout::{
+    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+};
+use thalweg_remote::Remote;
+use thalweg_remote::client::link::Link;
+use thalweg_remote::message::Request;
+use thalweg_remote::transport::Transport;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What all open files of a partition share.
+struct Shared {
+    names: Remote,
+    /// Data servers, in the order of the stripes.
+    links: Vec<Arc<Link>>,
+    unit: usize,
+    views_in_client: bool,
+    /// The server that this client begins with.
+    first: usize,
+    /// Counts changes of times through this layout.
+    times: AtomicU64,
+}
+
+/// A partition whose servers run. A layout.
+///
+/// # Cost
+/// An open is one request for the file's record (three where it may create the file) and one to each data server, at the same time;
+/// reads and writes are one request for each `net_buf_size` bytes on a server; `stat` and `attributes` of a file ask all data servers.
+pub struct Partition {
+    about: String,
+    shared: Arc<Shared>,
+}
+
+impl Partition {
+    /// Connects to the partition that a configuration file describes.
+    ///
+    /// # Errors
+    /// As [`Configuration::read`]; `Config` for a static setting that is not the one the partition was created with; those of
+    /// [`Partition::connect`].
+    pub fn open(configuration: &Path) -> Result<Partition> {
+        let configuration = Configuration::read(configuration)?;
+        let entry = Registry::at(&configuration.registry).entry(&configuration.fixed.name)?;
+        configuration.fixed.must_equal(&entry.fixed()?)?;
+        Partition::connect(&entry)
+    }
+
+    /// Connects to the servers of a partition.
+    ///
+    /// # Errors
+    /// `PeerLost` names the server that does not answer, or the command that starts the partition.
+    pub fn connect(entry: &Entry) -> Result<Partition> {
+        let Some(instance) = &entry.instance else {
+            let what = format!("partition {0} is not started: thalweg partition start {0}", entry.name);
+            return Err(Error::new(ErrorKind::PeerLost, what));
+        };
+        let servers = (0..entry.processes()?)
+            .map(|number| place::of(entry, number).map(|place| Arc::new(place) as Arc<dyn Transport>))
+            .collect::<Result<Vec<_>>>()?;
+        let servers = Places { names: servers[entry.names_at()? as usize].clone(), data: servers };
+        let data = servers.data[..entry.servers.len()].to_vec();
+        Partition::over(
+            format!("partition {} on {} servers", entry.name, data.len()),
+            servers.names,
+            data,
+            usize::try_from(instance.net_buf_size).unwrap_or(usize::MAX),
+            instance.views_in_client,
+        )
+    }
+
+    /// A partition whose servers are reached over these transports.
+    ///
+    /// - `names`: to the server with the names.
+    /// - `data`: to the data servers, in the order of the stripes.
+    /// - `unit`: unit of network transfers in bytes.
+    /// - `views_in_client`: whether views are mapped here.
+    ///
+    /// # Errors
+    /// `PeerLost` for a server that does not answer.
+    pub fn over(
+        about: String,
+        names: Arc<dyn Transport>,
+        data: Vec<Arc<dyn Transport>>,
+        unit: usize,
+        views_in_client: bool,
+    ) -> Result<Partition> {
+        let links = data.into_iter().map(|t| Ok(Arc::new(Link::new(t, DATA)?))).collect::<Result<Vec<_>>>()?;
+        let first = std::process::id() as usize % links.len().max(1);
+        let names = Remote::over(names, NAMES)?;
+        let times = AtomicU64::new(0);
+        Ok(Partition { about, shared: Arc::new(Shared { names, links, unit, views_in_client, first, times }) })
+    }
+
+    fn record(&self, path: &str) -> Result<Record> {
+        file::record(&self.shared.names.whole(path, LONGEST as u32 + 1)?, path)
+    }
+
+    /// Runs calls on the data of a name's file. A file that is replaced between the look at its record and the calls is gone at the
+    /// servers then: the name has another record, and the calls run on that.
+    ///
+    /// - `first`: the record, if it was read.
+    fn on_data<T>(&self, path: &str, first: Option<Record>, calls: impl Fn(&Record) -> Result<T>) -> Result<T> {
+        let mut record = first.map_or_else(|| self.record(path), Ok)?;
+        loop {
+            match calls(&record) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    let now = self.record(path)?;
+                    if now == record {
+                        let what = "the data of this file was removed at a server, its name was not";
+                        return Err(Error::new(ErrorKind::Corrupt, what).in_object(path).caused_by(e));
+                    }
+                    record = now;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn data_length(&self, path: &str) -> Result<u64> {
+        self.on_data(path, None, |record| {
+            let sessions = self.shared.sessions()?;
+            let replies = self.shared.all(&sessions, |server, _| Request::Stat(file::data_name(record, server)))?;
+            replies.into_iter().try_fold(0, |most, reply| Ok(most.max(reply.stat()?.length)))
+        })
+    }
+
+    fn remove_data(&self, record: &Record) -> Result<()> {
+        let sessions = self.shared.sessions()?;
+        self.shared.all(&sessions, |server, _| Request::Remove(file::data_name(record, server))).map(drop)
+    }
+
+    /// The record of a file that a rename or removal of this name would leave without a name.
+    fn last_name(&self, path: &str) -> Result<Option<Record>> {
+        let about = match self.shared.names.attributes(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            about => about?,
+        };
+        match about.kind == Kind::File && about.links <= 1 {
+            true => self.record(path).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+struct Places {
+    names: Arc<dyn Transport>,
+    data: Vec<Arc<dyn Transport>>,
+}
+
+/// What a server says about itself.
+///
+/// # Errors
+/// `PeerLost` for a server that does not answer.
+pub fn status(entry: &Entry, number: u32) -> Result<Status> {
+    let text = control(entry, number)?.whole("status", 64 << 10)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    toml::from_str(&text)
+        .map_err(|e| Error::new(ErrorKind::Corrupt, format!("an unknown state of a server: {}", e.message())))
+}
+
+/// Asks a server to end.
+///
+/// # Errors
+/// `PeerLost` for a server that does not answer.
+pub fn ask_to_end(entry: &Entry, number: u32) -> Result<()> {
+    control(entry, number)?.remove("running")
+}
+
+fn control(entry: &Entry, number: u32) -> Result<Remote> {
+    Remote::over(Arc::new(place::of(entry, number)?), CONTROL)
+}
+
+impl Layout for Partition {
+    fn describe(&self) -> String {
+        self.about.clone()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let record = match how {
+            OpenWrite::Existing => self.record(path)?,
+            how => {
+                let told = self.shared.names.open_write(path, how, writer)?;
+                let mut bytes = [0; LONGEST];
+                let mut got = 0;
+                while got < bytes.len() {
+                    match told.read_at(got as u64, &mut bytes[got..])? {
+                        0 => break,
+                        more => got += more,
+                    }
+                }
+                told.close()?;
+                file::record(&bytes[..got], path)?
+            }
+        };
+        let open = |record: &Record| File::open(&self.shared, path, *record, Some(writer), how);
+        Ok(Box::new(self.on_data(path, Some(record), open)?))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let open = |record: &Record| File::open(&self.shared, path, *record, None, OpenWrite::Existing);
+        Ok(Box::new(self.on_data(path, None, open)?))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        let about = self.shared.names.stat(path)?;
+        match about.is_folder {
+            true => Ok(about),
+            false => Ok(Stat { length: self.data_length(path)?, ..about }),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.shared.names.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let replaced = self.last_name(to)?;
+        self.shared.names.rename(from, to)?;
+        match replaced {
+            // Renamed onto itself.
+            Some(old) if self.record(to).is_ok_and(|now| now == old) => Ok(()),
+            Some(old) => self.remove_data(&old),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let last = self.last_name(path)?;
+        self.shared.names.remove(path)?;
+        last.map_or(Ok(()), |record| self.remove_data(&record))
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.shared.names.make_folder(path)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.shared.names.sync_folder(folder)
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        self.shared.names.make_one_folder(path, mode)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        let about = self.shared.names.attributes(path)?;
+        match about.kind {
+            Kind::File => Ok(Attributes { length: self.data_length(path)?, ..about }),
+            Kind::Folder | Kind::Link => Ok(about),
+        }
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        if change.mtime.is_some() {
+            self.shared.times.fetch_add(1, Ordering::AcqRel);
+        }
+        self.shared.names.set_attributes(path, change)
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        self.on_data(path, None, |record| {
+            let sessions = self.shared.sessions()?;
+            self.shared.all(&sessions, |server, _| Request::Truncate(file::data_name(record, server), length)).map(drop)
+        })
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        self.shared.names.make_link(target, path)
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        self.shared.names.read_link(path)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.shared.names.make_hard_link(from, to)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.shared.names.xattr_get(path, key)
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.shared.names.xattr_set(path, key, value, how)
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        self.shared.names.xattr_list(path)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        self.shared.names.xattr_remove(path, key)
+    }
+
+    /// The sum of the data servers.
+    fn space(&self, _path: &str) -> Result<Space> {
+        let replies = self.shared.all(&self.shared.sessions()?, |_, _| Request::Space(String::new()))?;
+        let spaces = replies.into_iter().map(|reply| reply.space()).collect::<Result<Vec<_>>>()?;
+        let sum = |of: fn(&Space) -> u64| spaces.iter().map(of).fold(0, u64::saturating_add);
+        Ok(Space {
+            bytes: sum(|s| s.bytes),
+            free: sum(|s| s.free),
+            available: sum(|s| s.available),
+            objects: sum(|s| s.objects),
+            objects_free: sum(|s| s.objects_free),
+        })
+    }
+}

@@ -1,0 +1,369 @@
+//! The configuration of a partition, from a file such as `filesystem.cfg` (AHPIOS, section 3.3).
+//!
+//! ```text
+//! # One line for each setting.
+//! name          = scratch
+//! stripe_size   = 64k
+//! nr_ios        = 2
+//! ahpios_server = n1:/local/data       # in the order of the stripes
+//! ahpios_server = n2:/local/data
+//! metadata      = n1:/local/names
+//! cache_size    = 1G
+//! ```
+//!
+//! Static settings ([`STATIC`]) are those of the partition from its creation on; the registry keeps them. Dynamic ones ([`DYNAMIC`])
+//! are read each time that the servers are started, from the file as it is then.
+
+use crate::striping::{LONGEST_STRIPE, MOST_SERVERS};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_diagnostics::{Problem, Report};
+use thalweg_params::{Parameter, Parameters, Unit};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// `name`.
+pub const NAME: Parameter =
+    Parameter::text("name", "a name", "name of the partition").or_else("the configuration file's, without its ending");
+/// `registry`.
+pub const REGISTRY: Parameter =
+    Parameter::text("registry", "a folder", "folder of the registry, which all nodes share")
+        .or_else(".thalweg-partitions beside the configuration file");
+/// `stripe_size`.
+pub const STRIPE_SIZE: Parameter =
+    Parameter::size("stripe_size", 64 << 10, "stripe of new files").within(512, LONGEST_STRIPE);
+/// `nr_ios`.
+pub const NR_IOS: Parameter = Parameter::count("nr_ios", 1, "number of data servers")
+    .within(1, MOST_SERVERS as u64)
+    .or_else("the number of ahpios_server lines");
+/// `ahpios_server`.
+pub const AHPIOS_SERVER: Parameter = Parameter::text(
+    "ahpios_server",
+    "host:/folder or host:URL",
+    "a data server's host and storage; one line for each, in the order of the stripes",
+)
+.also(&["server"]);
+/// `metadata`.
+pub const METADATA: Parameter =
+    Parameter::text("metadata", "host:/folder", "host and folder of names and of what is known of each file");
+/// `net_buf_size`.
+pub const NET_BUF_SIZE: Parameter =
+    Parameter::size("net_buf_size", 1 << 20, "unit of network transfers").within(4 << 10, 8 << 20);
+/// `cache_size`.
+pub const CACHE_SIZE: Parameter =
+    Parameter::size("cache_size", 256 << 20, "block cache of each server").at_least(1 << 20);
+/// `optimizations`.
+pub const OPTIMIZATIONS: Parameter = Parameter::count(
+    "optimizations",
+    0,
+    "0: views are sent to the servers; 1: the client maps them, and servers see contiguous accesses only",
+)
+.within(0, 1);
+/// `idle`.
+pub const IDLE: Parameter = Parameter::time(
+    "idle",
+    Duration::ZERO,
+    Unit::Seconds,
+    "servers end so long after their last client has left; 0: when they are told to",
+);
+/// `start`.
+pub const START: Parameter = Parameter::choice(
+    "start",
+    &["ahead", "on-demand"],
+    "who starts the servers. ahead: a command; on-demand: also the first open",
+);
+/// `listen`.
+pub const LISTEN: Parameter = Parameter::text(
+    "listen",
+    "an address",
+    "address on which servers wait for clients of other nodes; none: clients of this node only",
+)
+.or_nothing();
+
+/// Settings that hold from a partition's creation on.
+pub const STATIC: &[Parameter] = &[NAME, REGISTRY, STRIPE_SIZE, NR_IOS, AHPIOS_SERVER, METADATA];
+/// Settings that are read when servers start.
+pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN];
+
+/// A host and where it stores what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The host's name.
+    pub host: String,
+    /// A folder of it, or the URL of a store.
+    pub storage: String,
+}
+
+/// What cannot change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Static {
+    /// The partition's name.
+    pub name: String,
+    /// Stripe of new files, in bytes.
+    pub stripe_size: u64,
+    /// The data servers, in the order of the stripes.
+    pub servers: Vec<Location>,
+    /// Names, and what is known of each file.
+    pub metadata: Location,
+}
+
+/// What may change from one start to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dynamic {
+    /// Unit of network transfers, in bytes.
+    pub net_buf_size: u64,
+    /// Block cache of each server, in bytes.
+    pub cache_size: u64,
+    /// Whether clients map views themselves and servers see contiguous accesses only.
+    pub views_in_client: bool,
+    /// Servers end so long after their last client; `None`: not by themselves.
+    pub idle: Option<Duration>,
+    /// Whether the first open starts the servers.
+    pub on_demand: bool,
+    /// Address for clients of other nodes.
+    pub listen: Option<String>,
+}
+
+/// A partition as its file describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// What cannot change.
+    pub fixed: Static,
+    /// What may.
+    pub dynamic: Dynamic,
+    /// Folder of the registry.
+    pub registry: PathBuf,
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.storage)
+    }
+}
+
+impl std::str::FromStr for Location {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> std::result::Result<Location, Problem> {
+        match text.split_once(':') {
+            Some((host, storage))
+                if !host.is_empty() && !host.contains('/') && (storage.starts_with('/') || storage.contains(':')) =>
+            {
+                Ok(Location { host: host.into(), storage: storage.into() })
+            }
+            _ => {
+                Err(Problem::new(format!("\"{text}\" names no storage of a host")).expected("host:/folder or host:URL"))
+            }
+        }
+    }
+}
+
+/// Whether a name can be a partition's: it is part of names of files and sockets.
+pub fn is_name(name: &str) -> bool {
+    let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(usable)
+}
+
+impl Configuration {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Errors of reading; `Config` with file, line and what is expected there.
+    pub fn read(path: &Path) -> Result<Configuration> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io("cannot read the configuration", e).in_object(path.display().to_string()))?;
+        let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Configuration::parse(&text, &path.display().to_string(), &stem, &folder.unwrap_or_default())
+    }
+
+    /// Reads a text.
+    ///
+    /// - `file`: its name, for messages.
+    /// - `stem`: name of the partition if the text has none.
+    /// - `folder`: of the file; relative names are below it.
+    ///
+    /// # Errors
+    /// `Config` with file, line and what is expected there.
+    pub fn parse(text: &str, file: &str, stem: &str, folder: &Path) -> Result<Configuration> {
+        let mut report = Report::new(file, text);
+        let mut given = Parameters::default();
+        let (mut servers, mut metadata, mut at) = (Vec::new(), None, 0);
+        let mut seen: Vec<&str> = Vec::new();
+        let mut count_at = 0..0;
+        for line in text.split_inclusive('\n') {
+            let whole = line.split('#').next().unwrap_or_default();
+            let content = whole.trim();
+            let begin = at + (whole.len() - whole.trim_start().len());
+            let span = begin..begin + content.len();
+            at += line.len();
+            if content.is_empty() {
+                continue;
+            }
+            let Some((key, value)) = content.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+                report.error(span, Problem::new("a line without =").expected("key = value"));
+                continue;
+            };
+            let known = || STATIC.iter().chain(DYNAMIC);
+            let Some(parameter) = known().find(|parameter| parameter.is(key)) else {
+                report.error(span, Problem::unknown("key", key, known().flat_map(Parameter::names)));
+                continue;
+            };
+            if parameter.key != AHPIOS_SERVER.key {
+                if seen.contains(&parameter.key) {
+                    report.error(span, Problem::new(format!("{} is given twice", parameter.key)));
+                    continue;
+                }
+                seen.push(parameter.key);
+            }
+            if parameter.key == NR_IOS.key {
+                count_at = span.clone();
+            }
+            if let Err(expected) = parameter.read(value) {
+                report.error(span, Problem::new(format!("{key} = {value}")).expected(expected));
+            } else if parameter.key == AHPIOS_SERVER.key || parameter.key == METADATA.key {
+                match value.parse::<Location>() {
+                    Ok(location) if parameter.key == METADATA.key => metadata = Some(location),
+                    Ok(location) if servers.contains(&location) => {
+                        report.error(span, Problem::new(format!("two servers have the storage {location}")));
+                    }
+                    Ok(location) => servers.push(location),
+                    Err(problem) => report.error(span, problem),
+                }
+            } else if parameter.key == NAME.key && !is_name(value) {
+                let expected = "1 to 64 letters, digits, - _ and ., none of them first";
+                report.error(span, Problem::new(format!("name = {value}")).expected(expected));
+            } else {
+                given.push(parameter.key, value);
+            }
+        }
+        let end = text.len()..text.len();
+        if servers.is_empty() {
+            report.error(end.clone(), Problem::new("no data server").expected("ahpios_server = host:/folder"));
+        }
+        if metadata.is_none() && report.errors() == 0 {
+            report.error(end.clone(), Problem::new("no place for names").expected("metadata = host:/folder"));
+        }
+        if metadata.as_ref().is_some_and(|place| servers.contains(place)) {
+            report.error(end.clone(), Problem::new("names and data have the same storage").expected("two folders"));
+        }
+        if report.errors() == 0
+            && let Some(count) = given.get::<Option<u64>>(&NR_IOS)?
+            && count != servers.len() as u64
+        {
+            let what = format!("nr_ios = {count}, and {} ahpios_server lines", servers.len());
+            report.error(count_at, Problem::new(what).expected("one line for each server"));
+        }
+        let name = given.text(&NAME).unwrap_or(stem).to_string();
+        if !is_name(&name) {
+            report.error(
+                end,
+                Problem::new(format!("\"{name}\" cannot be a partition's name")).expected("name = scratch"),
+            );
+        }
+        let Some(metadata) = metadata.filter(|_| report.errors() == 0) else { return Err(report.into()) };
+        let registry =
+            given.text(&REGISTRY).map_or_else(|| folder.join(".thalweg-partitions"), |path| folder.join(path));
+        let idle: Duration = given.get(&IDLE)?;
+        Ok(Configuration {
+            fixed: Static { name, stripe_size: given.get(&STRIPE_SIZE)?, servers, metadata },
+            dynamic: Dynamic {
+                net_buf_size: given.get(&NET_BUF_SIZE)?,
+                cache_size: given.get(&CACHE_SIZE)?,
+                views_in_client: given.get::<u64>(&OPTIMIZATIONS)? == 1,
+                idle: Some(idle).filter(|idle| !idle.is_zero()),
+                on_demand: given.get::<String>(&START)? == "on-demand",
+                listen: given.text(&LISTEN).map(str::to_string),
+            },
+            registry,
+        })
+    }
+}
+
+impl Static {
+    /// Compares with what a partition was created with.
+    ///
+    /// # Errors
+    /// `Config` names the first setting that differs, both values, and the command that changes it.
+    pub fn must_equal(&self, created: &Static) -> Result<()> {
+        let list = |servers: &[Location]| servers.iter().map(Location::to_string).collect::<Vec<_>>().join(", ");
+        let pairs = [
+            (NAME.key, self.name.clone(), created.name.clone()),
+            (STRIPE_SIZE.key, self.stripe_size.to_string(), created.stripe_size.to_string()),
+            (AHPIOS_SERVER.key, list(&self.servers), list(&created.servers)),
+            (METADATA.key, self.metadata.to_string(), created.metadata.to_string()),
+        ];
+        match pairs.into_iter().find(|(_, now, then)| now != then) {
+            None => Ok(()),
+            Some((key, now, then)) => {
+                let what = format!(
+                    "{key} = {now}, but the partition {} was created with {then}; thalweg partition move makes one with other static settings",
+                    created.name
+                );
+                Err(Error::new(ErrorKind::Config, what))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAPER: &str = "# the paper's example\nstripe_size = 64k\nnr_ios = 4\nahpios_server = n0:/data\nahpios_server = n1:/data\n\
+        ahpios_server = n2:/data # the third\nahpios_server = n3:/data\nmetadata = n0:/metadata\nnet_buf_size = 64k\ncache_size = 1G\n\
+        optimizations = 0\n";
+
+    fn parse(text: &str) -> Result<Configuration> {
+        Configuration::parse(text, "filesystem.cfg", "filesystem", Path::new("/home/u"))
+    }
+
+    #[test]
+    fn the_papers_file_is_read() {
+        let got = parse(PAPER).unwrap();
+        assert_eq!(got.fixed.name, "filesystem");
+        assert_eq!(
+            (got.fixed.stripe_size, got.dynamic.net_buf_size, got.dynamic.cache_size),
+            (64 << 10, 64 << 10, 1 << 30)
+        );
+        let servers: Vec<String> = got.fixed.servers.iter().map(Location::to_string).collect();
+        assert_eq!(servers, ["n0:/data", "n1:/data", "n2:/data", "n3:/data"]);
+        assert_eq!(got.fixed.metadata.to_string(), "n0:/metadata");
+        assert!(!got.dynamic.views_in_client);
+        assert_eq!(got.registry, Path::new("/home/u/.thalweg-partitions"));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, line, words) in [
+            (PAPER.replace("nr_ios = 4", "nr_ios = 3"), 3, "nr_ios = 3, and 4 ahpios_server lines"),
+            (PAPER.replace("cache_size", "cache_sice"), 10, "cache_size"),
+            (PAPER.replace("64k", "64q"), 2, "stripe_size = 64q"),
+            (PAPER.replace("n0:/metadata", "/metadata"), 8, "names no storage of a host"),
+            (PAPER.replace("n1:/data", "n0:/data"), 5, "two servers have the storage n0:/data"),
+            (PAPER.replace("n0:/metadata", "n1:/data"), 0, "names and data have the same storage"),
+            (PAPER.replace("optimizations = 0", "optimizations"), 11, "a line without ="),
+            (format!("{PAPER}stripe_size = 1M\n"), 12, "stripe_size is given twice"),
+            (PAPER.replace("metadata", "# metadata"), 0, "no place for names"),
+            (String::new(), 0, "no data server"),
+            ("name = a/b\n".into(), 1, "name = a/b"),
+        ] {
+            let e = parse(&text).unwrap_err().to_string();
+            assert!(e.contains(words), "{e}");
+            assert!(line == 0 || e.contains(&format!("filesystem.cfg:{line}")), "{line}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_static_setting_that_differs_is_named_with_both_values() {
+        let created = parse(PAPER).unwrap().fixed;
+        created.must_equal(&created).unwrap();
+        for (from, to, key) in [
+            ("64k", "1M", "stripe_size"),
+            ("n3:/data", "n3:/other", "ahpios_server"),
+            ("/metadata", "/names", "metadata"),
+        ] {
+            let e = parse(&PAPER.replace(from, to)).unwrap().fixed.must_equal(&created).unwrap_err();
+            assert!(e.to_string().contains(key) && e.to_string().contains(to.trim_end_matches('M')), "{e}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a server says about itself: a file `status`; removing the name `running` asks the server to end.
+
+use super::data::Data;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+use thalweg_layout::errno::{Errno, failure};
+use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_types::mutex::Mutex;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// State of a server.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Status {
+    /// Its number.
+    pub number: u32,
+    /// Seconds since its start.
+    pub seconds: u64,
+    /// Files that clients have open.
+    pub files: u64,
+    /// Blocks in the cache.
+    pub blocks: u64,
+    /// Size of a block in bytes.
+    pub block: u64,
+    /// Blocks that were found in the cache.
+    pub hits: u64,
+    /// Blocks that were not.
+    pub misses: u64,
+}
+
+/// A layout with the server's state.
+pub(super) struct Control {
+    number: u32,
+    since: Instant,
+    data: Option<Data>,
+    tell: Mutex<Sender<()>>,
+}
+
+struct Text(Vec<u8>);
+
+impl ReadObject for Text {
+    fn length(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
+        let got = rest.len().min(out.len());
+        out[..got].copy_from_slice(&rest[..got]);
+        Ok(got)
+    }
+}
+
+impl Control {
+    pub(super) fn new(number: u32, data: Option<Data>, tell: Sender<()>) -> Control {
+        Control { number, since: Instant::now(), data, tell: Mutex::new(tell) }
+    }
+
+    fn status(&self) -> Status {
+        let counts = self.data.as_ref().map(Data::counts).unwrap_or_default();
+        Status {
+            number: self.number,
+            seconds: self.since.elapsed().as_secs(),
+            files: self.data.as_ref().map_or(0, Data::open_files),
+            blocks: counts.blocks,
+            block: super::BLOCK as u64,
+            hits: counts.hits,
+            misses: counts.misses,
+        }
+    }
+}
+
+fn only(path: &str) -> Error {
+    failure(Errno::NOENT, "find a state of the server", path)
+}
+
+impl Layout for Control {
+    fn describe(&self) -> String {
+        format!("state of server {}", self.number)
+    }
+
+    fn open_write(&self, path: &str, _: OpenWrite, _: WriterId) -> Result<Box<dyn WriteObject>> {
+        Err(only(path))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        if path != "status" {
+            return Err(only(path));
+        }
+        let text =
+            toml::to_string(&self.status()).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()))?;
+        Ok(Box::new(Text(text.into_bytes())))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        Err(only(path))
+    }
+
+    fn list(&self, _: &str) -> Result<Vec<String>> {
+        Ok(vec!["running".into(), "status".into()])
+    }
+
+    fn rename(&self, from: &str, _: &str) -> Result<()> {
+        Err(only(from))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        match path {
+            // A server that ends already does not listen.
+            "running" => {
+                let _ = self.tell.lock().send(());
+                Ok(())
+            }
+            _ => Err(only(path)),
+        }
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        Err(only(path))
+    }
+
+    fn sync_folder(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}

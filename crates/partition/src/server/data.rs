@@ -1,0 +1,682 @@
+//! The stripes of files on one server, behind its cache.
+//!
+//! To clients this is a layout whose offsets are those of the whole file; of each file it holds the stripes of this server. So a view
+//! of the file can be used as it is: its bytes are scattered into the blocks of the cache without another mapping.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | name of a file | [`DataName`]: identity, stripe, number of servers, this server's number; where its bytes are follows from the name alone |
+//! | storage  | one object for each file, of its local bytes, of any layout; made by the first write-back |
+//! | write    | into blocks of the cache; one that is written in part is read from the storage first, if it lies there |
+//! | write-back | when the cache needs a block, at sync and at close; neighbouring dirty blocks with one call |
+//! | after a sync or close | the storage has all bytes written before it: they survive every client, and this process |
+//! | a file that was removed | is not found by later opens, although a client may have read its record just before; it looks for the name's new record then |
+//! | a read beyond what the server holds | ends there; clients know the file's length from all servers |
+
+use super::cache::{Block, Cache, Key};
+use crate::striping::Striping;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use thalweg_layout::errno::{Errno, failure};
+use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_types::mutex::{Mutex, RwLock};
+use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
+
+/// Blocks that one call writes back.
+const RUN: usize = 64;
+/// Removed files that are remembered: only a client that read a record before and opens the file after can ask for them.
+const REMOVED: usize = 1 << 16;
+/// Files whose blocks stay although nobody has them open.
+const IDLE_FILES: usize = 256;
+
+/// What the name of a file's data says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DataName {
+    /// The file's identity.
+    pub id: u128,
+    /// How it is striped.
+    pub striping: Striping,
+    /// The server.
+    pub server: u32,
+}
+
+impl std::fmt::Display for DataName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}.{}.{}.{}", self.id, self.striping.stripe(), self.striping.servers(), self.server)
+    }
+}
+
+impl std::str::FromStr for DataName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<DataName> {
+        let read = || -> Option<DataName> {
+            let mut parts = text.split('.');
+            let id = parts.next().filter(|id| id.len() == 32)?;
+            let id = u128::from_str_radix(id, 16).ok()?;
+            let striping = Striping::new(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?).ok()?;
+            let server = parts.next()?.parse().ok().filter(|server| *server < striping.servers())?;
+            parts.next().is_none().then_some(DataName { id, striping, server })
+        };
+        let wrong = || Error::new(ErrorKind::InvalidArgument, "this is no name of a file's data").in_object(text);
+        let name = read().ok_or_else(wrong)?;
+        // One spelling: two would be two files.
+        if name.to_string() == text { Ok(name) } else { Err(wrong()) }
+    }
+}
+
+impl DataName {
+    fn folder(&self) -> String {
+        format!("{:02x}", self.id >> 120)
+    }
+
+    /// The object in the storage.
+    pub fn object(&self) -> String {
+        format!("{}/{self}", self.folder())
+    }
+}
+
+/// An open object of the storage.
+struct Stored(Box<dyn WriteObject>);
+
+/// A file's stripes on this server.
+struct DataFile {
+    number: u64,
+    name: DataName,
+    /// Writes and reads share it; what changes the length downwards or drops blocks is alone.
+    gate: RwLock<()>,
+    /// The storage's object, while the file is open for writing there.
+    object: Mutex<Option<Arc<Stored>>>,
+    /// Local length.
+    length: AtomicU64,
+    /// Local length in the storage: bytes from here on are not there.
+    stored: AtomicU64,
+    dirty: Mutex<BTreeSet<u64>>,
+    /// Open handles.
+    users: Mutex<u64>,
+    removed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Files {
+    by_name: HashMap<DataName, Arc<DataFile>>,
+    by_number: HashMap<u64, Weak<DataFile>>,
+    /// Files that nobody had open when they were put here, the oldest first.
+    idle: VecDeque<DataName>,
+    removed: HashSet<DataName>,
+    removed_in_order: VecDeque<DataName>,
+}
+
+struct Inner {
+    storage: Arc<dyn Layout>,
+    cache: Cache,
+    files: Mutex<Files>,
+    next: AtomicU64,
+    server: u32,
+}
+
+/// The data of one server. A layout to its clients.
+#[derive(Clone)]
+pub struct Data(Arc<Inner>);
+
+impl Inner {
+    fn write_back_of(&self, key: Key, block: &mut Block) -> Result<()> {
+        let file = self.files.lock().by_number.get(&key.0).and_then(Weak::upgrade);
+        match file {
+            Some(file) => self.write_back(&file, key.1, &mut [block]),
+            // Nobody can ask for its bytes.
+            None => {
+                block.dirty = 0..0;
+                Ok(())
+            }
+        }
+    }
+
+    fn object(&self, file: &DataFile) -> Result<Arc<Stored>> {
+        let mut object = file.object.lock();
+        if let Some(object) = &*object {
+            return Ok(object.clone());
+        }
+        let open = || self.storage.open_write(&file.name.object(), OpenWrite::Any, WriterId(self.server));
+        let opened = match open() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                self.storage.make_folder(&file.name.folder())?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(object.insert(Arc::new(Stored(opened))).clone())
+    }
+
+    /// Writes the dirty bytes of consecutive blocks with one call; all bytes between the first and the last dirty one.
+    fn write_back(&self, file: &DataFile, first: u64, blocks: &mut [&mut Block]) -> Result<()> {
+        let size = self.cache.block();
+        let (Some(begin), Some(end)) = (blocks.first().map(|b| b.dirty.start), blocks.last().map(|b| b.dirty.end))
+        else {
+            return Ok(());
+        };
+        let last = blocks.len() - 1;
+        if last == 0 && begin >= end {
+            return Ok(());
+        }
+        let offset = first * size as u64 + begin as u64;
+        let mut pieces = Vec::with_capacity(blocks.len());
+        for (n, block) in blocks.iter().enumerate() {
+            let from = if n == 0 { begin } else { 0 };
+            let to = if n == last { end } else { size };
+            pieces.push(IoSlice::new(&block.bytes[from..to]));
+        }
+        let total: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.object(file)?.0.write_at(offset, &pieces)?;
+        file.stored.fetch_max(offset + total, Ordering::AcqRel);
+        let mut dirty = file.dirty.lock();
+        for (n, block) in blocks.iter_mut().enumerate() {
+            block.dirty = 0..0;
+            dirty.remove(&(first + n as u64));
+        }
+        Ok(())
+    }
+
+    /// Writes all dirty bytes of a file to the storage.
+    fn flush(&self, file: &DataFile) -> Result<()> {
+        let numbers: Vec<u64> = file.dirty.lock().iter().copied().collect();
+        for run in numbers.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(RUN)) {
+            let blocks: Vec<_> = run.iter().map(|number| self.cache.peek((file.number, *number))).collect();
+            let mut at = 0;
+            while at < blocks.len() {
+                // A block that was written back meanwhile ends the run.
+                let mut locked = Vec::new();
+                for block in &blocks[at..] {
+                    let Some(block) = block else { break };
+                    let block = block.lock();
+                    let clean = block.dirty.is_empty();
+                    locked.push(block);
+                    if clean {
+                        break;
+                    }
+                }
+                let first = run[at];
+                at += locked.len().max(1);
+                let mut run: Vec<&mut Block> = locked.iter_mut().map(|block| &mut **block).collect();
+                if run.last().is_some_and(|block| block.dirty.is_empty()) {
+                    run.pop();
+                }
+                self.write_back(file, first, &mut run)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a block from the storage.
+    fn load(&self, file: &DataFile, number: u64, block: &mut Block) -> Result<()> {
+        let size = block.bytes.len() as u64;
+        let offset = number * size;
+        let there = file.stored.load(Ordering::Acquire).saturating_sub(offset).min(size) as usize;
+        let mut done = 0;
+        if there > 0 {
+            let object = self.object(file)?;
+            while done < there {
+                match object.0.read_at(offset + done as u64, &mut block.bytes[done..there])? {
+                    0 => break,
+                    got => done += got,
+                }
+            }
+        }
+        block.bytes[done..].fill(0);
+        block.loaded = true;
+        Ok(())
+    }
+
+    fn block(&self, file: &DataFile, number: u64) -> Result<Arc<Mutex<Block>>> {
+        self.cache.get((file.number, number), &|key, block| self.write_back_of(key, block))
+    }
+
+    /// Writes bytes at a local offset. With the gate open to readers and writers.
+    fn write(&self, file: &DataFile, offset: u64, bytes: &[u8]) -> Result<()> {
+        let size = self.cache.block();
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let (number, from) = (at / size as u64, (at % size as u64) as usize);
+            let now = rest.len().min(size - from);
+            let shared = self.block(file, number)?;
+            let mut block = shared.lock();
+            if !block.loaded && now < size {
+                self.load(file, number, &mut block)?;
+            }
+            block.loaded = true;
+            block.bytes[from..from + now].copy_from_slice(&rest[..now]);
+            if block.dirty.is_empty() {
+                block.dirty = from..from + now;
+                file.dirty.lock().insert(number);
+            } else {
+                block.dirty = block.dirty.start.min(from)..block.dirty.end.max(from + now);
+            }
+            at += now as u64;
+            file.length.fetch_max(at, Ordering::AcqRel);
+            rest = &rest[now..];
+        }
+        Ok(())
+    }
+
+    /// Reads bytes at a local offset, all of which are below the local length.
+    fn read(&self, file: &DataFile, offset: u64, out: &mut [u8]) -> Result<()> {
+        let size = self.cache.block();
+        let (mut at, mut rest) = (offset, out);
+        while !rest.is_empty() {
+            let (number, from) = (at / size as u64, (at % size as u64) as usize);
+            let now = rest.len().min(size - from);
+            let shared = self.block(file, number)?;
+            let mut block = shared.lock();
+            if !block.loaded {
+                self.load(file, number, &mut block)?;
+            }
+            let (out, behind) = rest.split_at_mut(now);
+            out.copy_from_slice(&block.bytes[from..from + now]);
+            at += now as u64;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Cuts or extends to a local length.
+    fn truncate(&self, file: &DataFile, length: u64) -> Result<()> {
+        let _alone = file.gate.write();
+        if length == 0 && file.length.load(Ordering::Acquire) == 0 && file.stored.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        self.flush(file)?;
+        self.object(file)?.0.truncate(length)?;
+        self.cache.drop_from(file.number, length / self.cache.block() as u64);
+        file.length.store(length, Ordering::Release);
+        file.stored.store(length, Ordering::Release);
+        Ok(())
+    }
+
+    fn close(&self, file: &Arc<DataFile>) -> Result<()> {
+        let flushed = match file.removed.load(Ordering::Acquire) {
+            // Nobody can open it again.
+            true => Ok(()),
+            false => {
+                let _shared = file.gate.read();
+                self.flush(file)
+            }
+        };
+        let mut files = self.files.lock();
+        let mut users = file.users.lock();
+        *users -= 1;
+        if *users > 0 {
+            return flushed;
+        }
+        if file.removed.load(Ordering::Acquire) {
+            self.forget(&mut files, file);
+            return flushed;
+        }
+        files.idle.push_back(file.name);
+        // With the lock of the table: who opens the file from here on opens the storage's object again.
+        let object = file.object.lock().take();
+        drop(users);
+        while files.idle.len() > IDLE_FILES {
+            let Some(oldest) = files.idle.pop_front() else { break };
+            let Some(idle) = files.by_name.get(&oldest).cloned() else { continue };
+            // Open again, or bytes that could not be written.
+            if *idle.users.lock() == 0 && idle.dirty.lock().is_empty() {
+                self.forget(&mut files, &idle);
+            }
+        }
+        drop(files);
+        match object.map(Arc::try_unwrap) {
+            // The layout's close shows what a close must show (an object store's object).
+            Some(Ok(object)) => flushed.and(object.0.close()),
+            _ => flushed,
+        }
+    }
+
+    fn forget(&self, files: &mut Files, file: &DataFile) {
+        if files.by_name.get(&file.name).is_some_and(|known| known.number == file.number) {
+            files.by_name.remove(&file.name);
+        }
+        files.by_number.remove(&file.number);
+        self.cache.drop_from(file.number, 0);
+    }
+}
+
+impl Data {
+    /// The data of a server.
+    ///
+    /// - `storage`: where objects lie; any layout that can write at any offset.
+    /// - `cache`: size of the cache in bytes.
+    /// - `block`: size of its blocks.
+    /// - `server`: this server's number.
+    pub fn new(storage: Arc<dyn Layout>, cache: u64, block: usize, server: u32) -> Data {
+        let cache = Cache::new(cache, block);
+        Data(Arc::new(Inner { storage, cache, files: Mutex::default(), next: AtomicU64::new(1), server }))
+    }
+
+    /// What the cache has done.
+    pub fn counts(&self) -> super::cache::Counts {
+        self.0.cache.counts()
+    }
+
+    /// Number of files that clients have open.
+    pub fn open_files(&self) -> u64 {
+        let files: Vec<Arc<DataFile>> = self.0.files.lock().by_name.values().cloned().collect();
+        files.iter().filter(|file| *file.users.lock() > 0).count() as u64
+    }
+
+    /// Writes all dirty bytes of all files to the storage: before the server ends.
+    ///
+    /// # Errors
+    /// The first failure, after all files were tried.
+    pub fn drain(&self) -> Result<()> {
+        let files: Vec<Arc<DataFile>> = self.0.files.lock().by_name.values().cloned().collect();
+        let mut outcome = Ok(());
+        for file in files {
+            let _shared = file.gate.read();
+            let flushed = self.0.flush(&file);
+            let synced = file.object.lock().as_ref().map_or(Ok(()), |object| object.0.sync());
+            outcome = outcome.and(flushed).and(synced);
+        }
+        outcome
+    }
+
+    fn named(&self, path: &str) -> Result<DataName> {
+        let name: DataName = path.parse()?;
+        if name.server != self.0.server {
+            let what = format!("this is server {}, not {}", self.0.server, name.server);
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(path));
+        }
+        Ok(name)
+    }
+
+    fn stored_length(&self, name: &DataName) -> Result<u64> {
+        match self.0.storage.stat(&name.object()) {
+            Ok(about) => Ok(about.length),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn open(&self, path: &str) -> Result<DataObject> {
+        let name = self.named(path)?;
+        let mut files = self.0.files.lock();
+        let file = match files.by_name.get(&name) {
+            Some(file) => file.clone(),
+            None if files.removed.contains(&name) => return Err(gone(path)),
+            None => {
+                let stored = self.stored_length(&name)?;
+                let file = Arc::new(DataFile {
+                    number: self.0.next.fetch_add(1, Ordering::Relaxed),
+                    name,
+                    gate: RwLock::default(),
+                    object: Mutex::default(),
+                    length: AtomicU64::new(stored),
+                    stored: AtomicU64::new(stored),
+                    dirty: Mutex::default(),
+                    users: Mutex::new(0),
+                    removed: AtomicBool::new(false),
+                });
+                files.by_number.insert(file.number, Arc::downgrade(&file));
+                files.by_name.insert(name, file.clone());
+                file
+            }
+        };
+        *file.users.lock() += 1;
+        Ok(DataObject { inner: self.0.clone(), file, closed: AtomicBool::new(false) })
+    }
+}
+
+fn gone(path: &str) -> Error {
+    failure(Errno::NOENT, "use the data of a file that was removed", path)
+}
+
+/// An open file's stripes. Offsets are those of the whole file.
+struct DataObject {
+    inner: Arc<Inner>,
+    file: Arc<DataFile>,
+    closed: AtomicBool,
+}
+
+impl DataObject {
+    fn length(&self) -> u64 {
+        self.file.name.striping.length_up_to(self.file.name.server, self.file.length.load(Ordering::Acquire))
+    }
+
+    /// Local runs of a range of the file, with where they begin in the range.
+    fn mine(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)> + use<> {
+        let DataName { striping, server, .. } = self.file.name;
+        let packets = striping.packets(offset..offset.saturating_add(length));
+        packets
+            .filter(move |packet| packet.server == server)
+            .map(move |packet| (striping.local(packet.start), (packet.start - offset) as usize, packet.length as usize))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        for (local, from, length) in self.mine(offset, bytes.len() as u64) {
+            self.inner.write(&self.file, local, &bytes[from..from + length])?;
+            done += length;
+        }
+        match done == bytes.len() {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidArgument, "bytes of another server's stripes").at_byte(offset)),
+        }
+    }
+
+    /// As [`DataObject::write`] and [`DataObject::read`], of a view's extents, one after the other.
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let there = self.length().saturating_sub(offset).min(out.len() as u64) as usize;
+        for (local, from, length) in self.mine(offset, there as u64) {
+            self.inner.read(&self.file, local, &mut out[from..from + length])?;
+        }
+        Ok(there)
+    }
+
+    fn close_once(&self) -> Result<()> {
+        match self.closed.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.inner.close(&self.file),
+        }
+    }
+}
+
+impl Drop for DataObject {
+    fn drop(&mut self) {
+        // A client that ended without a close; a failure shows at the next sync or close of the file.
+        let _ = self.close_once();
+    }
+}
+
+impl ReadObject for DataObject {
+    fn length(&self) -> Result<u64> {
+        Ok(DataObject::length(self))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let _shared = self.file.gate.read();
+        self.read(offset, out)
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        let _shared = self.file.gate.read();
+        let mut done = 0;
+        for extent in view.extents(start..start.saturating_add(out.len() as u64)) {
+            let wanted = extent.length as usize;
+            let got = self.read(extent.offset, &mut out[done..done + wanted])?;
+            done += got;
+            if got < wanted {
+                break;
+            }
+        }
+        Ok(done as u64)
+    }
+}
+
+impl WriteObject for DataObject {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let _shared = self.file.gate.read();
+        let mut at = offset;
+        for piece in pieces {
+            self.write(at, piece)?;
+            at = at.saturating_add(piece.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        let _shared = self.file.gate.read();
+        thalweg_store::viewed::write(view, start, bytes, &mut |offset, part| self.write(offset, part))
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        ReadObject::read_view(self, view, start, out)
+    }
+
+    fn append(&self, _: &[IoSlice<'_>]) -> Result<u64> {
+        Err(Error::new(ErrorKind::Unsupported, "a server does not know the end of the file"))
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        let _shared = self.file.gate.read();
+        let mut runs = self.mine(offset, length);
+        let Some((first, _, of_first)) = runs.next() else { return Ok(()) };
+        // Local stripes follow each other.
+        let end = runs.last().map_or(first + of_first as u64, |(local, _, length)| local + length as u64);
+        self.inner.object(&self.file)?.0.reserve(first, end - first)
+    }
+
+    fn length(&self) -> Result<u64> {
+        Ok(DataObject::length(self))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        ReadObject::read_at(self, offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        let DataName { striping, server, .. } = self.file.name;
+        self.inner.truncate(&self.file, striping.local_length(server, length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        let _alone = self.file.gate.write();
+        self.inner.flush(&self.file)?;
+        let stored = self.file.stored.load(Ordering::Acquire);
+        let object = self.inner.object(&self.file)?;
+        for (local, _, length) in self.mine(offset, length.min(DataObject::length(self).saturating_sub(offset))) {
+            let length = (length as u64).min(stored.saturating_sub(local));
+            if length > 0 {
+                object.0.punch(local, length)?;
+            }
+        }
+        self.inner.cache.drop_from(self.file.number, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        {
+            let _shared = self.file.gate.read();
+            self.inner.flush(&self.file)?;
+        }
+        let object = self.file.object.lock().clone();
+        object.map_or(Ok(()), |object| object.0.sync())
+    }
+
+    /// Clients see bytes once they are here.
+    fn publish(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.close_once()
+    }
+}
+
+impl Layout for Data {
+    fn describe(&self) -> String {
+        format!("stripes on {}", self.0.storage.describe())
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let object = self.open(path)?;
+        if how == OpenWrite::Replace {
+            self.0.truncate(&object.file, 0)?;
+        }
+        Ok(Box::new(object))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        Ok(Box::new(self.open(path)?))
+    }
+
+    /// A file without bytes here has length 0.
+    fn stat(&self, path: &str) -> Result<Stat> {
+        let name = self.named(path)?;
+        let known = {
+            let files = self.0.files.lock();
+            if files.removed.contains(&name) {
+                return Err(gone(path));
+            }
+            files.by_name.get(&name).map(|file| file.length.load(Ordering::Acquire))
+        };
+        let local = known.map_or_else(|| self.stored_length(&name), Ok)?;
+        Ok(Stat { length: name.striping.length_up_to(name.server, local), is_folder: false, identity: 0 })
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        Err(Error::new(ErrorKind::Unsupported, "data servers have no names to list").in_object(folder))
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "data of files are not renamed").in_object(from))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let name = self.named(path)?;
+        let mut files = self.0.files.lock();
+        if files.removed.insert(name) {
+            files.removed_in_order.push_back(name);
+        }
+        if files.removed_in_order.len() > REMOVED
+            && let Some(oldest) = files.removed_in_order.pop_front()
+        {
+            files.removed.remove(&oldest);
+        }
+        if let Some(file) = files.by_name.remove(&name) {
+            let in_use = *file.users.lock() > 0;
+            // Who has it open goes on with its bytes.
+            if in_use && file.stored.load(Ordering::Acquire) > 0 {
+                self.0.object(&file)?;
+            }
+            file.removed.store(true, Ordering::Release);
+            if !in_use {
+                self.0.forget(&mut files, &file);
+            }
+        }
+        drop(files);
+        match self.0.storage.remove(&name.object()) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "data servers have no folders").in_object(path))
+    }
+
+    fn sync_folder(&self, _folder: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        let object = self.open(path)?;
+        WriteObject::truncate(&object, length)?;
+        object.close_once()
+    }
+
+    fn space(&self, _path: &str) -> Result<thalweg_layout::Space> {
+        self.0.storage.space("")
+    }
+}

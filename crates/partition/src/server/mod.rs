@@ -1,0 +1,147 @@
+//! The servers of a partition: each one serves the stripes of its storage, one of them the names too.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`cache`] | blocks in memory |
+//! | [`data`] | stripes of files, behind the cache |
+//! | [`names`] | names and what is known of each file |
+//! | `control` | what a server says about itself, and how it is ended |
+//!
+//! Clients reach these through the protocol of [`thalweg_remote`], under the prefixes [`DATA`], [`NAMES`] and [`CONTROL`].
+
+pub mod cache;
+mod control;
+pub mod data;
+pub mod names;
+
+use crate::registry::Entry;
+use crate::striping::Striping;
+use control::Control;
+use data::Data;
+use names::Names;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use thalweg_layout::{Direct, Layout, Mount, Mounts, OpenWrite, WriterId};
+use thalweg_remote::Served;
+use thalweg_remote::transport::Listener;
+use thalweg_store::Memory;
+use thalweg_types::{Error, ErrorKind, Result};
+
+pub use control::Status;
+
+/// Prefix of the stripes.
+pub const DATA: &str = "/data";
+/// Prefix of the names.
+pub const NAMES: &str = "/names";
+/// Prefix of [`Status`].
+pub const CONTROL: &str = "/control";
+/// Size of a block of the cache, in bytes.
+pub const BLOCK: usize = 64 << 10;
+
+/// What a server serves.
+pub struct Serve<'e> {
+    /// The partition.
+    pub entry: &'e Entry,
+    /// The server's number.
+    pub number: u32,
+    /// Where its stripes lie; `None` for a server of names only.
+    pub data: Option<Arc<dyn Layout>>,
+    /// Where the names lie, if it has them.
+    pub names: Option<Arc<dyn Layout>>,
+    /// Size of its cache in bytes.
+    pub cache: u64,
+}
+
+/// A running server. Dropped without [`Serving::end`], it loses what was not synced or closed.
+pub struct Serving {
+    served: Vec<Served>,
+    data: Option<Data>,
+    told_to_end: Receiver<()>,
+}
+
+/// Compares the stamp of a storage with what belongs there; a storage that is new gets it.
+fn stamp(storage: &dyn Layout, entry: &Entry, what: &str) -> Result<()> {
+    let path = format!("{}/stamp", names::OURS);
+    let wanted = format!("TWPARTITION 1 {} {what}\n", entry.id);
+    let found = match storage.open_read(&path) {
+        Ok(object) => {
+            let mut bytes = vec![0; usize::try_from(object.length()?).unwrap_or(usize::MAX).min(4096)];
+            object.read_exact_at(0, &mut bytes)?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    let refuse = |why: String| {
+        let safe = "all bytes of the partition's other storage";
+        Err(Error::new(ErrorKind::Config, why).in_object(storage.describe()).safe(safe))
+    };
+    match found {
+        Some(found) if found == wanted => Ok(()),
+        Some(found) => refuse(format!("this storage belongs to another partition or server: \"{}\"", found.trim_end())),
+        // Started before: an empty disk would read as files of zeros.
+        None if entry.starts > 1 => refuse(format!(
+            "this storage has lost its stamp: the {what} of partition {} are missing or lie elsewhere",
+            entry.name
+        )),
+        None => {
+            storage.make_folder(names::OURS)?;
+            let object = storage.open_write(&path, OpenWrite::Replace, WriterId(0))?;
+            object.write_at(0, &[IoSlice::new(wanted.as_bytes())])?;
+            object.sync()?;
+            object.close()
+        }
+    }
+}
+
+impl Serving {
+    /// Begins to serve.
+    ///
+    /// - `listeners`: where clients connect.
+    ///
+    /// # Errors
+    /// `Config` for storage that belongs to another partition or server, or has lost its stamp; errors of the storage.
+    pub fn begin(what: &Serve<'_>, listeners: Vec<Arc<dyn Listener>>) -> Result<Serving> {
+        let entry = what.entry;
+        let mut mounts = Vec::new();
+        let mount = |prefix: &str, layout: Arc<dyn Layout>| Mount::new(prefix, move || Ok(layout.clone()));
+        let mut data = None;
+        if let Some(storage) = &what.data {
+            stamp(&**storage, entry, &format!("stripes of server {}", what.number))?;
+            let stripes = Data::new(storage.clone(), what.cache, BLOCK, what.number);
+            mounts.push(mount(DATA, Arc::new(stripes.clone())));
+            data = Some(stripes);
+        }
+        if let Some(storage) = &what.names {
+            stamp(&**storage, entry, "names")?;
+            let striping = Striping::new(entry.stripe_size, entry.servers.len() as u32)?;
+            mounts.push(mount(NAMES, Arc::new(Names::new(storage.clone(), striping)?)));
+        }
+        let (tell, told_to_end) = channel();
+        mounts.push(mount(CONTROL, Arc::new(Control::new(what.number, data.clone(), tell))));
+        let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
+        let mounts = Arc::new(Mounts::new(mounts, plain));
+        let served = listeners.into_iter().map(|l| thalweg_remote::serve(mounts.clone(), l)).collect::<Result<_>>()?;
+        Ok(Serving { served, data, told_to_end })
+    }
+
+    /// What the cache has done; `None` for a server of names only.
+    pub fn counts(&self) -> Option<cache::Counts> {
+        self.data.as_ref().map(Data::counts)
+    }
+
+    /// Waits until a client asks the server to end, or `time` has passed; whether one has asked.
+    pub fn wait(&self, time: std::time::Duration) -> bool {
+        self.told_to_end.recv_timeout(time).is_ok()
+    }
+
+    /// Ends all connections and writes everything to the storage.
+    ///
+    /// # Errors
+    /// Errors of writing: the bytes of the files that could not be written are lost, but for those that were synced or closed.
+    pub fn end(mut self) -> Result<()> {
+        self.served.clear();
+        self.data.take().map_or(Ok(()), |data| data.drain())
+    }
+}

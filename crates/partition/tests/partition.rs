@@ -1,0 +1,303 @@
+//! Partitions whose servers are threads, over real sockets: promises of layouts, views, failures.
+
+mod servers;
+
+use proptest::prelude::*;
+use servers::{Running, Settings};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_conformance::layout;
+use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_partition::Partition;
+use thalweg_remote::transport::unix::Socket;
+use thalweg_remote::transport::{Connection, Transport};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
+use thalweg_store::{Posix, Store};
+use thalweg_types::{ErrorKind, Result};
+use thalweg_view::{Datatype, Pattern, View};
+
+#[test]
+fn a_partition_keeps_every_promise_of_layouts() {
+    for settings in [
+        Settings::default(),
+        Settings { stripe: 7, servers: 5, unit: 50, ..Settings::default() },
+        Settings { servers: 1, cache: 0, ..Settings::default() },
+        Settings { views_in_client: true, stripe: 64, ..Settings::default() },
+    ] {
+        let running = Running::new(settings);
+        let partition = running.client();
+        layout::check(&partition);
+        layout::check_names_and_attributes(&partition);
+        layout::check_error_numbers(&partition);
+        layout::check_closed_lengths(&partition, &running.client());
+    }
+}
+
+fn vector(displacement: u64, count: u64, block: u64, stride: i64) -> Arc<View> {
+    let byte: Pattern = Datatype::Elementary(1).pattern().unwrap();
+    let of = Box::new(Datatype::Elementary(1));
+    let pattern = Datatype::Vector { count, block, stride, of }.pattern().unwrap();
+    Arc::new(View::new(displacement, &byte, pattern).unwrap())
+}
+
+/// One change of a file, or a look at it.
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u64, usize),
+    WriteView(u64, usize),
+    Read(u64, usize),
+    ReadView(u64, usize),
+    Cut(u64),
+    Punch(u64, u64),
+    Sync,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u64..3000, 0usize..700).prop_map(|(at, n)| Step::Write(at, n)),
+        2 => (0u64..900, 1usize..300).prop_map(|(at, n)| Step::WriteView(at, n)),
+        4 => (0u64..4000, 0usize..900).prop_map(|(at, n)| Step::Read(at, n)),
+        2 => (0u64..900, 1usize..300).prop_map(|(at, n)| Step::ReadView(at, n)),
+        1 => (0u64..3500).prop_map(Step::Cut),
+        1 => (0u64..3000, 1u64..900).prop_map(|(at, n)| Step::Punch(at, n)),
+        1 => Just(Step::Sync),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn a_file_is_what_a_model_says_whatever_the_stripes_and_the_cache(
+        stripe in 1u64..200, servers in 1u32..5, unit in 20usize..500, views_in_client: bool,
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        // A cache of the least size.
+        let settings = Settings { stripe, servers, unit, views_in_client, cache: 0 };
+        let running = Running::new(settings);
+        let (writer, reader) = (running.client(), running.client());
+        let view = vector(11, 3, 5, 9);
+        let mut model: Vec<u8> = Vec::new();
+        let mut object = writer.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+        for (n, step) in steps.into_iter().enumerate() {
+            let bytes = |length: usize| -> Vec<u8> { (0..length).map(|i| (i * 31 + n * 7 + 1) as u8).collect() };
+            match step {
+                Step::Write(at, length) => {
+                    let bytes = bytes(length);
+                    object.write_at(at, &[IoSlice::new(&bytes)]).unwrap();
+                    if length > 0 {
+                        model.resize(model.len().max(at as usize + length), 0);
+                        model[at as usize..at as usize + length].copy_from_slice(&bytes);
+                    }
+                }
+                Step::WriteView(at, length) => {
+                    let bytes = bytes(length);
+                    object.write_view(&view, at, &bytes).unwrap();
+                    for (i, byte) in bytes.iter().enumerate() {
+                        let place = view.file_offset(at + i as u64).unwrap() as usize;
+                        model.resize(model.len().max(place + 1), 0);
+                        model[place] = *byte;
+                    }
+                }
+                Step::Read(at, length) => {
+                    let mut out = vec![0xee; length];
+                    let got = reader.open_read("f").unwrap().read_at(at, &mut out).unwrap();
+                    let there = model.get(at as usize..).unwrap_or_default();
+                    prop_assert_eq!(&out[..got], &there[..there.len().min(length)]);
+                }
+                Step::ReadView(at, length) => {
+                    let mut out = vec![0xee; length];
+                    let got = object.read_view(&view, at, &mut out).unwrap() as usize;
+                    let there = (0..length as u64).map(|i| model.get(view.file_offset(at + i).unwrap() as usize));
+                    let there: Vec<u8> = there.map_while(|byte| byte.copied()).collect();
+                    prop_assert_eq!(&out[..got], &there[..]);
+                }
+                Step::Cut(length) => {
+                    object.truncate(length).unwrap();
+                    model.resize(length as usize, 0);
+                }
+                Step::Punch(at, length) => {
+                    object.punch(at, length).unwrap();
+                    let end = model.len().min((at + length) as usize);
+                    if let Some(hole) = model.get_mut(at as usize..end) {
+                        hole.fill(0);
+                    }
+                }
+                Step::Sync => object.sync().unwrap(),
+                Step::Reopen => {
+                    object.close().unwrap();
+                    object = writer.open_write("f", OpenWrite::Existing, WriterId(0)).unwrap();
+                }
+            }
+            prop_assert_eq!(object.length().unwrap(), model.len() as u64);
+        }
+        object.close().unwrap();
+        prop_assert_eq!(reader.stat("f").unwrap().length, model.len() as u64);
+        // Servers that are started again on what the storage has.
+        let mut running = running;
+        (0..servers).for_each(|n| running.kill(n));
+        (0..servers).for_each(|n| running.start(n).unwrap());
+        let again = running.client().open_read("f").unwrap();
+        let mut out = vec![0; model.len()];
+        again.read_exact_at(0, &mut out).unwrap();
+        prop_assert_eq!(out, model);
+    }
+}
+
+#[test]
+fn what_was_synced_or_closed_survives_servers_that_are_killed() {
+    let mut running = Running::new(Settings::default());
+    let partition = running.client();
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+    let closed = partition.open_write("closed", OpenWrite::New, WriterId(0)).unwrap();
+    closed.write_at(5, &[IoSlice::new(&bytes)]).unwrap();
+    closed.close().unwrap();
+    let synced = partition.open_write("synced", OpenWrite::New, WriterId(0)).unwrap();
+    synced.write_at(0, &[IoSlice::new(&bytes)]).unwrap();
+    synced.sync().unwrap();
+    (0..3).for_each(|n| running.kill(n));
+    (0..3).for_each(|n| running.start(n).unwrap());
+    let again = running.client();
+    for (name, at) in [("closed", 5), ("synced", 0)] {
+        let file = again.open_read(name).unwrap();
+        let mut out = vec![0; bytes.len()];
+        file.read_exact_at(at, &mut out).unwrap();
+        assert_eq!(out, bytes, "{name}");
+    }
+    // Files that were open stay lost, with the server's name.
+    let e = synced.write_at(0, &[IoSlice::new(b"x")]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::PeerLost);
+}
+
+#[test]
+fn bytes_of_a_server_that_is_gone_are_an_error_and_no_zeros() {
+    let mut running = Running::new(Settings::default());
+    let partition = running.client();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    file.write_at(0, &[IoSlice::new(&[7; 50_000])]).unwrap();
+    running.kill(1);
+    let mut out = vec![0; 4096];
+    assert_eq!(file.read_at(0, &mut out).unwrap(), 4096);
+    assert_eq!(out, [7; 4096], "stripes of servers that run can be read");
+    for at in [4096, 4000, 8191] {
+        assert_eq!(file.read_at(at, &mut out).unwrap_err().kind(), ErrorKind::PeerLost, "{at}");
+    }
+    assert_eq!(file.length().unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(partition.stat("f").unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(file.close().unwrap_err().kind(), ErrorKind::PeerLost);
+}
+
+#[test]
+fn a_storage_that_was_exchanged_or_lost_is_not_served() {
+    let mut running = Running::new(Settings::default());
+    (0..3).for_each(|n| running.kill(n));
+    running.entry.starts = 2;
+    running.stores.swap(0, 1);
+    let e = running.start(1).unwrap_err();
+    assert!(e.kind() == ErrorKind::Config && e.to_string().contains("stripes of server 0"), "{e}");
+    let empty = running.folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    running.stores[2] = Arc::new(Posix::at(empty).unwrap());
+    let e = running.start(2).unwrap_err();
+    assert!(e.kind() == ErrorKind::Config && e.to_string().contains("lost its stamp"), "{e}");
+}
+
+#[test]
+fn a_storage_that_fails_is_told_at_close_and_its_bytes_stay_until_it_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let failing: Vec<Arc<Failing>> = (0..2)
+        .map(|n| {
+            let folder = folder.path().join(format!("{n}"));
+            std::fs::create_dir(&folder).unwrap();
+            Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
+        })
+        .collect();
+    let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
+    let running = Running::over(Settings { servers: 2, ..Settings::default() }, stores, folder);
+    let partition = running.client();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    let other = partition.open_write("f", OpenWrite::Existing, WriterId(1)).unwrap();
+    failing[1].fail(Fault::of(StoreCall::Write).with(ErrorKind::NoSpace));
+    file.write_at(0, &[IoSlice::new(&[7; 20_000])]).unwrap();
+    let e = file.close().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NoSpace, "{e}");
+    failing[1].heal();
+    let mut out = [0; 20_000];
+    assert_eq!(other.read_at(0, &mut out).unwrap(), out.len());
+    assert_eq!(out, [7; 20_000]);
+    other.close().unwrap();
+    let stored = failing[1].list("").unwrap();
+    assert!(stored.len() > 1, "{stored:?}");
+}
+
+/// Counts what a client sends.
+struct Counted(Socket, Arc<AtomicU64>);
+
+struct CountedConnection(Box<dyn Connection>, Arc<AtomicU64>);
+
+impl Transport for Counted {
+    fn connect(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(CountedConnection(self.0.connect()?, self.1.clone())))
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+impl Connection for CountedConnection {
+    fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
+        self.1.fetch_add(pieces.iter().map(|piece| piece.len() as u64).sum(), Ordering::Relaxed);
+        self.0.send(pieces)
+    }
+
+    fn receive(&self, out: &mut [u8]) -> Result<usize> {
+        self.0.receive(out)
+    }
+
+    fn end(&self) {
+        self.0.end();
+    }
+}
+
+#[test]
+fn a_view_is_sent_once_and_bytes_cross_once_without_lists_of_offsets() {
+    let running = Running::new(Settings { servers: 2, stripe: 1024, ..Settings::default() });
+    let sent = Arc::new(AtomicU64::new(0));
+    let transports: Vec<Arc<dyn Transport>> =
+        (0..2).map(|n| Arc::new(Counted(Socket::at(&running.socket(n)), sent.clone())) as Arc<dyn Transport>).collect();
+    let partition = Partition::over("p".into(), transports[0].clone(), transports, 1 << 20, false).unwrap();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    // 1,000 blocks of two bytes.
+    let view = vector(0, 1000, 2, 10);
+    let bytes: Vec<u8> = (0..2000u32).map(|i| (i % 251) as u8).collect();
+    let mut of_call = Vec::new();
+    for instance in 0..3 {
+        let before = sent.load(Ordering::Relaxed);
+        file.write_view(&view, instance * 2000, &bytes).unwrap();
+        of_call.push(sent.load(Ordering::Relaxed) - before);
+    }
+    assert!(of_call[0] > of_call[1], "the first call sends the view: {of_call:?}");
+    // Ten stripes: some twenty bytes for each, where a list of offsets has sixteen for each of 1,000 blocks.
+    assert!(of_call[1] == of_call[2] && of_call[1] < 2000 + 250, "{of_call:?}");
+    let mut out = vec![0; 6000];
+    assert_eq!(file.read_view(&view, 0, &mut out).unwrap(), 6000);
+    assert_eq!(out, [&bytes[..], &bytes[..], &bytes[..]].concat());
+    let counts: Vec<_> = (0..2).map(|n| running.serving[n].as_ref().unwrap().counts().unwrap()).collect();
+    assert!(counts.iter().all(|c| c.hits > 0 && c.misses == 1), "blocks stay from one call to the next: {counts:?}");
+}
+
+#[test]
+fn the_papers_view_is_scattered_into_both_servers() {
+    let running = Running::new(Settings { servers: 2, stripe: 8, ..Settings::default() });
+    let partition = running.client();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    let view = vector(0, 4, 1, 4);
+    file.write_view(&view, 0, b"abcdefgh").unwrap();
+    let mut out = [0xee; 29];
+    assert_eq!(file.read_at(0, &mut out).unwrap(), 26);
+    assert_eq!(out[..26], b"a\0\0\0b\0\0\0c\0\0\0de\0\0\0f\0\0\0g\0\0\0h"[..]);
+}
