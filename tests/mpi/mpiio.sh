@@ -18,6 +18,24 @@ mount() { # mount PATH LAYOUT NAME
 }
 layouts=(direct container flat small_file)
 for layout in "${layouts[@]}"; do mount "/mpiio/$layout" "$layout" "$layout"; done
+# A partition of three servers, with stripes that an extent of these tests crosses, and one whose clients map views themselves.
+partition() { # partition NAME OPTIMIZATIONS
+    {
+        printf 'name = mpiio-%s\nstripe_size = 4k\ncache_size = 4M\noptimizations = %s\n' "$1" "$2"
+        printf 'ahpios_server = localhost:%s\n' "$work/store.$1."{0,1,2}
+        printf 'metadata = localhost:%s\n' "$work/store.$1.names"
+    } >"$work/$1.cfg"
+    "$thalweg" partition create "$work/$1.cfg" >&2
+    "$thalweg" partition start "$work/$1.cfg" >&2
+    printf '[[mount]]\npath = "%s"\nlayout = "partition"\npartition = "%s"\n\n' "/mpiio/$1" "$work/$1.cfg" >>"$THALWEG_MOUNTS"
+}
+stopped() { for name in partition mapped; do "$thalweg" partition stop "$work/$name.cfg"; done; }
+trap stopped EXIT
+partition partition 0
+partition mapped 1
+layouts+=(partition mapped)
+mkdir -p "$work/temporary.partition"
+printf '[[mount]]\npath = "%s"\nlayout = "partition"\npartition = "%s"\n\n' "$work/temporary.partition" "$work/partition.cfg" >>"$THALWEG_MOUNTS"
 # Files that a program makes with other calls first lie beside those of the mount.
 for layout in direct container; do
     mkdir -p "$work/temporary.$layout"
@@ -86,7 +104,7 @@ if command -v mpicc.openmpi >/dev/null && pkg-config --exists hdf5-openmpi netcd
         try "a program of parallel NetCDF compiles" compiled NETCDF "$netcdf" $(pkg-config --cflags --libs netcdf-mpi)
         try "a program of PnetCDF compiles" compiled PNETCDF $(pkg-config --cflags --libs pnetcdf)
     }
-    for layout in direct container; do
+    for layout in direct container partition; do
         for library in HDF5 NETCDF PNETCDF; do
             many "$layout" with openmpi 4 "$work/$library" "/mpiio/$layout/$library"
         done
@@ -146,7 +164,7 @@ else
     }
     for mpi in openmpi mpich; do
         command -v "mpiexec.$mpi" >/dev/null || continue
-        for layout in direct container; do try "mpi4py's tests of files on $layout with $mpi" theirs $mpi $layout; done
+        for layout in direct container partition; do try "mpi4py's tests of files on $layout with $mpi" theirs $mpi $layout; done
     done
 fi
 exit "$failed"

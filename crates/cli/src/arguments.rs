@@ -46,6 +46,8 @@ pub enum Command {
     Drain(Drain),
     Mount(Mount),
     Unmount(Unmount),
+    #[command(subcommand)]
+    Partition(Partition),
     Run(Run),
     Gen(Gen),
     Profile(Profile),
@@ -682,6 +684,112 @@ pub enum Caching {
     Passthrough,
     Through,
     Writeback,
+}
+
+/// Make, start and stop partitions: file systems that a job makes out of its nodes' storage.
+#[derive(Debug, Subcommand)]
+pub enum Partition {
+    Create(PartitionFile),
+    Start(PartitionStart),
+    Status(PartitionStatus),
+    Stop(PartitionStop),
+    List(PartitionList),
+    Remove(PartitionFile),
+    Serve(PartitionServe),
+}
+
+/// Make a partition, as its configuration file describes it. Nothing is started.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg partition create filesystem.cfg
+
+Exit codes: 0 done, 2 usage, 3 it cannot be done.")]
+pub struct PartitionFile {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// Start the servers of a partition, and wait until they serve. Servers that run already are left alone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Servers on this host are started here; in a Slurm job, those of other hosts with srun --overlap. --print shows the commands
+and starts nothing.
+
+Examples:
+  thalweg partition start filesystem.cfg
+  thalweg partition start filesystem.cfg --print
+
+Exit codes: 0 all servers run, 2 usage, 3 one of them does not.")]
+pub struct PartitionStart {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Print the command of each server; start nothing
+    #[arg(long)]
+    pub print: bool,
+    /// How long to wait for the servers, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub patience: u64,
+}
+
+/// Print what a partition's servers do.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg partition status filesystem.cfg --json
+
+Exit codes: 0 all servers answer, 1 some do not, 2 usage, 3 there is no such partition.")]
+pub struct PartitionStatus {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Stop the servers of a partition: everything is written to their storage first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg partition stop filesystem.cfg
+
+Exit codes: 0 no server runs any more, 2 usage, 3 one of them did not end.")]
+pub struct PartitionStop {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// How long to wait for the servers, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub patience: u64,
+}
+
+/// List the partitions of a registry.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg partition list .thalweg-partitions
+
+Exit codes: 0 done, 2 usage, 3 the registry cannot be read.")]
+pub struct PartitionList {
+    /// Folder of the registry
+    #[arg(value_name = "FOLDER", default_value = ".thalweg-partitions", value_hint = ValueHint::DirPath)]
+    pub folder: PathBuf,
+}
+
+/// Serve as one server of a partition, until SIGTERM, SIGINT or thalweg partition stop. Started by thalweg partition start.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 ended, everything is written; 2 usage; 3 it cannot serve, or bytes could not be written.")]
+pub struct PartitionServe {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Number of the server: data servers from 0 in the order of their lines
+    #[arg(long, value_name = "N")]
+    pub server: u32,
 }
 
 /// Unmount: close the files and publish written bytes.

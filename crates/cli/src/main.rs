@@ -66,6 +66,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Index(a) => command::index::run(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
         Command::Mount(a) => command::mount::run(a, out),
+        Command::Partition(a) => command::partition::run(a, out),
         Command::Unmount(a) => command::mount::end(a),
         Command::Drain(a) => command::drain::run(a, out),
         Command::Config(Config::Check { file }) => command::config::check(file.as_deref(), out),

@@ -16,6 +16,7 @@
 //! |------|--------------|
 //! | [`configuration`] | the file that describes a partition |
 //! | [`registry`] | which partitions there are, and where their servers run |
+//! | [`instance`] | how servers are started and ended |
 //! | [`striping`] | which server has which bytes |
 //! | [`record`] | what is known of a file |
 //! | [`client`] | the layout |
@@ -25,6 +26,7 @@
 
 pub mod client;
 pub mod configuration;
+pub mod instance;
 pub mod record;
 pub mod registry;
 pub mod server;

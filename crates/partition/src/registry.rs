@@ -149,6 +149,14 @@ impl Registry {
         }
     }
 
+    /// The file with the token that clients of other nodes show, of a partition that listens for them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what cannot be a partition's name.
+    pub fn token(&self, name: &str) -> Result<PathBuf> {
+        self.path(name, "token")
+    }
+
     /// An entry.
     ///
     /// # Errors

@@ -294,6 +294,7 @@ struct Shared {
 pub struct Served {
     listener: Arc<dyn Listener>,
     listens: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
 }
 
 /// Serves the mounts of a table to all processes that may connect, see [`crate::transport`].
@@ -307,12 +308,19 @@ pub fn serve(mounts: Arc<Mounts>, listener: Arc<dyn Listener>) -> Result<Served>
         connections: Mutex::default(),
         random: RandomState::new(),
     });
-    let of_thread = listener.clone();
+    let (of_thread, ours) = (listener.clone(), shared.clone());
     let listens = std::thread::Builder::new()
         .name("daemon".into())
-        .spawn(move || shared.listen(&*of_thread))
+        .spawn(move || ours.listen(&*of_thread))
         .map_err(|e| Error::io("cannot serve", e))?;
-    Ok(Served { listener, listens: Some(listens) })
+    Ok(Served { listener, listens: Some(listens), shared })
+}
+
+impl Served {
+    /// Number of connections.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.lock().len()
+    }
 }
 
 impl Drop for Served {

@@ -11,6 +11,7 @@ pub mod index;
 pub mod layout;
 pub mod ls;
 pub mod mount;
+pub mod partition;
 pub mod profile;
 pub mod recover;
 pub mod run;

@@ -118,7 +118,7 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
 }
 
 /// The folder of logs, accessible to this user alone, beside the default socket.
-fn logs() -> Result<PathBuf, Failure> {
+pub(super) fn logs() -> Result<PathBuf, Failure> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let uid = rustix::process::geteuid().as_raw();
     let folder =

@@ -4,10 +4,10 @@
 //! |------|--------------|
 //! | `file` | an open file |
 //! | [`transfer`] | which bytes go to which server, in which message |
-//! | `place` | how a server is reached |
+//! | [`place`] | how a server is reached |
 
 mod file;
-mod place;
+pub mod place;
 pub mod transfer;
 
 use crate::configuration::Configuration;
@@ -15,7 +15,7 @@ use crate::record::{LONGEST, Record};
 use crate::registry::{Entry, Registry};
 use crate::server::{CONTROL, DATA, NAMES, Status};
 use file::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_layout::{
@@ -48,6 +48,8 @@ struct Shared {
 pub struct Partition {
     about: String,
     shared: Arc<Shared>,
+    /// Where programs lock; only where every client of the partition is on this host.
+    locks: Option<PathBuf>,
 }
 
 impl Partition {
@@ -58,32 +60,38 @@ impl Partition {
     /// [`Partition::connect`].
     pub fn open(configuration: &Path) -> Result<Partition> {
         let configuration = Configuration::read(configuration)?;
-        let entry = Registry::at(&configuration.registry).entry(&configuration.fixed.name)?;
+        let registry = Registry::at(&configuration.registry);
+        let entry = registry.entry(&configuration.fixed.name)?;
         configuration.fixed.must_equal(&entry.fixed()?)?;
-        Partition::connect(&entry)
+        Partition::connect(&entry, &registry.token(&entry.name)?)
     }
 
     /// Connects to the servers of a partition.
     ///
+    /// - `token`: the file with the token of servers on other nodes ([`Registry::token`]).
+    ///
     /// # Errors
     /// `PeerLost` names the server that does not answer, or the command that starts the partition.
-    pub fn connect(entry: &Entry) -> Result<Partition> {
+    pub fn connect(entry: &Entry, token: &Path) -> Result<Partition> {
         let Some(instance) = &entry.instance else {
             let what = format!("partition {0} is not started: thalweg partition start {0}", entry.name);
             return Err(Error::new(ErrorKind::PeerLost, what));
         };
         let servers = (0..entry.processes()?)
-            .map(|number| place::of(entry, number).map(|place| Arc::new(place) as Arc<dyn Transport>))
+            .map(|number| place::of(entry, number, token).map(|place| Arc::new(place) as Arc<dyn Transport>))
             .collect::<Result<Vec<_>>>()?;
         let servers = Places { names: servers[entry.names_at()? as usize].clone(), data: servers };
         let data = servers.data[..entry.servers.len()].to_vec();
-        Partition::over(
+        let mut partition = Partition::over(
             format!("partition {} on {} servers", entry.name, data.len()),
             servers.names,
             data,
             usize::try_from(instance.net_buf_size).unwrap_or(usize::MAX),
             instance.views_in_client,
-        )
+        )?;
+        let all_here = instance.servers.iter().all(|server| place::is_here(&server.host));
+        partition.locks = all_here.then(|| crate::instance::socket(entry, 0).with_extension("locks"));
+        Ok(partition)
     }
 
     /// A partition whose servers are reached over these transports.
@@ -106,7 +114,8 @@ impl Partition {
         let first = std::process::id() as usize % links.len().max(1);
         let names = Remote::over(names, NAMES)?;
         let times = AtomicU64::new(0);
-        Ok(Partition { about, shared: Arc::new(Shared { names, links, unit, views_in_client, first, times }) })
+        let shared = Arc::new(Shared { names, links, unit, views_in_client, first, times });
+        Ok(Partition { about, shared, locks: None })
     }
 
     fn record(&self, path: &str) -> Result<Record> {
@@ -169,8 +178,8 @@ struct Places {
 ///
 /// # Errors
 /// `PeerLost` for a server that does not answer.
-pub fn status(entry: &Entry, number: u32) -> Result<Status> {
-    let text = control(entry, number)?.whole("status", 64 << 10)?;
+pub fn status(entry: &Entry, token: &Path, number: u32) -> Result<Status> {
+    let text = control(entry, token, number)?.whole("status", 64 << 10)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     toml::from_str(&text)
         .map_err(|e| Error::new(ErrorKind::Corrupt, format!("an unknown state of a server: {}", e.message())))
@@ -180,12 +189,12 @@ pub fn status(entry: &Entry, number: u32) -> Result<Status> {
 ///
 /// # Errors
 /// `PeerLost` for a server that does not answer.
-pub fn ask_to_end(entry: &Entry, number: u32) -> Result<()> {
-    control(entry, number)?.remove("running")
+pub fn ask_to_end(entry: &Entry, token: &Path, number: u32) -> Result<()> {
+    control(entry, token, number)?.remove("running")
 }
 
-fn control(entry: &Entry, number: u32) -> Result<Remote> {
-    Remote::over(Arc::new(place::of(entry, number)?), CONTROL)
+fn control(entry: &Entry, token: &Path, number: u32) -> Result<Remote> {
+    Remote::over(Arc::new(place::of(entry, number, token)?), CONTROL)
 }
 
 impl Layout for Partition {
@@ -308,6 +317,14 @@ impl Layout for Partition {
 
     fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
         self.shared.names.xattr_remove(path, key)
+    }
+
+    fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
+        self.locks.clone()
+    }
+
+    fn targets(&self, _folder: &str) -> Result<Option<u32>> {
+        Ok(Some(self.shared.links.len() as u32))
     }
 
     /// The sum of the data servers.

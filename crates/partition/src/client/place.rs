@@ -1,15 +1,27 @@
-//! How a client reaches a server: the socket of its node, if it runs there.
+//! How a client reaches a server.
+//!
+//! | transport | when |
+//! |-----------|------|
+//! | Unix socket | the server runs on this host |
+//! | TCP, with the partition's token | it has an address: it was started with `listen` |
+//!
+//! [`VARIABLE`] asks for one of them.
 
 use crate::registry::{Entry, Server};
 use std::path::Path;
+use thalweg_remote::transport::tcp::Tcp;
+use thalweg_remote::transport::token::Token;
 use thalweg_remote::transport::unix::Socket;
 use thalweg_remote::transport::{Connection, Transport};
 use thalweg_types::{Error, ErrorKind, Result};
 
+/// The environment variable that asks for a transport: `unix`, `tcp`, or `auto` (also without it).
+pub const VARIABLE: &str = "THALWEG_TRANSPORT";
+
 /// The way to a server, which messages name by partition and number.
 pub(super) struct Place {
     about: String,
-    inner: Socket,
+    inner: Box<dyn Transport>,
 }
 
 /// This host's name.
@@ -18,35 +30,58 @@ pub(crate) fn host() -> String {
 }
 
 /// Whether a configuration's host is this one.
-pub(crate) fn is_here(name: &str) -> bool {
+pub fn is_here(name: &str) -> bool {
     let host = host();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_string();
     name == "localhost" || name == host || short(name) == short(&host)
 }
 
+/// Which transports may be used: socket, TCP.
+fn allowed() -> Result<(bool, bool)> {
+    match std::env::var(VARIABLE).as_deref() {
+        Err(_) | Ok("" | "auto") => Ok((true, true)),
+        Ok("unix") => Ok((true, false)),
+        Ok("tcp") => Ok((false, true)),
+        Ok(other) => Err(Error::new(ErrorKind::Config, format!("{VARIABLE}={other}: expected auto, unix or tcp"))),
+    }
+}
+
 /// The way to a server of a running partition.
 ///
+/// - `token`: the file with the partition's token.
+///
 /// # Errors
-/// `PeerLost` for a server that has not started, or cannot be reached from this host.
-pub(super) fn of(entry: &Entry, number: u32) -> Result<Place> {
+/// `PeerLost` for a server that has not started, or cannot be reached from this host; `Config` for an unknown transport; those of
+/// [`Token::read`].
+pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     let servers = entry.instance.iter().flat_map(|instance| &instance.servers);
     let Some(server) = servers.into_iter().find(|server| server.number == number) else {
         let what =
             format!("server {number} of partition {0} has not started: thalweg partition status {0}", entry.name);
         return Err(Error::new(ErrorKind::PeerLost, what));
     };
-    let Server { host, socket, .. } = server;
+    let Server { host, socket, address, .. } = server;
     let about = format!("server {number} of partition {} on {host}", entry.name);
-    if !is_here(host) {
-        return Err(Error::new(ErrorKind::PeerLost, format!("{about} has no address for clients of other nodes")));
-    }
-    Ok(Place { about, inner: Socket::at(Path::new(socket)) })
+    let (by_socket, by_tcp) = allowed()?;
+    let inner: Box<dyn Transport> = match address {
+        _ if by_socket && is_here(host) => Box::new(Socket::at(Path::new(socket))),
+        Some(address) if by_tcp => Box::new(Tcp::to(address, Token::read(token)?)),
+        Some(_) => {
+            return Err(Error::new(ErrorKind::PeerLost, format!("{about} is on another host, and {VARIABLE}=unix")));
+        }
+        None => {
+            let what = format!("{about} cannot be reached from here: it was started without listen = ADDRESS");
+            return Err(Error::new(ErrorKind::PeerLost, what));
+        }
+    };
+    Ok(Place { about, inner })
 }
 
 impl Transport for Place {
     fn connect(&self) -> Result<Box<dyn Connection>> {
         self.inner.connect().map_err(|e| {
-            Error::new(ErrorKind::PeerLost, format!("{} does not answer", self.about))
+            let kind = if e.kind() == ErrorKind::PermissionDenied { e.kind() } else { ErrorKind::PeerLost };
+            Error::new(kind, format!("{} does not answer", self.about))
                 .caused_by(e)
                 .safe("bytes closed or synced before, once the partition is started again")
         })

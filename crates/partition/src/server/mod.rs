@@ -131,6 +131,11 @@ impl Serving {
         self.data.as_ref().map(Data::counts)
     }
 
+    /// Number of connections of clients.
+    pub fn connections(&self) -> usize {
+        self.served.iter().map(Served::connections).sum()
+    }
+
     /// Waits until a client asks the server to end, or `time` has passed; whether one has asked.
     pub fn wait(&self, time: std::time::Duration) -> bool {
         self.told_to_end.recv_timeout(time).is_ok()

@@ -1,0 +1,393 @@
+//! `thalweg partition`: partitions of data servers, from their configuration file.
+
+use crate::arguments::{
+    Partition as Arguments, PartitionFile, PartitionList, PartitionServe, PartitionStart, PartitionStatus,
+    PartitionStop,
+};
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::Terminal;
+use rustix::process::Signal;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_io::mounts::stores;
+use thalweg_layout::container::Options;
+use thalweg_layout::{Container, Direct, Layout};
+use thalweg_partition::client::place::is_here;
+use thalweg_partition::client::{ask_to_end, status};
+use thalweg_partition::configuration::{Configuration, Location};
+use thalweg_partition::instance::{self, Begun};
+use thalweg_partition::registry::{Entry, Registry, Server};
+use thalweg_partition::server::{Serve, Serving};
+use thalweg_remote::transport::token::Token;
+use thalweg_remote::transport::{Listener, tcp, unix};
+use thalweg_types::printable::printable;
+use thalweg_types::{Error, ErrorKind};
+
+pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
+    match arguments {
+        Arguments::Create(a) => create(a, out),
+        Arguments::Start(a) => start(a, out),
+        Arguments::Status(a) => show(a, out),
+        Arguments::Stop(a) => stop(a, out),
+        Arguments::List(a) => list(a, out),
+        Arguments::Remove(a) => remove(a, out),
+        Arguments::Serve(a) => serve(a),
+    }
+}
+
+fn create(arguments: &PartitionFile, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let configuration = Configuration::read(&arguments.file)?;
+    let entry = instance::create(&configuration)?;
+    let (name, servers) = (printable(&entry.name), entry.servers.len());
+    out.line(format_args!("partition {name} of {servers} servers; thalweg partition start starts them"))?;
+    Ok(Outcome::Done)
+}
+
+/// Storage of each process that serves a partition; a process of names only has that of the names.
+fn locations(entry: &Entry) -> Result<Vec<Location>, Failure> {
+    let fixed = entry.fixed()?;
+    let mut all = fixed.servers;
+    if entry.processes()? as usize > all.len() {
+        all.push(fixed.metadata);
+    }
+    Ok(all)
+}
+
+/// The command that starts a server.
+fn command(file: &Path, number: u32, host: &str) -> Result<Vec<String>, Failure> {
+    let cannot = |e| Error::io("cannot find this program", e);
+    let program = std::env::current_exe().map_err(cannot)?;
+    let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
+    let mut words = Vec::new();
+    if !is_here(host) {
+        // A step beside the application's, which takes no memory or processors from it.
+        let srun = ["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", host];
+        words.extend(srun.map(str::to_string));
+    }
+    words.extend([program.display().to_string(), "partition".into(), "serve".into(), file.display().to_string()]);
+    words.extend(["--server".into(), number.to_string()]);
+    Ok(words)
+}
+
+fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let configuration = Configuration::read(&arguments.file)?;
+    let registry = Registry::at(&configuration.registry);
+    let name = &configuration.fixed.name;
+    let commands = |entry: &Entry| -> Result<Vec<(String, Vec<String>)>, Failure> {
+        let hosts = locations(entry)?.into_iter().map(|location| location.host).zip(0..);
+        hosts.map(|(host, number)| command(&arguments.file, number, &host).map(|words| (host, words))).collect()
+    };
+    if arguments.print {
+        for (host, words) in commands(&registry.entry(name)?)? {
+            out.line(format_args!("{}: {}", printable(&host), printable(&words.join(" "))))?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut children: Vec<(u32, Child, PathBuf)> = Vec::new();
+    if let Begun::Start(entry) = instance::begin(&configuration)? {
+        let elsewhere: Vec<String> =
+            commands(&entry)?.into_iter().filter(|(host, _)| !is_here(host)).map(|(host, _)| host).collect();
+        if !elsewhere.is_empty() && std::env::var_os("SLURM_JOB_ID").is_none() {
+            registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            let what = format!(
+                "servers on other hosts ({}) can be started in a Slurm job only; --print shows their commands",
+                elsewhere.join(", ")
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what).into());
+        }
+        for ((_, words), number) in commands(&entry)?.into_iter().zip(0..) {
+            let log = log_of(&entry, number)?;
+            let cannot = |e| Error::io("cannot start a server", e).in_object(log.display().to_string());
+            let file = std::fs::File::create(&log).map_err(cannot)?;
+            let child = Command::new(&words[0])
+                .args(&words[1..])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(file)
+                .spawn()
+                .map_err(cannot)?;
+            children.push((number, child, log));
+        }
+    }
+    let ended = || {
+        children.iter_mut().find_map(|(number, child, log)| {
+            let status = child.try_wait().ok().flatten()?;
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            let said = said.trim().strip_prefix("error: ").unwrap_or(said.trim()).to_string();
+            let what =
+                format!("server {number} ended ({status}): {}", if said.is_empty() { "without a word" } else { &said });
+            Some(Error::new(ErrorKind::Io, what))
+        })
+    };
+    let patience = Duration::from_secs(arguments.patience);
+    match instance::wait_until_complete(&registry, name, patience, ended) {
+        Ok(entry) => {
+            let number = entry.instance.as_ref().map_or(0, |instance| instance.number);
+            out.line(format_args!("partition {} runs, start {number}", printable(name)))?;
+            Ok(Outcome::Done)
+        }
+        Err(e) => {
+            // Those that were started end, so that the next start finds none of them.
+            for (_, child, _) in &children {
+                if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+                    let _ = rustix::process::kill_process(pid, Signal::TERM);
+                }
+            }
+            for (_, child, _) in &mut children {
+                let _ = child.wait();
+            }
+            if !children.is_empty() {
+                registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            }
+            Err(e.into())
+        }
+    }
+}
+
+fn log_of(entry: &Entry, number: u32) -> Result<PathBuf, Failure> {
+    Ok(super::mount::logs()?.join(format!("partition-{}-{number}.log", entry.name)))
+}
+
+/// Where a location's files lie: a folder, or any store.
+fn storage(location: &Location, entry: &Entry) -> Result<Arc<dyn Layout>, Failure> {
+    let url = match location.storage.starts_with('/') {
+        true => {
+            // Of a partition that has run before the folder must be there.
+            if entry.starts <= 1 {
+                let cannot = |e| Error::io("cannot make the folder", e).in_object(location.storage.clone());
+                std::fs::create_dir_all(&location.storage).map_err(cannot)?;
+            }
+            format!("posix:{}", location.storage)
+        }
+        false => location.storage.clone(),
+    };
+    let store = stores::open(&url)?;
+    Ok(match store.capability().write_at {
+        true => Arc::new(Direct::new(store)?),
+        false => Arc::new(Container::new(vec![store], Options::default())?),
+    })
+}
+
+fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
+    let _ = rustix::process::setsid();
+    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;
+    let configuration = Configuration::read(&arguments.file)?;
+    let registry = Registry::at(&configuration.registry);
+    let (name, number) = (&configuration.fixed.name, arguments.server);
+    let entry = registry.entry(name)?;
+    if entry.instance.is_none() {
+        let what =
+            format!("partition {name} is not being started: thalweg partition start {}", arguments.file.display());
+        return Err(Error::new(ErrorKind::NotReady, what).into());
+    }
+    if number >= entry.processes()? {
+        return Err(Failure::Usage(format!(
+            "--server {number}: the partition has servers 0 to {}",
+            entry.processes()? - 1
+        )));
+    }
+    let fixed = entry.fixed()?;
+    let data = fixed.servers.get(number as usize).map(|location| storage(location, &entry)).transpose()?;
+    let names = match number == entry.names_at()? {
+        true => Some(storage(&fixed.metadata, &entry)?),
+        false => None,
+    };
+    let socket = instance::socket(&entry, number);
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&socket)?)];
+    let mut address = None;
+    if let Some(listen) = &configuration.dynamic.listen {
+        let file = registry.token(name)?;
+        let token = match Token::make(&file) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Token::read(&file)?,
+            token => token?,
+        };
+        let wanted = if listen.contains(':') { listen.clone() } else { format!("{listen}:0") };
+        let (listener, bound) = tcp::listen(&wanted, token)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        address = Some(match bound.ip().is_unspecified() {
+            true => format!("{host}:{}", bound.port()),
+            false => bound.to_string(),
+        });
+        listeners.push(Arc::new(listener));
+    }
+    let serving = Serving::begin(
+        &Serve { entry: &entry, number, data, names, cache: configuration.dynamic.cache_size },
+        listeners,
+    )?;
+    instance::register(&registry, &entry, number, socket.display().to_string(), address)?;
+    let mut last_client = Instant::now();
+    loop {
+        if signals.pending().next().is_some() || serving.wait(Duration::from_millis(50)) {
+            break;
+        }
+        if serving.connections() > 0 {
+            last_client = Instant::now();
+        }
+        if configuration.dynamic.idle.is_some_and(|idle| last_client.elapsed() > idle) {
+            break;
+        }
+    }
+    let ended = serving.end();
+    let finished = thalweg_io::mounts::finish();
+    let unregistered = instance::unregister(&registry, name, number);
+    ended.and(finished).and(unregistered)?;
+    Ok(Outcome::Done)
+}
+
+fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let configuration = Configuration::read(&arguments.file)?;
+    let registry = Registry::at(&configuration.registry);
+    let name = &configuration.fixed.name;
+    let (entry, token) = (registry.entry(name)?, registry.token(name)?);
+    let Some(running) = &entry.instance else {
+        out.line(format_args!("partition {} does not run", printable(name)))?;
+        return Ok(Outcome::Done);
+    };
+    for server in &running.servers {
+        match ask_to_end(&entry, &token, server.number) {
+            // Told at the end if it does not end.
+            Err(_) => {}
+            Ok(()) => continue,
+        }
+    }
+    let begin = Instant::now();
+    loop {
+        let now = registry.entry(name)?;
+        let left: Vec<&Server> = match &now.instance {
+            Some(instance) if instance.number == running.number => instance.servers.iter().collect(),
+            _ => break,
+        };
+        if left.iter().all(|server| instance::runs(server) == Some(false)) {
+            // Killed before.
+            registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            break;
+        }
+        if begin.elapsed() > Duration::from_secs(arguments.patience) {
+            let left: Vec<String> =
+                left.iter().map(|s| format!("{} on {} (process {})", s.number, s.host, s.pid)).collect();
+            let what = format!("servers of partition {name} have not ended: {}", left.join(", "));
+            return Err(Error::new(ErrorKind::Timeout, what).into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    out.line(format_args!("partition {} is stopped", printable(name)))?;
+    Ok(Outcome::Done)
+}
+
+fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let configuration = Configuration::read(&arguments.file)?;
+    let registry = Registry::at(&configuration.registry);
+    let (entry, token) = (registry.entry(&configuration.fixed.name)?, registry.token(&configuration.fixed.name)?);
+    let mut all_answer = true;
+    let mut servers = Vec::new();
+    let (processes, locations) = (entry.processes()?, locations(&entry)?);
+    for number in 0..processes {
+        let known = entry.instance.iter().flat_map(|i| &i.servers).find(|server| server.number == number);
+        let state = match entry.instance.is_some() {
+            true => Some(status(&entry, &token, number)),
+            false => None,
+        };
+        all_answer &= matches!(state, None | Some(Ok(_)));
+        servers.push((number, &locations[number as usize], known, state));
+    }
+    if arguments.json {
+        let list: Vec<serde_json::Value> = servers
+            .iter()
+            .map(|(number, location, known, state)| {
+                serde_json::json!({
+                    "server": number,
+                    "host": location.host,
+                    "storage": location.storage,
+                    "pid": known.map(|server| server.pid),
+                    "address": known.and_then(|server| server.address.clone()),
+                    "state": state.as_ref().and_then(|state| state.as_ref().ok()),
+                    "error": state.as_ref().and_then(|state| state.as_ref().err()).map(|e| e.to_string()),
+                })
+            })
+            .collect();
+        let document = serde_json::json!({
+            "partition": entry.name,
+            "stripe": entry.stripe_size,
+            "starts": entry.starts,
+            "running": entry.instance.is_some(),
+            "servers": list,
+        });
+        writeln!(out, "{document:#}")?;
+    } else {
+        let runs = if entry.instance.is_some() { "started" } else { "not started" };
+        out.line(format_args!("partition {}, stripes of {} bytes, {runs}", printable(&entry.name), entry.stripe_size))?;
+        for (number, location, _, state) in &servers {
+            let said = match state {
+                None => "not started".to_string(),
+                Some(Err(e)) => e.to_string(),
+                Some(Ok(s)) => format!(
+                    "{} s, {} open files, {} blocks of {} KiB in the cache, {} hits, {} misses",
+                    s.seconds,
+                    s.files,
+                    s.blocks,
+                    s.block >> 10,
+                    s.hits,
+                    s.misses
+                ),
+            };
+            out.line(format_args!("server {number} {}: {}", printable(&location.to_string()), printable(&said)))?;
+        }
+    }
+    Ok(if all_answer { Outcome::Done } else { Outcome::No })
+}
+
+fn list(arguments: &PartitionList, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let registry = Registry::at(&arguments.folder);
+    for name in registry.list()? {
+        let line = match registry.entry(&name) {
+            Err(e) => e.to_string(),
+            Ok(entry) => {
+                let runs = if entry.instance.is_some() { "started" } else { "not started" };
+                format!("{} servers, stripes of {} bytes, {runs}", entry.servers.len(), entry.stripe_size)
+            }
+        };
+        out.line(format_args!("{name}: {}", printable(&line)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Removes the registry's entry; folders of the partition are emptied where this host has them.
+fn remove(arguments: &PartitionFile, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let configuration = Configuration::read(&arguments.file)?;
+    let registry = Registry::at(&configuration.registry);
+    let name = &configuration.fixed.name;
+    let entry = registry.entry(name)?;
+    if entry.instance.is_some() {
+        let what = format!("partition {name} is started: thalweg partition stop {}", arguments.file.display());
+        return Err(Error::new(ErrorKind::NotReady, what).into());
+    }
+    let fixed = entry.fixed()?;
+    let places = fixed.servers.iter().chain([&fixed.metadata]);
+    if let Some(other) = places.clone().find(|place| !is_here(&place.host) || !place.storage.starts_with('/')) {
+        let what =
+            format!("{other} is no folder of this host: remove its files there, then {name}.toml in the registry");
+        return Err(Error::new(ErrorKind::Unsupported, what).into());
+    }
+    for place in places {
+        // Only what carries the stamp of this partition.
+        let stamp = Path::new(&place.storage).join(".thalweg-partition/stamp");
+        let stamped = match std::fs::read_to_string(&stamp) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            text => text.map_err(|e| Error::io("cannot read the stamp", e).in_object(stamp.display().to_string()))?,
+        };
+        if !stamped.contains(&entry.id) {
+            let what = "this storage belongs to another partition";
+            return Err(Error::new(ErrorKind::Config, what).in_object(place.storage.clone()).into());
+        }
+        let cannot = |e| Error::io("cannot remove the files", e).in_object(place.storage.clone());
+        std::fs::remove_dir_all(&place.storage).map_err(cannot)?;
+    }
+    registry.change(name, |_| Ok(None))?;
+    out.line(format_args!("partition {} is removed", printable(name)))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,258 @@
+//! Life of a partition's servers: created, started, connected to, ended; who runs is in the [`registry`](crate::registry).
+//!
+//! | step | what it does |
+//! |------|--------------|
+//! | [`create`] | writes the entry of a new partition; nothing runs |
+//! | [`begin`] | records a new start under the lock of the registry: of several that start at once one goes on, the others wait for it |
+//! | [`register`] | each server records itself once it serves |
+//! | [`wait_until_complete`] | all servers have recorded themselves, or one has ended before |
+//! | [`unregister`] | a server that ends takes itself out; the last one ends the instance |
+
+use crate::client::place::{host, is_here};
+use crate::configuration::{Configuration, Dynamic};
+use crate::registry::{Entry, Instance, Registry, Server};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How long a start whose servers have not all recorded themselves counts as under way.
+pub const STARTING: Duration = Duration::from_secs(60);
+
+/// When a process of this host started, in ticks of the system since its boot; `None` if there is no such process.
+pub fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in parentheses, may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether a server runs; `None` for one of another host, which only an answer can tell.
+pub fn runs(server: &Server) -> Option<bool> {
+    is_here(&server.host).then(|| started(server.pid) == Some(server.started))
+}
+
+/// Makes a partition.
+///
+/// # Errors
+/// `AlreadyExists` if there is one of this name; errors of the registry.
+pub fn create(configuration: &Configuration) -> Result<Entry> {
+    let name = &configuration.fixed.name;
+    let made = Registry::at(&configuration.registry).change(name, |before| match before {
+        Some(_) => Err(Error::new(ErrorKind::AlreadyExists, format!("there is a partition {name} already"))),
+        None => Ok(Some(Entry::new(&configuration.fixed))),
+    })?;
+    made.ok_or_else(|| Error::new(ErrorKind::NotFound, "the new entry is gone"))
+}
+
+/// What a start has to do.
+pub enum Begun {
+    /// To start all servers, with this entry.
+    Start(Entry),
+    /// To wait: others are starting them, or they run.
+    Wait(Entry),
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn dynamic(entry: &Entry, dynamic: &Dynamic) -> Instance {
+    Instance {
+        number: entry.starts + 1,
+        since: now(),
+        net_buf_size: dynamic.net_buf_size,
+        views_in_client: dynamic.views_in_client,
+        servers: Vec::new(),
+    }
+}
+
+/// Records a new start, unless the servers run or others are starting them.
+///
+/// # Errors
+/// `NotFound` for a partition that was not created; `Config` for a static setting that differs; errors of the registry.
+pub fn begin(configuration: &Configuration) -> Result<Begun> {
+    let name = &configuration.fixed.name;
+    let mut waits = false;
+    let entry = Registry::at(&configuration.registry).change(name, |before| {
+        let Some(mut entry) = before else {
+            let what = format!("there is no partition {name}: thalweg partition create makes it");
+            return Err(Error::new(ErrorKind::NotFound, what));
+        };
+        configuration.fixed.must_equal(&entry.fixed()?)?;
+        if let Some(instance) = &entry.instance {
+            let complete = instance.servers.len() as u64 >= u64::from(entry.processes()?);
+            let dead = instance.servers.iter().any(|server| runs(server) == Some(false));
+            let under_way = now().saturating_sub(instance.since) < STARTING.as_secs();
+            if !dead && (complete || under_way) {
+                waits = true;
+                return Ok(Some(entry));
+            }
+        }
+        let instance = dynamic(&entry, &configuration.dynamic);
+        entry.starts = instance.number;
+        entry.instance = Some(instance);
+        Ok(Some(entry))
+    })?;
+    let entry = entry.ok_or_else(|| Error::new(ErrorKind::NotFound, "the entry is gone"))?;
+    Ok(if waits { Begun::Wait(entry) } else { Begun::Start(entry) })
+}
+
+/// Records a server of this process.
+///
+/// # Errors
+/// `NotReady` if the partition was started again meanwhile; errors of the registry.
+pub fn register(
+    registry: &Registry,
+    entry: &Entry,
+    number: u32,
+    socket: String,
+    address: Option<String>,
+) -> Result<()> {
+    let pid = std::process::id();
+    let started = started(pid).ok_or_else(|| Error::new(ErrorKind::Unsupported, "no /proc/self/stat"))?;
+    let start = entry.instance.as_ref().map(|instance| instance.number);
+    registry.change(&entry.name, |before| {
+        let mut now = before.ok_or_else(|| Error::new(ErrorKind::NotFound, "the partition was removed meanwhile"))?;
+        match &mut now.instance {
+            Some(instance) if Some(instance.number) == start => {
+                instance.servers.retain(|server| server.number != number);
+                instance.servers.push(Server { number, host: host(), pid, started, socket, address });
+                instance.servers.sort_by_key(|server| server.number);
+            }
+            _ => return Err(Error::new(ErrorKind::NotReady, "the partition was started again, or stopped, meanwhile")),
+        }
+        Ok(Some(now))
+    })?;
+    Ok(())
+}
+
+/// Takes a server of this process out.
+///
+/// # Errors
+/// Errors of the registry.
+pub fn unregister(registry: &Registry, name: &str, number: u32) -> Result<()> {
+    let pid = std::process::id();
+    registry.change(name, |before| {
+        Ok(before.map(|mut entry| {
+            if let Some(instance) = &mut entry.instance {
+                let ours = |s: &Server| s.number == number && s.pid == pid && is_here(&s.host);
+                if instance.servers.iter().any(ours) {
+                    instance.servers.retain(|server| !ours(server));
+                    if instance.servers.is_empty() {
+                        entry.instance = None;
+                    }
+                }
+            }
+            entry
+        }))
+    })?;
+    Ok(())
+}
+
+/// Waits until all servers of a partition have recorded themselves.
+///
+/// - `failed`: whether a server that this process started has ended, with what it said.
+///
+/// # Errors
+/// The failure of a server; `Timeout` names those that are missing.
+pub fn wait_until_complete(
+    registry: &Registry,
+    name: &str,
+    patience: Duration,
+    mut failed: impl FnMut() -> Option<Error>,
+) -> Result<Entry> {
+    let begin = Instant::now();
+    loop {
+        let entry = registry.entry(name)?;
+        let there: Vec<u32> = entry.instance.iter().flat_map(|i| &i.servers).map(|server| server.number).collect();
+        let missing: Vec<u32> = (0..entry.processes()?).filter(|number| !there.contains(number)).collect();
+        if missing.is_empty() {
+            return Ok(entry);
+        }
+        if let Some(e) = failed() {
+            return Err(e);
+        }
+        if begin.elapsed() > patience {
+            let fixed = entry.fixed()?;
+            let named = |n: &u32| format!("{n} on {}", fixed.servers.get(*n as usize).unwrap_or(&fixed.metadata).host);
+            let missing: Vec<String> = missing.iter().map(named).collect();
+            let what =
+                format!("servers of partition {name} have not started within {patience:?}: {}", missing.join(", "));
+            return Err(Error::new(ErrorKind::Timeout, what));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The socket of a server for clients of its node, in the user's own folder.
+pub fn socket(entry: &Entry, number: u32) -> PathBuf {
+    let daemon = thalweg_remote::default_socket();
+    let folder = daemon.parent().map(PathBuf::from).unwrap_or_default();
+    // Names of sockets are short: 16 digits of the partition's identity tell partitions of one name apart.
+    folder.join(format!("p-{}-{number}.sock", &entry.id[..16.min(entry.id.len())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn configuration(folder: &Path) -> Configuration {
+        let text = "ahpios_server = localhost:/a\nahpios_server = localhost:/b\nmetadata = localhost:/n\n";
+        Configuration::parse(text, "p.cfg", "p", folder).unwrap()
+    }
+
+    #[test]
+    fn of_several_that_start_at_once_one_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let configuration = configuration(folder.path());
+        assert!(matches!(begin(&configuration), Err(e) if e.kind() == ErrorKind::NotFound));
+        create(&configuration).unwrap();
+        assert_eq!(create(&configuration).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let starts = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| begin(&configuration).unwrap())).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).filter(|b| matches!(b, Begun::Start(_))).count()
+        });
+        assert_eq!(starts, 1);
+        let registry = Registry::at(&configuration.registry);
+        let entry = registry.entry("p").unwrap();
+        for number in 0..2 {
+            register(&registry, &entry, number, format!("/s{number}"), None).unwrap();
+        }
+        let complete = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap();
+        assert!(complete.instance.unwrap().servers.iter().all(|server| runs(server) == Some(true)));
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)));
+        unregister(&registry, "p", 0).unwrap();
+        let e = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap_err();
+        assert!(e.kind() == ErrorKind::Timeout && e.to_string().contains("0 on localhost"), "{e}");
+        unregister(&registry, "p", 1).unwrap();
+        assert_eq!(registry.entry("p").unwrap().instance, None);
+        // A server of the start before does not get into this one.
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_)));
+        assert_eq!(register(&registry, &entry, 0, "/s".into(), None).unwrap_err().kind(), ErrorKind::NotReady);
+    }
+
+    #[test]
+    fn servers_that_were_killed_are_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let configuration = configuration(folder.path());
+        create(&configuration).unwrap();
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_)));
+        let registry = Registry::at(&configuration.registry);
+        registry
+            .change("p", |entry| {
+                let mut entry = entry.unwrap();
+                let server = |number| Server {
+                    number,
+                    host: host(),
+                    pid: std::process::id(),
+                    started: 1,
+                    socket: "/s".into(),
+                    address: None,
+                };
+                entry.instance.as_mut().unwrap().servers = vec![server(0), server(1)];
+                Ok(Some(entry))
+            })
+            .unwrap();
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(entry) if entry.starts == 2));
+    }
+}
