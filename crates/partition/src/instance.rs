@@ -18,11 +18,14 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// How long a start whose servers have not all recorded themselves counts as under way.
 pub const STARTING: Duration = Duration::from_secs(60);
 
-/// When a process of this host started, in ticks of the system since its boot; `None` if there is no such process.
+/// When a process of this host started, in ticks of the system since its boot; `None` if there is no such process, or it has ended
+/// and nobody has asked how.
 pub fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in parentheses, may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
 }
 
 /// Whether a server runs; `None` for one of another host, which only an answer can tell.
@@ -44,9 +47,10 @@ pub fn create(configuration: &Configuration) -> Result<Entry> {
 }
 
 /// What a start has to do.
+#[derive(Debug)]
 pub enum Begun {
-    /// To start all servers, with this entry.
-    Start(Entry),
+    /// To start these servers, with this entry: all of them, or those that were killed.
+    Start(Entry, Vec<u32>),
     /// To wait: others are starting them, or they run.
     Wait(Entry),
 }
@@ -71,29 +75,59 @@ fn dynamic(entry: &Entry, dynamic: &Dynamic) -> Instance {
 /// `NotFound` for a partition that was not created; `Config` for a static setting that differs; errors of the registry.
 pub fn begin(configuration: &Configuration) -> Result<Begun> {
     let name = &configuration.fixed.name;
-    let mut waits = false;
+    let mut missing = Vec::new();
     let entry = Registry::at(&configuration.registry).change(name, |before| {
         let Some(mut entry) = before else {
             let what = format!("there is no partition {name}: thalweg partition create makes it");
             return Err(Error::new(ErrorKind::NotFound, what));
         };
         configuration.fixed.must_equal(&entry.fixed()?)?;
-        if let Some(instance) = &entry.instance {
-            let complete = instance.servers.len() as u64 >= u64::from(entry.processes()?);
-            let dead = instance.servers.iter().any(|server| runs(server) == Some(false));
-            let under_way = now().saturating_sub(instance.since) < STARTING.as_secs();
-            if !dead && (complete || under_way) {
-                waits = true;
-                return Ok(Some(entry));
+        let all = 0..entry.processes()?;
+        match &mut entry.instance {
+            Some(instance) => {
+                let before = instance.servers.len();
+                instance.servers.retain(|server| runs(server) != Some(false));
+                let complete = instance.servers.len() == all.len();
+                let killed = instance.servers.len() < before;
+                if complete || !killed && now().saturating_sub(instance.since) < STARTING.as_secs() {
+                    return Ok(Some(entry));
+                }
+                // Those that run go on, with what they have in memory.
+                instance.since = now();
+                missing = all.filter(|number| instance.servers.iter().all(|server| server.number != *number)).collect();
+            }
+            None => {
+                let instance = dynamic(&entry, &configuration.dynamic);
+                entry.starts = instance.number;
+                entry.instance = Some(instance);
+                missing = all.collect();
             }
         }
-        let instance = dynamic(&entry, &configuration.dynamic);
-        entry.starts = instance.number;
-        entry.instance = Some(instance);
         Ok(Some(entry))
     })?;
     let entry = entry.ok_or_else(|| Error::new(ErrorKind::NotFound, "the entry is gone"))?;
-    Ok(if waits { Begun::Wait(entry) } else { Begun::Start(entry) })
+    Ok(if missing.is_empty() { Begun::Wait(entry) } else { Begun::Start(entry, missing) })
+}
+
+/// Takes back a start that failed: servers that run stay recorded.
+///
+/// # Errors
+/// Errors of the registry.
+pub fn give_up(registry: &Registry, name: &str) -> Result<()> {
+    registry.change(name, |entry| {
+        Ok(entry.map(|mut entry| {
+            if let Some(instance) = &mut entry.instance {
+                instance.servers.retain(|server| runs(server) != Some(false));
+                // The next start does not wait for this one.
+                instance.since = 0;
+                if instance.servers.is_empty() {
+                    entry.instance = None;
+                }
+            }
+            entry
+        }))
+    })?;
+    Ok(())
 }
 
 /// Records a server of this process.
@@ -210,7 +244,7 @@ mod tests {
         assert_eq!(create(&configuration).unwrap_err().kind(), ErrorKind::AlreadyExists);
         let starts = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| begin(&configuration).unwrap())).collect();
-            threads.into_iter().map(|t| t.join().unwrap()).filter(|b| matches!(b, Begun::Start(_))).count()
+            threads.into_iter().map(|t| t.join().unwrap()).filter(|b| matches!(b, Begun::Start(..))).count()
         });
         assert_eq!(starts, 1);
         let registry = Registry::at(&configuration.registry);
@@ -227,7 +261,7 @@ mod tests {
         unregister(&registry, "p", 1).unwrap();
         assert_eq!(registry.entry("p").unwrap().instance, None);
         // A server of the start before does not get into this one.
-        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_)));
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(..)));
         assert_eq!(register(&registry, &entry, 0, "/s".into(), None).unwrap_err().kind(), ErrorKind::NotReady);
     }
 
@@ -236,7 +270,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let configuration = configuration(folder.path());
         create(&configuration).unwrap();
-        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_)));
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(..)));
         let registry = Registry::at(&configuration.registry);
         registry
             .change("p", |entry| {
@@ -249,10 +283,16 @@ mod tests {
                     socket: "/s".into(),
                     address: None,
                 };
-                entry.instance.as_mut().unwrap().servers = vec![server(0), server(1)];
+                entry.instance.as_mut().unwrap().servers =
+                    vec![Server { started: started(std::process::id()).unwrap(), ..server(0) }, server(1)];
                 Ok(Some(entry))
             })
             .unwrap();
-        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(entry) if entry.starts == 2));
+        // The one that runs is left alone; who starts at the same time waits.
+        let Begun::Start(entry, numbers) = begin(&configuration).unwrap() else { panic!("nothing is started") };
+        assert_eq!((entry.starts, numbers), (1, vec![1]));
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)));
+        give_up(&registry, "p").unwrap();
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_, numbers) if numbers == [1]));
     }
 }

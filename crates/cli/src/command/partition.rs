@@ -88,18 +88,20 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
         return Ok(Outcome::Done);
     }
     let mut children: Vec<(u32, Child, PathBuf)> = Vec::new();
-    if let Begun::Start(entry) = instance::begin(&configuration)? {
-        let elsewhere: Vec<String> =
-            commands(&entry)?.into_iter().filter(|(host, _)| !is_here(host)).map(|(host, _)| host).collect();
+    if let Begun::Start(entry, numbers) = instance::begin(&configuration)? {
+        let all = commands(&entry)?;
+        let wanted: Vec<(u32, &(String, Vec<String>))> = numbers.iter().map(|n| (*n, &all[*n as usize])).collect();
+        let elsewhere: Vec<&str> =
+            wanted.iter().map(|(_, (host, _))| host.as_str()).filter(|host| !is_here(host)).collect();
         if !elsewhere.is_empty() && std::env::var_os("SLURM_JOB_ID").is_none() {
-            registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            instance::give_up(&registry, name)?;
             let what = format!(
                 "servers on other hosts ({}) can be started in a Slurm job only; --print shows their commands",
                 elsewhere.join(", ")
             );
             return Err(Error::new(ErrorKind::Unsupported, what).into());
         }
-        for ((_, words), number) in commands(&entry)?.into_iter().zip(0..) {
+        for (number, (_, words)) in wanted {
             let log = log_of(&entry, number)?;
             let cannot = |e| Error::io("cannot start a server", e).in_object(log.display().to_string());
             let file = std::fs::File::create(&log).map_err(cannot)?;
@@ -141,7 +143,7 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
                 let _ = child.wait();
             }
             if !children.is_empty() {
-                registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+                instance::give_up(&registry, name)?;
             }
             Err(e.into())
         }

@@ -8,20 +8,29 @@
 //! [`VARIABLE`] asks for one of them.
 
 use crate::registry::{Entry, Server};
+use crate::server::CONTROL;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_remote::channel::Channel;
+use thalweg_remote::message::{Reply, Request, VERSION};
 use thalweg_remote::transport::tcp::Tcp;
 use thalweg_remote::transport::token::Token;
 use thalweg_remote::transport::unix::Socket;
-use thalweg_remote::transport::{Connection, Transport};
+use thalweg_remote::transport::{Connection, Transport, Watch};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The environment variable that asks for a transport: `unix`, `tcp`, or `auto` (also without it).
 pub const VARIABLE: &str = "THALWEG_TRANSPORT";
 
+/// How long a client waits for an answer before it asks, over a connection of its own, whether the server is alive; and how long
+/// it waits for that answer. A server that is stopped, or whose host is down, is an error after twice this time.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The way to a server, which messages name by partition and number.
 pub(super) struct Place {
     about: String,
-    inner: Box<dyn Transport>,
+    inner: Arc<dyn Transport>,
 }
 
 /// This host's name.
@@ -63,9 +72,9 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     let Server { host, socket, address, .. } = server;
     let about = format!("server {number} of partition {} on {host}", entry.name);
     let (by_socket, by_tcp) = allowed()?;
-    let inner: Box<dyn Transport> = match address {
-        _ if by_socket && is_here(host) => Box::new(Socket::at(Path::new(socket))),
-        Some(address) if by_tcp => Box::new(Tcp::to(address, Token::read(token)?)),
+    let inner: Arc<dyn Transport> = match address {
+        _ if by_socket && is_here(host) => Arc::new(Socket::at(Path::new(socket))),
+        Some(address) if by_tcp => Arc::new(Tcp::to(address, Token::read(token)?)),
         Some(_) => {
             return Err(Error::new(ErrorKind::PeerLost, format!("{about} is on another host, and {VARIABLE}=unix")));
         }
@@ -77,14 +86,44 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     Ok(Place { about, inner })
 }
 
+/// Whether a server takes a new connection and answers its first request.
+fn is_alive(inner: &dyn Transport, about: &str) -> Result<()> {
+    let silent = || {
+        let seconds = 2 * PATIENCE.as_secs();
+        Error::new(
+            ErrorKind::PeerLost,
+            format!("{about} has not answered for {seconds} s: it is stopped, or its host is down"),
+        )
+    };
+    let connection = inner.connect().map_err(|e| silent().caused_by(e))?;
+    let text = about.to_string();
+    connection.watch(Watch {
+        every: PATIENCE,
+        alive: Arc::new(move || Err(Error::new(ErrorKind::PeerLost, format!("{text} does not answer")))),
+    });
+    let channel = Channel(connection);
+    let hello = Request::Hello { version: VERSION, prefix: CONTROL.into(), session: None };
+    let answer = channel.send(&hello, &[]).and_then(|()| channel.head::<Reply>());
+    match answer {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(silent()),
+        Err(e) => Err(silent().caused_by(e)),
+    }
+}
+
 impl Transport for Place {
     fn connect(&self) -> Result<Box<dyn Connection>> {
-        self.inner.connect().map_err(|e| {
+        let connection = self.inner.connect().map_err(|e| {
             let kind = if e.kind() == ErrorKind::PermissionDenied { e.kind() } else { ErrorKind::PeerLost };
+            // A socket's own advice is about another kind of server.
+            let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
             Error::new(kind, format!("{} does not answer", self.about))
-                .caused_by(e)
+                .caused_by(std::io::Error::other(cause))
                 .safe("bytes closed or synced before, once the partition is started again")
-        })
+        })?;
+        let (inner, about) = (self.inner.clone(), self.about.clone());
+        connection.watch(Watch { every: PATIENCE, alive: Arc::new(move || is_alive(&*inner, &about)) });
+        Ok(connection)
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,8 @@
 //! | `socket` | bytes over a connected socket, for [`unix`] and [`tcp`] |
 
 use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod pair;
@@ -36,6 +38,12 @@ pub trait Connection: Send + Sync {
     /// Ends the connection in both directions. Calls that wait at either end return.
     fn end(&self);
 
+    /// Sets what happens while [`Connection::send`] and [`Connection::receive`] wait; once, before their first use. Without it, and on
+    /// transports that cannot, they wait as long as the connection stands.
+    fn watch(&self, watch: Watch) {
+        let _ = watch;
+    }
+
     /// Checks the identity of the other end, if the transport knows it. The server calls it before the first byte, from a thread of
     /// the connection: it may exchange bytes with [`Transport::connect`] of the other end, which then waits for it. If it fails, a
     /// server may tell the other end why; a transport that forbids this fails each later send and receive.
@@ -45,6 +53,15 @@ pub trait Connection: Send + Sync {
     fn admit(&self) -> Result<()> {
         Ok(())
     }
+}
+
+/// What a connection does while it waits for its other end.
+#[derive(Clone)]
+pub struct Watch {
+    /// How long it waits before it asks.
+    pub every: Duration,
+    /// Asks whether the other end is alive: the connection waits on, or fails with the error.
+    pub alive: Arc<dyn Fn() -> Result<()> + Send + Sync>,
 }
 
 /// The program's side: creates connections to one server.

@@ -1,18 +1,29 @@
 //! Streams of bytes over a connected socket of any address family. Direct system calls, because the program's side runs in processes
 //! whose C library calls are intercepted, and so that a closed socket is an error and not SIGPIPE.
 
-use super::broken;
+use super::{Watch, broken};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use std::io::IoSlice;
+use std::sync::OnceLock;
 use thalweg_types::Result;
 
 /// Largest number of pieces per system call.
 const PIECES: usize = 1024;
 
+/// Sets what happens while a connection waits.
+pub(super) fn watch(socket: impl AsFd, kept: &OnceLock<Watch>, watch: Watch) {
+    // A socket that takes no limit waits without one.
+    for side in [Timeout::Recv, Timeout::Send] {
+        let _ = set_socket_timeout(&socket, side, Some(watch.every));
+    }
+    let _ = kept.set(watch);
+}
+
 /// As [`super::Connection::send`].
-pub(super) fn send(socket: impl AsFd, pieces: &mut [IoSlice<'_>]) -> Result<()> {
+pub(super) fn send(socket: impl AsFd, pieces: &mut [IoSlice<'_>], watch: Option<&Watch>) -> Result<()> {
     let mut rest = pieces;
     // Empty pieces are skipped.
     IoSlice::advance_slices(&mut rest, 0);
@@ -21,6 +32,7 @@ pub(super) fn send(socket: impl AsFd, pieces: &mut [IoSlice<'_>]) -> Result<()> 
         match sendmsg(&socket, &rest[..now], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => watch.map_or(Ok(()), |watch| (watch.alive)())?,
             Err(e) => return Err(broken(e)),
         }
     }
@@ -28,12 +40,13 @@ pub(super) fn send(socket: impl AsFd, pieces: &mut [IoSlice<'_>]) -> Result<()> 
 }
 
 /// As [`super::Connection::receive`].
-pub(super) fn receive(socket: impl AsFd, out: &mut [u8]) -> Result<usize> {
+pub(super) fn receive(socket: impl AsFd, out: &mut [u8], watch: Option<&Watch>) -> Result<usize> {
     loop {
         let got: rustix::io::Result<(usize, usize)> = recv(&socket, &mut *out, RecvFlags::empty());
         match got {
             Ok((got, _)) => return Ok(got),
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => watch.map_or(Ok(()), |watch| (watch.alive)())?,
             Err(e) => return Err(broken(e)),
         }
     }

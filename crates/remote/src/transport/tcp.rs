@@ -22,13 +22,14 @@
 
 pub use super::token::Token;
 use super::token::{Nonce, Role, random};
-use super::{Connection, Listener, Transport, broken, socket};
+use super::{Connection, Listener, Transport, Watch, broken, socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -107,7 +108,7 @@ struct Handshake<'a> {
 
 impl Handshake<'_> {
     fn send(&self, pieces: &[&[u8]]) -> Result<()> {
-        socket::send(self.socket, &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>())
+        socket::send(self.socket, &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>(), None)
     }
 
     fn receive<const N: usize>(&self) -> Result<[u8; N]> {
@@ -118,7 +119,7 @@ impl Handshake<'_> {
                 Errno::TIMEDOUT => lost(format!("did not prove its token within {} s", HANDSHAKE.as_secs())),
                 e => broken(e),
             })?;
-            match socket::receive(self.socket, &mut out[done..])? {
+            match socket::receive(self.socket, &mut out[done..], None)? {
                 0 => return Err(lost("closed the connection before it proved its token".into())),
                 got => done += got,
             }
@@ -161,6 +162,7 @@ impl Handshake<'_> {
 
 struct End {
     socket: OwnedFd,
+    watch: OnceLock<Watch>,
     /// The other end, for messages.
     other: String,
     token: Token,
@@ -181,14 +183,18 @@ impl End {
 }
 
 impl Connection for End {
+    fn watch(&self, watch: Watch) {
+        socket::watch(&self.socket, &self.watch, watch);
+    }
+
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
         self.checked()?;
-        socket::send(&self.socket, pieces)
+        socket::send(&self.socket, pieces, self.watch.get())
     }
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {
         self.checked()?;
-        let got = socket::receive(&self.socket, out)?;
+        let got = socket::receive(&self.socket, out, self.watch.get())?;
         // `end` discards bytes: these may not be the next ones.
         match got > 0 && self.ended.load(Ordering::Acquire) {
             true => Err(broken(io::ErrorKind::ConnectionAborted)),
@@ -282,7 +288,7 @@ impl Transport for Tcp {
         let until = Instant::now() + HANDSHAKE;
         Handshake { socket: &socket, token: &self.token, other: &other, until }.of_client()?;
         let (proved, ended) = (AtomicBool::new(true), AtomicBool::new(false));
-        Ok(Box::new(End { socket, other, token: self.token.clone(), proved, ended }))
+        Ok(Box::new(End { socket, watch: OnceLock::new(), other, token: self.token.clone(), proved, ended }))
     }
 
     fn describe(&self) -> String {
@@ -326,7 +332,14 @@ impl Listener for TcpServer {
         let (connection, from) = accepted.map_err(failed)?;
         let (proved, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let other = format!("the client at {from}");
-        Ok(Some(Box::new(End { socket: connection.into(), other, token: self.token.clone(), proved, ended })))
+        Ok(Some(Box::new(End {
+            socket: connection.into(),
+            watch: OnceLock::new(),
+            other,
+            token: self.token.clone(),
+            proved,
+            ended,
+        })))
     }
 
     fn end(&self) {

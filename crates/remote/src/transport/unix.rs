@@ -7,8 +7,9 @@
 //! | place    | [`default_socket`], in a folder that only the user may enter |
 //! | a socket without a server | is replaced by the next server |
 
-use super::{Connection, Listener, Transport, broken, socket};
+use super::{Connection, Listener, Transport, Watch, broken, socket};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketAddrUnix, SocketFlags, SocketType};
 use std::fs;
 use std::io::{self, IoSlice};
@@ -16,11 +17,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The environment variable that names the daemon's socket.
 pub const VARIABLE: &str = "THALWEG_DAEMON";
+
+/// How long a connection waits in the queue of a server that takes none.
+const QUEUED: Duration = Duration::from_secs(30);
 
 /// The socket of a user's daemon: the value of [`VARIABLE`], else `thalweg/daemon.sock` in `XDG_RUNTIME_DIR`, else
 /// `/tmp/thalweg-UID/daemon.sock`.
@@ -47,27 +53,41 @@ fn connect(path: &Path) -> rustix::io::Result<OwnedFd> {
     let socket =
         rustix::net::socket_with(rustix::net::AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let address = SocketAddrUnix::new(path)?;
+    // A server that is stopped takes connections until its queue is full; then this one would wait without end.
+    let limit = |time| {
+        let _ = set_socket_timeout(&socket, Timeout::Send, time);
+    };
+    limit(Some(QUEUED));
     loop {
         match rustix::net::connect(&socket, &address) {
             Err(Errno::INTR) => {}
-            other => return other.map(|()| socket),
+            Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT),
+            other => {
+                limit(None);
+                return other.map(|()| socket);
+            }
         }
     }
 }
 
 struct End {
     socket: OwnedFd,
+    watch: OnceLock<Watch>,
     /// Whether this is the server's end.
     serves: bool,
 }
 
 impl Connection for End {
+    fn watch(&self, watch: Watch) {
+        socket::watch(&self.socket, &self.watch, watch);
+    }
+
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
-        socket::send(&self.socket, pieces)
+        socket::send(&self.socket, pieces, self.watch.get())
     }
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {
-        socket::receive(&self.socket, out)
+        socket::receive(&self.socket, out, self.watch.get())
     }
 
     fn end(&self) {
@@ -119,7 +139,7 @@ impl Transport for Socket {
         };
         let socket =
             (self.place)(connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?);
-        let end = End { socket, serves: false };
+        let end = End { socket, watch: OnceLock::new(), serves: false };
         end.admit().map_err(|e| e.in_object(self.path.display().to_string()))?;
         Ok(Box::new(end))
     }
@@ -182,7 +202,7 @@ impl Listener for Listening {
             return Ok(None);
         }
         let (connection, _) = accepted.map_err(|e| failed("take a connection", &self.path, e))?;
-        Ok(Some(Box::new(End { socket: connection.into(), serves: true })))
+        Ok(Some(Box::new(End { socket: connection.into(), watch: OnceLock::new(), serves: true })))
     }
 
     fn end(&self) {

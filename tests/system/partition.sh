@@ -1,0 +1,251 @@
+#!/usr/bin/env bash
+# Partitions of real server processes: their life, from one start to the next; programs of others and the exerciser on them; BP files;
+# clients that cannot reach the storage; clients of other hosts (TCP with a token); servers and clients that are killed or stopped.
+#
+#   LONG=1 kills 100 times instead of 10
+# shellcheck disable=SC2317,SC2016  # functions are called by name, through try; inner shells expand
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/partition
+source tests/checks.sh
+source scripts/build.sh
+build_all
+flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
+cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
+thalweg=$built/thalweg
+export THALWEG_MOUNTS=$work/mounts.toml
+# Sockets of this test alone.
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 0700 "$work/run"
+
+# configured NAME [LINE...]: a partition of three servers, and a mount /mnt/NAME
+configured() {
+    local name=$1
+    shift
+    {
+        printf 'name = %s\nstripe_size = 4k\ncache_size = 2M\nnr_ios = 3\n' "$name"
+        printf 'ahpios_server = localhost:%s\n' "$work/$name.data"{0,1,2}
+        printf 'metadata = localhost:%s\n' "$work/$name.names"
+        (($# == 0)) || printf '%s\n' "$@"
+    } >"$work/$name.cfg"
+    printf '[[mount]]\npath = "/mnt/%s"\nlayout = "partition"\npartition = "%s"\n\n' "$name" "$work/$name.cfg" >>"$THALWEG_MOUNTS"
+}
+partition() { limited 300 "$thalweg" partition "$@"; }
+on() { limited 600 "$thalweg" run -- "$@"; }
+pid_of() { # pid_of NAME SERVER
+    partition status "$work/$1.cfg" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][int(sys.argv[1])]["pid"])' "$2"
+}
+ended() { for name in $(cd "$work" && ls -- *.cfg | sed 's/\.cfg$//'); do "$thalweg" partition stop "$work/$name.cfg" --patience 5 >&2 || true; done; }
+trap ended EXIT
+# fails STATUS WORDS COMMAND...
+fails() {
+    local wanted=$1 words=$2 status=0
+    shift 2
+    "$@" >"$work/told.log" 2>&1 || status=$?
+    [[ $status == "$wanted" ]] && grep -qF -- "$words" "$work/told.log"
+}
+
+configured p
+not_yet() {
+    fails 3 'there is no partition p' partition start "$work/p.cfg"
+    partition create "$work/p.cfg"
+    fails 3 'there is a partition p already' partition create "$work/p.cfg"
+    fails 1 'p is not started: thalweg partition start p' on cat /mnt/p/x || fails 1 'Input/output error' on cat /mnt/p/x
+    partition start "$work/p.cfg" --print >"$work/printed.txt"
+    [[ $(grep -c "partition serve $work/p.cfg --server" "$work/printed.txt") == 3 ]]
+}
+try "a partition is created once, and not used before it is started" not_yet
+begins() {
+    partition start "$work/p.cfg" | grep -q 'partition p runs, start 1'
+    partition start "$work/p.cfg" | grep -q 'start 1'
+    partition status "$work/p.cfg" | grep -c 'open files' | grep -qx 3
+    partition list "$work/.thalweg-partitions" | grep -q '^p: 3 servers, stripes of 4096 bytes, started'
+    fails 3 'is started' partition remove "$work/p.cfg"
+}
+try "its servers start once, and say what they do" begins
+differs() {
+    sed 's/4k/8k/' "$work/p.cfg" >"$work/q.cfg"
+    fails 3 'stripe_size = 8192, but the partition p was created with 4096' partition start "$work/q.cfg"
+    rm "$work/q.cfg"
+}
+try "a static setting that differs from the registry's is an error with both values" differs
+
+programs() {
+    on bash -c 'mkdir /mnt/p/sub && cd /mnt/p/sub && seq 1 20000 >a && cp a b && sed -i s/777/thread/ b && grep -c thread b && sort -u a | wc -l &&
+        tar -cf t.tar a b && mkdir out && tar -xf t.tar -C out && cmp out/a a && mv out/b c && ls -l && rm -r out a && ln -s b link && cat link | tail -n 1 &&
+        dd if=b of=b conv=notrunc bs=1 seek=3 count=5 status=none && truncate -s 10 c && wc -c c && gzip -k b && zcat b.gz | cmp - b && du -sb b'
+}
+try "programs of others work on it" programs
+same() {
+    local -a body=(bash -c 'cd "$1" && sqlite3 db "create table t(a, b); insert into t values (1, 2), (3, 4); select sum(a * b) from t; pragma integrity_check;"' _)
+    mkdir -p "$work/plain"
+    on "${body[@]}" /mnt/p >"$work/got.txt"
+    "${body[@]}" "$work/plain" >"$work/expected.txt"
+    diff "$work/expected.txt" "$work/got.txt"
+}
+if command -v sqlite3 >/dev/null; then try "a database is as on a plain folder" same; else echo "skipped: sqlite3 on a partition: it is not installed"; fi
+try "the exerciser finds no difference" on "$work/exercise" -s 3 -n 1500 /mnt/p/exercised
+
+# A client whose view of the filesystem lacks the storage: all its bytes go through the servers.
+hidden() {
+    on unshare -m bash -c 'for k in 0 1 2; do mount -t tmpfs none "$1/p.data$k"; done; mount -t tmpfs none "$1/p.names"
+        seq 1 30000 >/mnt/p/through && [[ -z $(find "$1"/p.data? "$1/p.names" -type f) ]] && wc -l </mnt/p/through' _ "$work" | grep -qx 30000
+    on bash -c 'seq 1 30000 | cmp - /mnt/p/through'
+    [[ -n $(find "$work"/p.data? -type f -size +1k) ]]
+}
+if unshare -m true 2>/dev/null; then
+    try "clients that cannot reach the storage write through servers that can" hidden
+else
+    echo "skipped: clients without the storage: this user makes no mount namespaces"
+fi
+
+again() {
+    on bash -c 'seq 5 25000 >/mnt/p/kept'
+    partition stop "$work/p.cfg" | grep -q 'is stopped'
+    [[ -z $(ls "$XDG_RUNTIME_DIR"/thalweg/*.sock 2>/dev/null) ]]
+    sed -i 's/cache_size = 2M/cache_size = 8M/; s/optimizations = .*//' "$work/p.cfg"
+    printf 'optimizations = 1\nnet_buf_size = 4k\n' >>"$work/p.cfg"
+    partition start "$work/p.cfg" | grep -q 'start 2'
+    on bash -c 'seq 5 25000 | cmp - /mnt/p/kept'
+}
+try "a later start with other dynamic settings has the files" again
+
+# What each of these files holds is acknowledged by the line that is printed after its close.
+cat >"$work/acknowledged.py" <<'P'
+import os, sys, random
+folder, first = sys.argv[1], int(sys.argv[2])
+for k in range(first, first + 100000):
+    body = (f"{k} " * random.Random(k).randrange(1, 9000)).encode()
+    with open(f"{folder}/{k}", "wb") as f:
+        f.write(body)
+    os.write(1, f"{k}\n".encode())
+P
+cat >"$work/check.py" <<'P'
+import sys, random
+bad = 0
+for k in map(int, open(sys.argv[2])):
+    body = (f"{k} " * random.Random(k).randrange(1, 9000)).encode()
+    if open(f"{sys.argv[1]}/{k}", "rb").read() != body:
+        print("file", k, "differs")
+        bad = 1
+sys.exit(bad)
+P
+kills=10
+[[ ${LONG:-0} == 0 ]] || kills=100
+configured k
+partition create "$work/k.cfg" >&2
+killed_servers() {
+    local round server pid writer
+    for ((round = 0; round < kills; round++)); do
+        partition start "$work/k.cfg"
+        on python3 "$work/acknowledged.py" /mnt/k $((round * 100000)) >"$work/acknowledged.txt" 2>"$work/writer.txt" &
+        writer=$!
+        sleep "0.$((RANDOM % 8 + 1))"
+        server=$((RANDOM % 3))
+        pid=$(pid_of k $server)
+        kill -9 "$pid"
+        # Its clients get an error, all of them, soon.
+        ! wait "$writer"
+        grep -q 'Error' "$work/writer.txt"
+        partition start "$work/k.cfg"
+        on python3 "$work/check.py" /mnt/k "$work/acknowledged.txt"
+        [[ -s $work/acknowledged.txt ]] || echo "nothing was acknowledged in round $round"
+        on bash -c 'rm -f /mnt/k/*'
+        partition stop "$work/k.cfg" --patience 20
+    done
+}
+try "what was acknowledged survives $kills killed servers" killed_servers
+killed_clients() {
+    local round writer
+    partition start "$work/k.cfg"
+    for ((round = 0; round < kills; round++)); do
+        setsid "$thalweg" run -- python3 "$work/acknowledged.py" /mnt/k $((round * 100000)) >"$work/acknowledged.txt" 2>/dev/null &
+        writer=$!
+        sleep "0.$((RANDOM % 5 + 1))"
+        kill -9 "$writer"
+        wait "$writer" || true
+        on python3 "$work/check.py" /mnt/k "$work/acknowledged.txt"
+        on bash -c 'rm -f /mnt/k/*'
+    done
+    # Nothing of theirs is left open.
+    partition status "$work/k.cfg" | grep -c ' 0 open files' | grep -qx 3
+}
+try "what was acknowledged survives $kills killed clients, and nothing of them stays open" killed_clients
+stopped_server() {
+    local pid begin status=0
+    on bash -c 'seq 1 10000 >/mnt/k/whole'
+    pid=$(pid_of k 1)
+    kill -STOP "$pid"
+    begin=$SECONDS
+    on cat /mnt/k/whole >"$work/cat.txt" 2>&1 || status=$?
+    kill -CONT "$pid"
+    [[ $status != 0 ]]
+    echo "an error after $((SECONDS - begin)) s"
+    # With the server's name.
+    grep -q 'server 1 of partition k' "$work/cat.txt"
+    on bash -c 'seq 1 10000 | cmp - /mnt/k/whole'
+}
+try "a stopped server is an error that names it, and works again once it goes on" stopped_server
+
+configured t 'listen = 127.0.0.1'
+by_tcp() {
+    partition create "$work/t.cfg"
+    partition start "$work/t.cfg"
+    [[ $(stat -c %a "$work/.thalweg-partitions/t.token") == 600 ]]
+    THALWEG_TRANSPORT=tcp on bash -c 'seq 1 30000 >/mnt/t/x && cmp <(seq 1 30000) /mnt/t/x'
+    on bash -c 'cmp <(seq 1 30000) /mnt/t/x'
+    # Only the addresses that were asked for.
+    python3 - "$work/t.cfg" "$thalweg" <<'P'
+import json, subprocess, sys
+state = json.loads(subprocess.run([sys.argv[2], "partition", "status", sys.argv[1], "--json"], check=True, capture_output=True).stdout)
+assert all(server["address"].startswith("127.0.0.1:") for server in state["servers"]), state
+P
+    cp "$work/.thalweg-partitions/t.token" "$work/t.token"
+    printf '%064d\n' 7 >"$work/.thalweg-partitions/t.token"
+    ! THALWEG_TRANSPORT=tcp on cat /mnt/t/x 2>"$work/told.log"
+    grep -q 'token' "$work/told.log"
+    cp "$work/t.token" "$work/.thalweg-partitions/t.token"
+    partition status "$work/k.cfg" --json | grep -q '"address": null'
+}
+try "clients of other hosts come by TCP, with the token; without listen nothing listens" by_tcp
+
+lost() {
+    partition stop "$work/k.cfg"
+    mv "$work/k.data1" "$work/k.moved"
+    fails 3 'k.data1' partition start "$work/k.cfg"
+    mkdir "$work/k.data1"
+    fails 3 'lost its stamp' partition start "$work/k.cfg"
+    rmdir "$work/k.data1"
+    mv "$work/k.moved" "$work/k.data1"
+    partition start "$work/k.cfg"
+    on bash -c 'seq 1 10000 | cmp - /mnt/k/whole'
+}
+try "storage that is missing or empty is not served" lost
+idle() {
+    configured i 'idle = 1s'
+    partition create "$work/i.cfg"
+    partition start "$work/i.cfg"
+    on bash -c 'echo kept >/mnt/i/x'
+    for _ in {1..200}; do
+        ! partition status "$work/i.cfg" | grep -q 'bytes, not started' || break
+        sleep 0.1
+    done
+    partition start "$work/i.cfg" | grep -q 'start 2'
+    on cat /mnt/i/x | grep -qx kept
+}
+try "servers without clients end by themselves" idle
+removed() {
+    partition stop "$work/k.cfg"
+    partition remove "$work/k.cfg"
+    [[ ! -e $work/k.data0 && ! -e $work/k.names ]]
+    fails 3 'there is no partition k' partition status "$work/k.cfg"
+}
+try "a partition is removed with its files" removed
+nothing() {
+    ended
+    [[ -z $(ls "$XDG_RUNTIME_DIR"/thalweg/*.sock 2>/dev/null) ]]
+    ! pgrep -f "partition serve $work"
+    [[ -z $(find /dev/shm -name '*thalweg*') ]]
+}
+try "nothing is left" nothing
+exit "$failed"
