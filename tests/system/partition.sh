@@ -234,6 +234,26 @@ idle() {
     on cat /mnt/i/x | grep -qx kept
 }
 try "servers without clients end by themselves" idle
+on_demand() {
+    configured d 'start = on-demand'
+    partition create "$work/d.cfg"
+    # Four programs at once: one starts the servers.
+    local k pids=()
+    for k in 1 2 3 4; do
+        THALWEG_COMMAND=$thalweg on bash -c "seq 1 1000 >/mnt/d/$k" &
+        pids+=($!)
+    done
+    for k in "${pids[@]}"; do wait "$k"; done
+    [[ $(on bash -c 'cat /mnt/d/* | wc -l') == 4000 ]]
+    partition start "$work/d.cfg" | grep -q 'start 1'
+    ! THALWEG_COMMAND=/none on cat /mnt/p/none 2>/dev/null
+    kill -9 "$(pid_of d 2)"
+    THALWEG_COMMAND=$thalweg on bash -c 'seq 1 1000 | cmp - /mnt/d/3'
+    partition stop "$work/d.cfg"
+    ! THALWEG_COMMAND=/none on cat /mnt/d/1 2>"$work/told.log"
+    grep -q 'cannot start thalweg partition start' "$work/told.log"
+}
+try "the first of several programs starts the servers on demand" on_demand
 removed() {
     partition stop "$work/k.cfg"
     partition remove "$work/k.cfg"

@@ -7,6 +7,7 @@
 //! | `layout` | of a mount, by its layout | [`crate::mounts::layouts`] |
 //! | `store` | of a store, behind `?` in its URL | `store-object::parameters` |
 //! | `wrapper` | of a mount, whatever its layout | [`crate::mounts::wrappers`] |
+//! | `partition` | of a partition's configuration file | `partition::configuration` |
 //! | `element` | attributes of XML elements | `schema::xml` |
 
 use crate::mounts::{layouts, stores, with_far_stores, wrappers};
@@ -14,6 +15,7 @@ use crate::registry::{COMMON, METHODS};
 use std::fmt::Write;
 use thalweg_diagnostics::Problem;
 use thalweg_params::{Kind, Parameter};
+use thalweg_partition::configuration;
 
 /// A subject of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +30,23 @@ pub enum Subject {
     Store,
     /// Wrappers of a mount's stores.
     Wrapper,
+    /// Configuration files of partitions.
+    Partition,
     /// XML elements.
     Element,
 }
 
 impl Subject {
     /// Every subject.
-    pub const ALL: [Subject; 6] =
-        [Subject::Method, Subject::Transform, Subject::Layout, Subject::Store, Subject::Wrapper, Subject::Element];
+    pub const ALL: [Subject; 7] = [
+        Subject::Method,
+        Subject::Transform,
+        Subject::Layout,
+        Subject::Store,
+        Subject::Wrapper,
+        Subject::Partition,
+        Subject::Element,
+    ];
 
     /// Its word on the command line and in the guide's marks.
     pub const fn word(self) -> &'static str {
@@ -45,6 +56,7 @@ impl Subject {
             Subject::Layout => "layout",
             Subject::Store => "store",
             Subject::Wrapper => "wrapper",
+            Subject::Partition => "partition",
             Subject::Element => "element",
         }
     }
@@ -99,6 +111,10 @@ pub fn entries(subject: Subject) -> Vec<Entry> {
                 .collect()
         }
         Subject::Wrapper => vec![entry(&["mount"], "keys of a mount, for every layout", wrappers::KEYS)],
+        Subject::Partition => vec![
+            entry(&["static"], "settings that hold from a partition's creation on", configuration::STATIC),
+            entry(&["dynamic"], "settings that are read when its servers start", configuration::DYNAMIC),
+        ],
         Subject::Element => thalweg_schema::xml::ELEMENTS
             .iter()
             .map(|element| entry(element.names, element.about, element.attributes))

@@ -98,7 +98,8 @@ fn free(shadow: &dyn Store, what: &str) -> Result<Option<Lease>> {
     shadow.lock(&format!("{OURS}/{what}"), false)
 }
 
-fn command() -> PathBuf {
+/// The `thalweg` command: [`COMMAND`], this process, or one in `PATH`.
+pub(crate) fn command() -> PathBuf {
     if let Some(named) = std::env::var_os(COMMAND).filter(|named| !named.is_empty()) {
         return named.into();
     }

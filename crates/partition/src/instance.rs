@@ -33,6 +33,15 @@ pub fn runs(server: &Server) -> Option<bool> {
     is_here(&server.host).then(|| started(server.pid) == Some(server.started))
 }
 
+/// Whether all servers of a partition have started, and none of this host has ended since.
+///
+/// # Errors
+/// As [`Entry::fixed`].
+pub fn is_complete(entry: &Entry) -> Result<bool> {
+    let running = entry.instance.iter().flat_map(|i| &i.servers).filter(|server| runs(server) != Some(false));
+    Ok(running.count() as u64 == u64::from(entry.processes()?))
+}
+
 /// Makes a partition.
 ///
 /// # Errors

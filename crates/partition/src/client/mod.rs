@@ -11,6 +11,7 @@ pub mod place;
 pub mod transfer;
 
 use crate::configuration::Configuration;
+use crate::instance;
 use crate::record::{LONGEST, Record};
 use crate::registry::{Entry, Registry};
 use crate::server::{CONTROL, DATA, NAMES, Status};
@@ -55,14 +56,20 @@ pub struct Partition {
 impl Partition {
     /// Connects to the partition that a configuration file describes.
     ///
+    /// - `start`: starts its servers, for a partition with `start = on-demand` some of whose servers do not run.
+    ///
     /// # Errors
     /// As [`Configuration::read`]; `Config` for a static setting that is not the one the partition was created with; those of
-    /// [`Partition::connect`].
-    pub fn open(configuration: &Path) -> Result<Partition> {
-        let configuration = Configuration::read(configuration)?;
+    /// [`Partition::connect`]; those of `start`.
+    pub fn open(file: &Path, start: impl FnOnce(&Path) -> Result<()>) -> Result<Partition> {
+        let configuration = Configuration::read(file)?;
         let registry = Registry::at(&configuration.registry);
-        let entry = registry.entry(&configuration.fixed.name)?;
+        let mut entry = registry.entry(&configuration.fixed.name)?;
         configuration.fixed.must_equal(&entry.fixed()?)?;
+        if configuration.dynamic.on_demand && !instance::is_complete(&entry)? {
+            start(file)?;
+            entry = registry.entry(&configuration.fixed.name)?;
+        }
         Partition::connect(&entry, &registry.token(&entry.name)?)
     }
 
@@ -90,7 +97,7 @@ impl Partition {
             instance.views_in_client,
         )?;
         let all_here = instance.servers.iter().all(|server| place::is_here(&server.host));
-        partition.locks = all_here.then(|| crate::instance::socket(entry, 0).with_extension("locks"));
+        partition.locks = all_here.then(|| instance::socket(entry, 0).with_extension("locks"));
         Ok(partition)
     }
 
