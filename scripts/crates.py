@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAP = ROOT / "ARCHITECTURE.md"
 ROW = re.compile(r"^\| `([^`]+)` \| (.*) \| ([^|]*) \|$")
 # What a program that knows nothing of us gets into its process (docs/decisions/0023).
-PRELOAD = {"types", "view", "exit_status", "params", "diagnostics", "store", "layout", "mounts", "remote", "open_file"}
+PRELOAD = {"types", "view", "exit_status", "params", "diagnostics", "store", "layout", "mounts", "partition", "remote", "open_file"}
 NEVER_IN_PRELOAD = {"blosc-src", "zfp-sys", "zfp-sys-cc", "zstd-sys", "ureq", "reqwest", "hdfs-native", "opendal", "tokio", "rayon"}
 
 

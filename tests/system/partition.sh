@@ -35,8 +35,13 @@ on() { limited 600 "$thalweg" run -- "$@"; }
 pid_of() { # pid_of NAME SERVER
     partition status "$work/$1.cfg" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][int(sys.argv[1])]["pid"])' "$2"
 }
-ended() { for name in $(cd "$work" && ls -- *.cfg | sed 's/\.cfg$//'); do "$thalweg" partition stop "$work/$name.cfg" --patience 5 >&2 || true; done; }
+ended() {
+    local file
+    for file in "$work"/*.cfg; do "$thalweg" partition stop "$file" --patience 5 >&2 || true; done
+}
 trap ended EXIT
+# A function fails with the first of its commands that fails, but not with one behind an exclamation mark.
+no() { if "$@"; then return 1; fi; }
 # fails STATUS WORDS COMMAND...
 fails() {
     local wanted=$1 words=$2 status=0
@@ -142,10 +147,10 @@ killed_servers() {
         writer=$!
         sleep "0.$((RANDOM % 8 + 1))"
         server=$((RANDOM % 3))
-        pid=$(pid_of k $server)
+        pid=$(pid_of k "$server")
         kill -9 "$pid"
         # Its clients get an error, all of them, soon.
-        ! wait "$writer"
+        no wait "$writer"
         grep -q 'Error' "$work/writer.txt"
         partition start "$work/k.cfg"
         on python3 "$work/check.py" /mnt/k "$work/acknowledged.txt"
@@ -202,7 +207,7 @@ assert all(server["address"].startswith("127.0.0.1:") for server in state["serve
 P
     cp "$work/.thalweg-partitions/t.token" "$work/t.token"
     printf '%064d\n' 7 >"$work/.thalweg-partitions/t.token"
-    ! THALWEG_TRANSPORT=tcp on cat /mnt/t/x 2>"$work/told.log"
+    no env THALWEG_TRANSPORT=tcp "$thalweg" run -- cat /mnt/t/x 2>"$work/told.log"
     grep -q 'token' "$work/told.log"
     cp "$work/t.token" "$work/.thalweg-partitions/t.token"
     partition status "$work/k.cfg" --json | grep -q '"address": null'
@@ -227,7 +232,7 @@ idle() {
     partition start "$work/i.cfg"
     on bash -c 'echo kept >/mnt/i/x'
     for _ in {1..200}; do
-        ! partition status "$work/i.cfg" | grep -q 'bytes, not started' || break
+        if partition status "$work/i.cfg" | grep -q 'bytes, not started'; then break; fi
         sleep 0.1
     done
     partition start "$work/i.cfg" | grep -q 'start 2'
@@ -246,11 +251,10 @@ on_demand() {
     for k in "${pids[@]}"; do wait "$k"; done
     [[ $(on bash -c 'cat /mnt/d/* | wc -l') == 4000 ]]
     partition start "$work/d.cfg" | grep -q 'start 1'
-    ! THALWEG_COMMAND=/none on cat /mnt/p/none 2>/dev/null
     kill -9 "$(pid_of d 2)"
     THALWEG_COMMAND=$thalweg on bash -c 'seq 1 1000 | cmp - /mnt/d/3'
     partition stop "$work/d.cfg"
-    ! THALWEG_COMMAND=/none on cat /mnt/d/1 2>"$work/told.log"
+    no env THALWEG_COMMAND=/none "$thalweg" run -- cat /mnt/d/1 2>"$work/told.log"
     grep -q 'cannot start thalweg partition start' "$work/told.log"
 }
 try "the first of several programs starts the servers on demand" on_demand
@@ -264,7 +268,7 @@ try "a partition is removed with its files" removed
 nothing() {
     ended
     [[ -z $(ls "$XDG_RUNTIME_DIR"/thalweg/*.sock 2>/dev/null) ]]
-    ! pgrep -f "partition serve $work"
+    no pgrep -f "partition serve $work"
     [[ -z $(find /dev/shm -name '*thalweg*') ]]
 }
 try "nothing is left" nothing
