@@ -81,6 +81,32 @@ programs() {
         dd if=b of=b conv=notrunc bs=1 seek=3 count=5 status=none && truncate -s 10 c && wc -c c && gzip -k b && zcat b.gz | cmp - b && du -sb b'
 }
 try "programs of others work on it" programs
+# Connections are none of the program's: neither do they take numbers that it expects, nor does it close them.
+descriptors() {
+    on python3 - <<'P'
+import os
+with open("/mnt/p/first", "w") as f: f.write("first")
+low = os.open("/dev/null", os.O_RDONLY)
+assert low == 3, low
+os.close(low)
+f = open("/mnt/p/second", "wb")
+for n in range(3, 70000):
+    if n != f.fileno():
+        try: os.close(n)
+        except OSError: pass
+plain = [open(f"/dev/null", "rb") for _ in range(5)]
+f.write(b"x" * 100000)
+f.close()
+assert open("/mnt/p/second", "rb").read() == b"x" * 100000
+assert open("/mnt/p/first").read() == "first"
+if os.fork() == 0:
+    with open("/mnt/p/third", "w") as f: f.write("third")
+    os._exit(0)
+os.wait()
+assert open("/mnt/p/third").read() == "third" and open("/mnt/p/first").read() == "first"
+P
+}
+try "connections are none of the program's descriptors" descriptors
 same() {
     local -a body=(bash -c 'cd "$1" && sqlite3 db "create table t(a, b); insert into t values (1, 2), (3, 4); select sum(a * b) from t; pragma integrity_check;"' _)
     mkdir -p "$work/plain"

@@ -16,7 +16,7 @@ pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
 }
 
 fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
-    let socket = Socket::placed(&thalweg_remote::default_socket(), crate::private::keep);
+    let socket = Socket::at(&thalweg_remote::default_socket());
     match Remote::over(Arc::new(socket), &entry.path) {
         Ok(remote) => Ok(Arc::new(remote)),
         Err(e) => Err(e.to_string()),

@@ -47,7 +47,7 @@ pub fn take(fd: RawFd) -> RawFd {
     fd
 }
 
-/// As [`take`], for a connection to the daemon.
+/// As [`take`], for a connection to a server.
 #[allow(unsafe_code)]
 pub fn keep(fd: OwnedFd) -> OwnedFd {
     // SAFETY: the old number is given up here, and the new one has no other user.

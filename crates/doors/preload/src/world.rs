@@ -137,6 +137,7 @@ pub fn begin() {
     if entries.is_empty() {
         return;
     }
+    thalweg_remote::transport::place_descriptors(crate::private::keep);
     let world = install(World::new(Arc::new(entries)));
     crate::table::find_inherited(world);
 }

@@ -10,7 +10,8 @@
 //! | `socket` | bytes over a connected socket, for [`unix`] and [`tcp`] |
 
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -62,6 +63,23 @@ pub struct Watch {
     pub every: Duration,
     /// Asks whether the other end is alive: the connection waits on, or fails with the error.
     pub alive: Arc<dyn Fn() -> Result<()> + Send + Sync>,
+}
+
+static PLACE: OnceLock<fn(OwnedFd) -> OwnedFd> = OnceLock::new();
+
+/// For use inside a program that expects the lowest free number from each open and may close any descriptor; the first call counts.
+///
+/// - `place`: receives the descriptor of each new connection of this process to a server, and returns the descriptor to use instead.
+pub fn place_descriptors(place: fn(OwnedFd) -> OwnedFd) {
+    let _ = PLACE.set(place);
+}
+
+/// The descriptor to use for a new connection.
+fn placed(descriptor: OwnedFd) -> OwnedFd {
+    match PLACE.get() {
+        Some(place) => place(descriptor),
+        None => descriptor,
+    }
 }
 
 /// The program's side: creates connections to one server.

@@ -22,7 +22,7 @@
 
 pub use super::token::Token;
 use super::token::{Nonce, Role, random};
-use super::{Connection, Listener, Transport, Watch, broken, socket};
+use super::{Connection, Listener, Transport, Watch, broken, placed, socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, sockopt};
@@ -283,7 +283,7 @@ impl Transport for Tcp {
     /// # Cost
     /// A lookup and two round trips; at most [`CONNECT`] and [`HANDSHAKE`] after the lookup.
     fn connect(&self) -> Result<Box<dyn Connection>> {
-        let socket = self.reach()?;
+        let socket = placed(self.reach()?);
         let other = format!("the server at {}", self.address);
         let until = Instant::now() + HANDSHAKE;
         Handshake { socket: &socket, token: &self.token, other: &other, until }.of_client()?;

@@ -7,7 +7,7 @@
 //! | place    | [`default_socket`], in a folder that only the user may enter |
 //! | a socket without a server | is replaced by the next server |
 
-use super::{Connection, Listener, Transport, Watch, broken, socket};
+use super::{Connection, Listener, Transport, Watch, broken, placed, socket};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketAddrUnix, SocketFlags, SocketType};
@@ -110,21 +110,12 @@ impl Connection for End {
 /// The program's side of a socket.
 pub struct Socket {
     path: PathBuf,
-    place: fn(OwnedFd) -> OwnedFd,
 }
 
 impl Socket {
     /// The socket of the server that listens at `path`.
     pub fn at(path: &Path) -> Socket {
-        Socket::placed(path, |connection| connection)
-    }
-
-    /// As [`Socket::at`], for use inside a program that expects the lowest free number from each open and may close any
-    /// descriptor.
-    ///
-    /// - `place`: receives the descriptor of each new connection and returns the descriptor to use instead.
-    pub fn placed(path: &Path, place: fn(OwnedFd) -> OwnedFd) -> Socket {
-        Socket { path: path.to_path_buf(), place }
+        Socket { path: path.to_path_buf() }
     }
 }
 
@@ -137,8 +128,8 @@ impl Transport for Socket {
             );
             Error::new(ErrorKind::PeerLost, what).caused_by(io::Error::from(cause))
         };
-        let socket =
-            (self.place)(connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?);
+        let socket = connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?;
+        let socket = placed(socket);
         let end = End { socket, watch: OnceLock::new(), serves: false };
         end.admit().map_err(|e| e.in_object(self.path.display().to_string()))?;
         Ok(Box::new(end))
