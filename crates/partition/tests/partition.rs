@@ -233,6 +233,102 @@ fn a_storage_that_fails_is_told_at_close_and_its_bytes_stay_until_it_works() {
     assert!(stored.len() > 1, "{stored:?}");
 }
 
+#[test]
+fn bytes_of_a_client_that_ended_which_cannot_be_written_are_in_the_servers_state() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("0")).unwrap();
+    let failing = Arc::new(Failing::new(Arc::new(Posix::at(folder.path().join("0")).unwrap())));
+    let stores = vec![failing.clone() as Arc<dyn Store>];
+    let running = Running::over(Settings { servers: 1, ..Settings::default() }, stores, folder);
+    let partition = running.client();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    file.write_at(0, &[IoSlice::new(&[7; 20_000])]).unwrap();
+    failing.fail(Fault::of(StoreCall::Write).with(ErrorKind::NoSpace));
+    drop(file);
+    let failures = running.serving[0].as_ref().unwrap().failures();
+    assert_eq!(failures.count, 1);
+    assert!(failures.last.unwrap().contains("no space"), "the last one is told");
+    // The bytes are still there: who opens the file has them, and a close writes them.
+    failing.heal();
+    let file = partition.open_write("f", OpenWrite::Existing, WriterId(0)).unwrap();
+    let mut out = [0; 20_000];
+    assert_eq!(file.read_at(0, &mut out).unwrap(), 20_000);
+    assert_eq!(out, [7; 20_000]);
+    file.close().unwrap();
+}
+
+/// What a program does to a file until something fails: the length and bytes that were acknowledged, and whether all succeeded.
+fn work(partition: &Partition) -> (Vec<u8>, bool) {
+    let bytes = |length: usize, of: u8| -> Vec<u8> { (0..length).map(|i| (i % 241) as u8 ^ of).collect() };
+    let mut acknowledged = Vec::new();
+    let mut steps = || -> Result<()> {
+        let file = partition.open_write("f", OpenWrite::New, WriterId(0))?;
+        file.write_at(0, &[IoSlice::new(&bytes(20_000, 0))])?;
+        file.close()?;
+        acknowledged = bytes(20_000, 0);
+        let file = partition.open_write("f", OpenWrite::Existing, WriterId(0))?;
+        file.write_at(15_000, &[IoSlice::new(&bytes(9_000, 0x55))])?;
+        file.sync()?;
+        acknowledged.truncate(15_000);
+        acknowledged.extend(bytes(9_000, 0x55));
+        file.truncate(17_000)?;
+        file.sync()?;
+        acknowledged.truncate(17_000);
+        file.punch(100, 200)?;
+        file.close()?;
+        acknowledged[100..300].fill(0);
+        partition.rename("f", "g")?;
+        partition.rename("g", "f")
+    };
+    let all = steps().is_ok();
+    (acknowledged, all)
+}
+
+#[test]
+fn whichever_call_of_a_storage_fails_nothing_acknowledged_is_lost() {
+    let mut tried = 0;
+    for server in 0..2 {
+        for call in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let failing: Vec<Arc<Failing>> = (0..2)
+                .map(|n| {
+                    let folder = folder.path().join(format!("{n}"));
+                    std::fs::create_dir(&folder).unwrap();
+                    Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
+                })
+                .collect();
+            let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
+            // A cache so small that blocks are written back at any time.
+            let settings = Settings { servers: 2, stripe: 1000, cache: 0, ..Settings::default() };
+            let mut running = Running::over(settings, stores, folder);
+            failing[server].fail(Fault::any().skipping(call).times(1));
+            let (acknowledged, all) = work(&running.client());
+            if failing[server].failed().0 == 0 {
+                assert!(all, "without a failure all succeeds");
+                break;
+            }
+            tried += 1;
+            failing[server].heal();
+            (0..2).for_each(|n| running.kill(n));
+            (0..2).for_each(|n| running.start(n).unwrap());
+            let again = running.client();
+            let mut found = Vec::new();
+            if let Ok(file) = again.open_read("f").or_else(|_| again.open_read("g")) {
+                found.resize(file.length().unwrap() as usize, 0);
+                file.read_exact_at(0, &mut found).unwrap();
+            }
+            // What was done after the last acknowledgement may be there or not: bytes of 15,000 on, those of the hole, the length.
+            let sure = acknowledged.len().min(15_000);
+            assert!(found.len() >= sure, "server {server}, call {call}: {} bytes of {sure}", found.len());
+            for (at, byte) in acknowledged[..sure].iter().enumerate() {
+                let hole = (100..300).contains(&at) && found[at] == 0;
+                assert!(found[at] == *byte || hole, "server {server}, call {call}: byte {at}");
+            }
+        }
+    }
+    assert!(tried > 20, "{tried} failures were tried");
+}
+
 /// Counts what a client sends.
 struct Counted(Socket, Arc<AtomicU64>);
 

@@ -76,6 +76,24 @@ impl Channel {
         Ok(out)
     }
 
+    /// Receives the body into the first bytes of a buffer that grows as they arrive and never shrinks.
+    ///
+    /// # Errors
+    /// As [`Channel::head`].
+    pub fn body_again(&self, length: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(length <= LONGEST_BODY);
+        let mut done = 0;
+        while done < length {
+            let to = length.min(buffer.len().max(done + STEP));
+            if buffer.len() < to {
+                buffer.resize(to, 0);
+            }
+            self.rest(&mut buffer[done..to])?;
+            done = to;
+        }
+        Ok(())
+    }
+
     /// Receives the body into the caller's memory.
     ///
     /// # Errors

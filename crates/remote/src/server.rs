@@ -64,7 +64,7 @@ impl Handle {
         }
     }
 
-    /// Reads one part. What the file lacks keeps its bytes in `out`.
+    /// Reads one part. What the file lacks is zeros.
     fn read_part(&self, view: Option<&Arc<View>>, start: u64, out: &mut [u8]) -> Result<()> {
         let Some(view) = view else {
             let mut done = 0;
@@ -74,10 +74,13 @@ impl Handle {
                     got => done += got,
                 }
             }
+            out[done..].fill(0);
             return Ok(());
         };
         let got = self.read_view(view, start, out)?;
-        if got < out.len() as u64 && !view.is_rising() {
+        if view.is_rising() {
+            out[got as usize..].fill(0);
+        } else if got < out.len() as u64 {
             // Bytes behind a missing one may be there.
             let mut at = got as usize;
             for extent in view.extents(start + got..start + out.len() as u64) {
@@ -167,26 +170,25 @@ impl Session {
         })
     }
 
-    fn read_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)]) -> Result<(Reply, Vec<u8>)> {
+    fn read_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)], out: &mut Vec<u8>) -> Result<Reply> {
         let total = Session::check_parts(parts)?;
         let (handle, view) = (self.handle(handle)?, self.view(view)?);
         // Before the bytes: a file that grows meanwhile shows no bytes that were read before they were written.
         let length = handle.length()?;
-        let mut out = Vec::new();
-        let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {total} bytes"));
-        out.try_reserve_exact(total).map_err(no_memory)?;
-        out.resize(total, 0);
+        sized(out, total)?;
         let mut rest = &mut out[..];
         for (start, length) in parts {
             let (bytes, behind) = rest.split_at_mut(*length as usize);
             handle.read_part(view.as_ref(), *start, bytes)?;
             rest = behind;
         }
-        Ok((Reply::Number(length), out))
+        Ok(Reply::Number(length))
     }
 
-    /// The reply to a request, and its body.
-    fn answer(&self, request: Request, body: &[u8]) -> Result<(Reply, Vec<u8>)> {
+    /// The reply to a request.
+    ///
+    /// - `out`: the reply's body afterwards; its memory is used again from one request to the next.
+    fn answer(&self, request: Request, body: &[u8], out: &mut Vec<u8>) -> Result<Reply> {
         let layout = &self.layout;
         let reply = match request {
             Request::Hello { .. } => {
@@ -198,7 +200,10 @@ impl Session {
             }
             Request::OpenRead(path) => self.keep(Handle::Read(layout.open_read(&path)?)),
             Request::Stat(path) => layout.stat(&path)?.into(),
-            Request::List(path) => return Ok((Reply::Done, message::names_out(&layout.list(&path)?))),
+            Request::List(path) => {
+                *out = message::names_out(&layout.list(&path)?);
+                Reply::Done
+            }
             Request::Rename(from, to) => done(layout.rename(&from, &to)?),
             Request::Remove(path) => done(layout.remove(&path)?),
             Request::MakeFolder(path) => done(layout.make_folder(&path)?),
@@ -214,11 +219,17 @@ impl Session {
             Request::ReadLink(path) => Reply::Text(layout.read_link(&path)?),
             Request::MakeHardLink(from, to) => done(layout.make_hard_link(&from, &to)?),
             Request::XattrGet(path, key) => match layout.xattr_get(&path, &key)? {
-                Some(value) => return Ok((Reply::Done, value)),
+                Some(value) => {
+                    *out = value;
+                    Reply::Done
+                }
                 None => Reply::None,
             },
             Request::XattrSet(path, key, how) => done(layout.xattr_set(&path, &key, body, message::how_in(how)?)?),
-            Request::XattrList(path) => return Ok((Reply::Done, message::names_out(&layout.xattr_list(&path)?))),
+            Request::XattrList(path) => {
+                *out = message::names_out(&layout.xattr_list(&path)?);
+                Reply::Done
+            }
             Request::XattrRemove(path, key) => done(layout.xattr_remove(&path, &key)?),
             Request::Space(path) => layout.space(&path)?.into(),
             Request::PlainFile(path) => {
@@ -229,10 +240,10 @@ impl Session {
             }
             Request::Read(handle, offset, length) => {
                 let handle = self.handle(handle)?;
-                let mut out = vec![0; (length as usize).min(LONGEST_PIECE)];
-                let got = handle.read_at(offset, &mut out)?;
+                sized(out, (length as usize).min(LONGEST_PIECE))?;
+                let got = handle.read_at(offset, out)?;
                 out.truncate(got);
-                return Ok((Reply::Done, out));
+                Reply::Done
             }
             Request::Write(handle, offset) => {
                 done(self.handle(handle)?.writing(|object| object.write_at(offset, &[IoSlice::new(body)]))?)
@@ -258,9 +269,9 @@ impl Session {
             Request::Whole(path, most) => {
                 let object = layout.open_read(&path)?;
                 let length = usize::try_from(object.length()?).unwrap_or(usize::MAX);
-                let mut out = vec![0; length.min(most as usize).min(LONGEST_PIECE)];
-                object.read_exact_at(0, &mut out)?;
-                return Ok((Reply::Done, out));
+                sized(out, length.min(most as usize).min(LONGEST_PIECE))?;
+                object.read_exact_at(0, out)?;
+                Reply::Done
             }
             Request::View(number) => done(self.register(number, body)?),
             Request::ForgetView(number) => {
@@ -268,16 +279,27 @@ impl Session {
                 Reply::Done
             }
             Request::WriteParts { handle, view, parts } => done(self.write_parts(handle, view, &parts, body)?),
-            Request::ReadParts { handle, view, parts } => return self.read_parts(handle, view, &parts),
+            Request::ReadParts { handle, view, parts } => self.read_parts(handle, view, &parts, out)?,
             Request::Order(handle) => Reply::Number(self.handle(handle)?.writing(|object| Ok(object.order()))?),
             Request::OrderFrom(handle, number) => done(self.handle(handle)?.writing(|object| {
                 object.order_from(number);
                 Ok(())
             })?),
         };
-        Ok((reply, Vec::new()))
+        Ok(reply)
     }
 }
+
+/// Gives a buffer this length; what is in it means nothing.
+fn sized(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
+    let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes"));
+    buffer.try_reserve_exact(length.saturating_sub(buffer.len())).map_err(no_memory)?;
+    buffer.resize(length, 0);
+    Ok(())
+}
+
+/// Most bytes that a connection keeps for its next request.
+const KEPT: usize = LONGEST_PIECE;
 
 fn done((): ()) -> Reply {
     Reply::Done
@@ -378,6 +400,8 @@ impl Shared {
         };
         let welcome = Reply::Welcome { session: session.number, about: session.layout.describe() };
         channel.send(&welcome, &[])?;
+        // Fresh memory for each request costs its page faults: as much as the copy into it.
+        let (mut body, mut out) = (Vec::new(), Vec::new());
         loop {
             let (request, length) = match channel.head::<Request>() {
                 Ok(Some(next)) => next,
@@ -387,10 +411,17 @@ impl Shared {
                     return Err(e);
                 }
             };
-            let body = channel.body(length)?;
-            match session.answer(request, &body) {
-                Ok((reply, body)) => channel.send(&reply, &[IoSlice::new(&body)])?,
+            channel.body_again(length, &mut body)?;
+            // Of most requests none; those with one give it its length.
+            out.clear();
+            match session.answer(request, &body[..length], &mut out) {
+                Ok(reply) => channel.send(&reply, &[IoSlice::new(&out)])?,
                 Err(e) => channel.send(&Reply::from(&e), &[])?,
+            }
+            for buffer in [&mut body, &mut out] {
+                if buffer.capacity() > KEPT {
+                    *buffer = Vec::new();
+                }
             }
         }
     }

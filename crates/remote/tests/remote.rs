@@ -66,6 +66,7 @@ fn a_layout_behind_a_daemon_keeps_every_promise_of_layouts() {
     let daemon = Daemon::over(memory());
     layout::check(&daemon.remote("/direct"));
     layout::check(&daemon.remote("/container"));
+    layout::check_order(&daemon.remote("/container"), &daemon.remote("/container"));
     layout::check_names_and_attributes(&daemon.remote("/container"));
 }
 

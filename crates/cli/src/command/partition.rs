@@ -21,7 +21,7 @@ use thalweg_partition::client::{ask_to_end, status};
 use thalweg_partition::configuration::{Configuration, Location};
 use thalweg_partition::instance::{self, Begun};
 use thalweg_partition::registry::{Entry, Registry, Server};
-use thalweg_partition::server::{Serve, Serving};
+use thalweg_partition::server::{Serve, Serving, Status};
 use thalweg_remote::transport::token::Token;
 use thalweg_remote::transport::{Listener, tcp, unix};
 use thalweg_types::printable::printable;
@@ -223,9 +223,16 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
     )?;
     instance::register(&registry, &entry, number, socket.display().to_string(), address)?;
     let mut last_client = Instant::now();
+    let mut told = 0;
     loop {
         if signals.pending().next().is_some() || serving.wait(Duration::from_millis(50)) {
             break;
+        }
+        let failures = serving.failures();
+        if failures.count > told {
+            told = failures.count;
+            // In the server's log.
+            eprintln!("bytes of a client that had ended could not be written: {}", failures.last.unwrap_or_default());
         }
         if serving.connections() > 0 {
             last_client = Instant::now();
@@ -338,6 +345,12 @@ fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Fail
                 ),
             };
             out.line(format_args!("server {number} {}: {}", printable(&location.to_string()), printable(&said)))?;
+            if let Some(Ok(Status { failures: 1.., last_failure: Some(last), failures, .. })) = state {
+                out.line(format_args!(
+                    "  {failures} failures to write bytes of clients that had ended, the last: {}",
+                    printable(last)
+                ))?;
+            }
         }
     }
     Ok(if all_answer { Outcome::Done } else { Outcome::No })

@@ -25,6 +25,10 @@ pub struct Status {
     pub hits: u64,
     /// Blocks that were not.
     pub misses: u64,
+    /// Failures to write bytes of clients that had ended.
+    pub failures: u64,
+    /// The last of these.
+    pub last_failure: Option<String>,
 }
 
 /// A layout with the server's state.
@@ -56,6 +60,7 @@ impl Control {
     }
 
     fn status(&self) -> Status {
+        let failures = self.data.as_ref().map(Data::failures).unwrap_or_default();
         let counts = self.data.as_ref().map(Data::counts).unwrap_or_default();
         Status {
             number: self.number,
@@ -65,6 +70,8 @@ impl Control {
             block: super::BLOCK as u64,
             hits: counts.hits,
             misses: counts.misses,
+            failures: failures.count,
+            last_failure: failures.last,
         }
     }
 }

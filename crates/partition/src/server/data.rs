@@ -116,6 +116,16 @@ struct Inner {
     files: Mutex<Files>,
     next: AtomicU64,
     server: u32,
+    failures: Mutex<Failures>,
+}
+
+/// Failures that no client was left to be told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// How many.
+    pub count: u64,
+    /// The last one.
+    pub last: Option<String>,
 }
 
 /// The data of one server. A layout to its clients.
@@ -352,12 +362,18 @@ impl Data {
     /// - `server`: this server's number.
     pub fn new(storage: Arc<dyn Layout>, cache: u64, block: usize, server: u32) -> Data {
         let cache = Cache::new(cache, block);
-        Data(Arc::new(Inner { storage, cache, files: Mutex::default(), next: AtomicU64::new(1), server }))
+        let (files, failures) = (Mutex::default(), Mutex::default());
+        Data(Arc::new(Inner { storage, cache, files, next: AtomicU64::new(1), server, failures }))
     }
 
     /// What the cache has done.
     pub fn counts(&self) -> super::cache::Counts {
         self.0.cache.counts()
+    }
+
+    /// What failed when no client was left to be told.
+    pub fn failures(&self) -> Failures {
+        self.0.failures.lock().clone()
     }
 
     /// Number of files that clients have open.
@@ -484,8 +500,12 @@ impl DataObject {
 
 impl Drop for DataObject {
     fn drop(&mut self) {
-        // A client that ended without a close; a failure shows at the next sync or close of the file.
-        let _ = self.close_once();
+        // A client that ended without a close.
+        if let Err(e) = self.close_once() {
+            let mut failures = self.inner.failures.lock();
+            failures.count += 1;
+            failures.last = Some(e.in_object(self.file.name.object()).to_string());
+        }
     }
 }
 

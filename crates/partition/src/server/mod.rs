@@ -131,6 +131,11 @@ impl Serving {
         self.data.as_ref().map(Data::counts)
     }
 
+    /// What failed when no client was left to be told.
+    pub fn failures(&self) -> data::Failures {
+        self.data.as_ref().map(Data::failures).unwrap_or_default()
+    }
+
     /// Number of connections of clients.
     pub fn connections(&self) -> usize {
         self.served.iter().map(Served::connections).sum()

@@ -1,0 +1,177 @@
+//! Bench: patterns of MPI-IO programs (NAS BTIO, MPI-Tile-IO, blocks of an array), four ranks: the MPI's own MPI-IO on the filesystem,
+//! the door on `direct` and `container`, and on partitions whose servers use the views, or whose clients map them.
+//!
+//! Times are those of collective calls on the slowest rank. Each contender writes a new file, which is removed afterwards; bytes that
+//! were read are compared. What a sync costs is in none of the times.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use thalweg_benches::Failure;
+use thalweg_benches::contender::{Measurements, folder, on_ranks};
+use thalweg_benches::options::Options;
+use thalweg_benches::report::{Report, Table, number};
+
+const RANKS: u32 = 4;
+/// Servers of a partition.
+const SERVERS: u32 = 4;
+
+/// Name, size, size with `--small`, how it is shown.
+const PATTERNS: [(&str, u32, u32, &str); 3] =
+    [("btio", 102, 24, "BTIO"), ("tile", 256, 16, "tiles of 4 KiB rows"), ("subarray", 320, 48, "blocks of an array")];
+
+/// Label, mount, `io` of Open MPI for those of the MPI itself, hints, how it is shown.
+const CONTENDERS: [(&str, &str, &str, &[&str], &str); 7] = [
+    ("romio", "", "romio321", &[], "ROMIO"),
+    // One rank gathers for all: on one node the hint that programs set.
+    (
+        "romio-hints",
+        "",
+        "romio321",
+        &["cb_nodes=1", "romio_cb_write=enable", "romio_cb_read=enable", "cb_buffer_size=16777216"],
+        "ROMIO, hints",
+    ),
+    ("ompio", "", "ompio", &[], "OMPIO"),
+    ("direct", "direct", "", &[], "door on direct"),
+    ("container", "container", "", &[], "door on container"),
+    ("partition", "partition", "", &[], "partition"),
+    ("mapped", "mapped", "", &[], "partition, optimizations = 1"),
+];
+
+fn thalweg(arguments: &[&str]) -> Result<(), Failure> {
+    let output = Command::new("thalweg").args(arguments).output().map_err(|e| format!("cannot run thalweg: {e}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("thalweg {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}
+
+/// Partitions that are stopped and removed at the end, however this program ends.
+struct Partitions(Vec<String>);
+
+impl Partitions {
+    fn start(&mut self, folder: &str, name: &str, optimizations: u32) -> Result<(), Failure> {
+        let servers: String =
+            (0..SERVERS).map(|n| format!("ahpios_server = localhost:{folder}/{name}.{n}\n")).collect();
+        let text = format!(
+            "name = bench-{name}\nstripe_size = 64k\n{servers}metadata = localhost:{folder}/{name}.names\ncache_size = 512M\noptimizations = {optimizations}\n"
+        );
+        let file = format!("{folder}/{name}.cfg");
+        std::fs::write(&file, text)?;
+        thalweg(&["partition", "create", &file])?;
+        self.0.push(file.clone());
+        thalweg(&["partition", "start", &file])
+    }
+}
+
+impl Drop for Partitions {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            for what in ["stop", "remove"] {
+                if let Err(e) = thalweg(&["partition", what, file]) {
+                    eprintln!("{e}");
+                }
+            }
+        }
+    }
+}
+
+fn main() -> Result<ExitCode, Failure> {
+    let options = Options::from_arguments()?;
+    let folder = folder("views")?;
+    let files = format!("{folder}/files");
+    if Path::new(&files).exists() {
+        std::fs::remove_dir_all(&files)?;
+    }
+    std::fs::create_dir_all(format!("{files}/container"))?;
+    std::fs::create_dir_all(format!("{files}/direct"))?;
+    std::fs::create_dir_all(format!("{files}/plain"))?;
+    let mut partitions = Partitions(Vec::new());
+    partitions.start(&files, "partition", 0)?;
+    partitions.start(&files, "mapped", 1)?;
+    let mut table: String = ["direct", "container"]
+        .map(|layout| {
+            format!(
+                "[[mount]]\npath = \"/bench/{layout}\"\nlayout = \"{layout}\"\nstore = \"posix:{files}/{layout}\"\n\n"
+            )
+        })
+        .concat();
+    for name in ["partition", "mapped"] {
+        table += &format!(
+            "[[mount]]\npath = \"/bench/{name}\"\nlayout = \"partition\"\npartition = \"{files}/{name}.cfg\"\n\n"
+        );
+    }
+    std::fs::write(format!("{files}/mounts.toml"), table)?;
+
+    let rounds = options.size(5, 1);
+    let program = format!("{folder}/patterns");
+    let mut all = Measurements::default();
+    for (pattern, usual, small, _) in PATTERNS {
+        let size = options.size(usual, small).to_string();
+        for round in 0..rounds {
+            for i in 0..CONTENDERS.len() {
+                let (label, mount, io, hints, _) = CONTENDERS[(i + round) % CONTENDERS.len()];
+                let mut command = match mount {
+                    "" => {
+                        let mut command = on_ranks(RANKS, &program)?;
+                        command.args([label, pattern, &size, &format!("{files}/plain/{label}")]);
+                        command
+                    }
+                    mount => {
+                        let mut command = on_ranks(RANKS, "thalweg")?;
+                        command.args(["run", "--mpi", "openmpi", "--", &program]);
+                        command.args([label, pattern, &size, &format!("/bench/{mount}/{label}")]);
+                        command
+                    }
+                };
+                command.args(hints).env("THALWEG_MOUNTS", format!("{files}/mounts.toml"));
+                if !io.is_empty() {
+                    command.env("OMPI_MCA_io", io);
+                }
+                // Ranks and servers share the cores.
+                command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+                all.run(&mut command)?;
+            }
+        }
+    }
+    drop(partitions);
+
+    let about = format!(
+        "{RANKS} ranks, {SERVERS} servers with stripes of 64 KiB on the same machine, Open MPI; {rounds} rounds. Seconds of all collective \
+         writes, then of all collective reads, on the slowest rank; BTIO has five of each. Everything stays in memory: of the transfer that a \
+         partition saves only the copy is seen here."
+    );
+    let mut report = Report::new("views", about, &folder);
+    for (pattern, .., shown) in PATTERNS {
+        let megabytes = all.median(&format!("{pattern}:bytes")) * 1e-6;
+        let title = format!("{shown}, {megabytes:.0} MB");
+        let mut table = Table::with_heads([title.as_str(), "write s", "least", "read s", "least"]);
+        for (label, .., shown) in CONTENDERS {
+            let cells = ["write", "read"].into_iter().flat_map(|what| {
+                let key = format!("{label}/{pattern}:{what}");
+                [number(all.median(&key)), number(all.find(&key).map_or(f64::NAN, |samples| samples.min()))]
+            });
+            table.row(std::iter::once(shown.to_string()).chain(cells));
+        }
+        report.table(table);
+    }
+    let best = |pattern: &str, what: &str| {
+        let of = |label: &str| all.median(&format!("{label}/{pattern}:{what}"));
+        of("romio").min(of("romio-hints"))
+    };
+    let ratio =
+        |pattern: &str, what: &str, ours: &str| best(pattern, what) / all.median(&format!("{ours}/{pattern}:{what}"));
+    report.at_least(
+        "BTIO writes: the door on container, times as fast as ROMIO",
+        2.0,
+        ratio("btio", "write", "container"),
+    );
+    for (pattern, .., shown) in PATTERNS {
+        for what in ["write", "read"] {
+            let got = ratio(pattern, what, "container").max(ratio(pattern, what, "direct"));
+            report.at_least(format!("{shown}, {what}: the door, times as fast as ROMIO"), 0.9, got);
+        }
+    }
+    let got = ratio("subarray", "write", "container").max(ratio("subarray", "write", "direct"));
+    report.at_least("blocks of an array, write: the door, times as fast as ROMIO with its best hints", 1.3, got);
+    report.finish(&all, options)
+}
