@@ -21,6 +21,9 @@ foreign_packages=(
 # where the distribution's is older, put another into PATH). Tests say what they skip without them.
 server_packages=(default-jre-headless maven golang-go openssl)
 
+# A batch system, whose jobs have partitions of their own.
+slurm_packages=(slurmctld slurmd slurm-client munge)
+
 # Programs that are tried on mounts through FUSE and preload; fuse3 lets users who are not root mount.
 door_packages=(fuse3 rsync fio sqlite3 git)
 

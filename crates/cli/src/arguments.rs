@@ -714,8 +714,8 @@ pub struct PartitionFile {
 /// Start the servers of a partition, and wait until they serve. Servers that run already are left alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Servers on this host are started here; in a Slurm job, those of other hosts with srun --overlap. --print shows the commands
-and starts nothing.
+In a Slurm job each server is a step of its own beside the application's (srun --overlap), so that it gets SIGTERM when the
+job ends; elsewhere servers of this host are started here. --print shows the commands and starts nothing.
 
 Examples:
   thalweg partition start filesystem.cfg
@@ -729,9 +729,21 @@ pub struct PartitionStart {
     /// Print the command of each server; start nothing
     #[arg(long)]
     pub print: bool,
+    /// How servers are started; by default slurm in a Slurm job, else local
+    #[arg(long, value_enum)]
+    pub by: Option<StartedBy>,
     /// How long to wait for the servers, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub patience: u64,
+}
+
+/// How servers are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum StartedBy {
+    /// As processes of this host
+    Local,
+    /// With srun, as steps of the job
+    Slurm,
 }
 
 /// Print what a partition's servers do.

@@ -2,7 +2,7 @@
 
 use crate::arguments::{
     Partition as Arguments, PartitionFile, PartitionList, PartitionServe, PartitionStart, PartitionStatus,
-    PartitionStop,
+    PartitionStop, StartedBy,
 };
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
@@ -58,14 +58,16 @@ fn locations(entry: &Entry) -> Result<Vec<Location>, Failure> {
 }
 
 /// The command that starts a server.
-fn command(file: &Path, number: u32, host: &str) -> Result<Vec<String>, Failure> {
+fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<String>, Failure> {
     let cannot = |e| Error::io("cannot find this program", e);
     let program = std::env::current_exe().map_err(cannot)?;
     let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
     let mut words = Vec::new();
-    if !is_here(host) {
+    if by == StartedBy::Slurm {
         // A step beside the application's, which takes no memory or processors from it.
-        let srun = ["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", host];
+        let node = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_string());
+        let node = if is_here(host) { node.as_str() } else { host };
+        let srun = ["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", node];
         words.extend(srun.map(str::to_string));
     }
     words.extend([program.display().to_string(), "partition".into(), "serve".into(), file.display().to_string()]);
@@ -77,9 +79,11 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
     let configuration = Configuration::read(&arguments.file)?;
     let registry = Registry::at(&configuration.registry);
     let name = &configuration.fixed.name;
+    let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
+    let by = arguments.by.unwrap_or(if in_job { StartedBy::Slurm } else { StartedBy::Local });
     let commands = |entry: &Entry| -> Result<Vec<(String, Vec<String>)>, Failure> {
         let hosts = locations(entry)?.into_iter().map(|location| location.host).zip(0..);
-        hosts.map(|(host, number)| command(&arguments.file, number, &host).map(|words| (host, words))).collect()
+        hosts.map(|(host, number)| command(&arguments.file, number, &host, by).map(|words| (host, words))).collect()
     };
     if arguments.print {
         for (host, words) in commands(&registry.entry(name)?)? {
@@ -93,10 +97,10 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
         let wanted: Vec<(u32, &(String, Vec<String>))> = numbers.iter().map(|n| (*n, &all[*n as usize])).collect();
         let elsewhere: Vec<&str> =
             wanted.iter().map(|(_, (host, _))| host.as_str()).filter(|host| !is_here(host)).collect();
-        if !elsewhere.is_empty() && std::env::var_os("SLURM_JOB_ID").is_none() {
+        if !elsewhere.is_empty() && by == StartedBy::Local {
             instance::give_up(&registry, name)?;
             let what = format!(
-                "servers on other hosts ({}) can be started in a Slurm job only; --print shows their commands",
+                "servers on other hosts ({}) are started in a Slurm job, or there by hand: --print shows the commands",
                 elsewhere.join(", ")
             );
             return Err(Error::new(ErrorKind::Unsupported, what).into());
@@ -345,7 +349,7 @@ fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Fail
                 ),
             };
             out.line(format_args!("server {number} {}: {}", printable(&location.to_string()), printable(&said)))?;
-            if let Some(Ok(Status { failures: 1.., last_failure: Some(last), failures, .. })) = state {
+            if let Some(Ok(Status { last_failure: Some(last), failures, .. })) = state {
                 out.line(format_args!(
                     "  {failures} failures to write bytes of clients that had ended, the last: {}",
                     printable(last)
