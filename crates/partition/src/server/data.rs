@@ -324,6 +324,7 @@ impl Inner {
             self.forget(&mut files, file);
             return flushed;
         }
+        files.idle.retain(|name| *name != file.name);
         files.idle.push_back(file.name);
         // With the lock of the table: who opens the file from here on opens the storage's object again.
         let object = file.object.lock().take();
@@ -331,10 +332,15 @@ impl Inner {
         while files.idle.len() > IDLE_FILES {
             let Some(oldest) = files.idle.pop_front() else { break };
             let Some(idle) = files.by_name.get(&oldest).cloned() else { continue };
-            // Open again, or bytes that could not be written.
-            if *idle.users.lock() == 0 && idle.dirty.lock().is_empty() {
-                self.forget(&mut files, &idle);
+            if *idle.users.lock() > 0 {
+                continue;
             }
+            // Bytes that could not be written: the file stays, and is looked at again.
+            if !idle.dirty.lock().is_empty() {
+                files.idle.push_back(oldest);
+                break;
+            }
+            self.forget(&mut files, &idle);
         }
         drop(files);
         match object.map(Arc::try_unwrap) {
@@ -600,8 +606,11 @@ impl WriteObject for DataObject {
             let _shared = self.file.gate.read();
             self.inner.flush(&self.file)?;
         }
-        let object = self.file.object.lock().clone();
-        object.map_or(Ok(()), |object| object.0.sync())
+        // Also what was closed before, which no sync has made durable.
+        match self.file.stored.load(Ordering::Acquire) > 0 || self.file.object.lock().is_some() {
+            true => self.inner.object(&self.file)?.0.sync(),
+            false => Ok(()),
+        }
     }
 
     /// Clients see bytes once they are here.

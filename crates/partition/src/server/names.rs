@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | where    | names, folders, links and attributes are those of a storage, in most cases a folder |
 //! | a new file | gets its record, complete, under its name at once: a temporary object is renamed |
-//! | two clients that create the same name | one makes it, the other opens it: creations are one after the other |
+//! | two clients that create the same name, or rename a file to it | one after the other: a creation replaces no file that came by a rename meanwhile |
 
 use crate::record::{LONGEST, Record};
 use crate::striping::Striping;
@@ -25,6 +25,7 @@ pub const OURS: &str = ".thalweg-partition";
 pub struct Names {
     storage: Arc<dyn Layout>,
     striping: Striping,
+    /// Held by what makes names.
     creates: Mutex<()>,
 }
 
@@ -185,6 +186,7 @@ impl Layout for Names {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let _alone = self.creates.lock();
         self.storage.rename(self.visible(from)?, self.visible(to)?)
     }
 
@@ -193,6 +195,7 @@ impl Layout for Names {
     }
 
     fn make_folder(&self, path: &str) -> Result<()> {
+        let _alone = self.creates.lock();
         self.storage.make_folder(self.visible(path)?)
     }
 
@@ -201,6 +204,7 @@ impl Layout for Names {
     }
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let _alone = self.creates.lock();
         self.storage.make_one_folder(self.visible(path)?, mode)
     }
 
@@ -213,6 +217,7 @@ impl Layout for Names {
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        let _alone = self.creates.lock();
         self.storage.make_link(target, self.visible(path)?)
     }
 
@@ -221,6 +226,7 @@ impl Layout for Names {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        let _alone = self.creates.lock();
         self.storage.make_hard_link(self.visible(from)?, self.visible(to)?)
     }
 
