@@ -353,6 +353,14 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_read_with_a_panic(text in "([a-z_]{0,9}( ?= ?)?[0-9a-zA-Z:/#.é-]{0,9}\n?){0,12}") {
+            let _ = parse(&text);
+            let _ = parse(&format!("{PAPER}{text}"));
+        }
+    }
+
     #[test]
     fn a_static_setting_that_differs_is_named_with_both_values() {
         let created = parse(PAPER).unwrap().fixed;

@@ -256,6 +256,47 @@ fn damaged_and_foreign_messages_end_their_connection_and_no_other() {
 }
 
 #[test]
+fn parts_and_views_that_make_no_sense_are_refused_and_the_connection_goes_on() {
+    let daemon = Daemon::over(memory());
+    let remote = daemon.remote("/direct");
+    make(&remote, "f", b"bytes");
+    let hello = Request::Hello { version: VERSION, prefix: "/direct".into(), session: None };
+    let (mut stream, _) = talk(&daemon.socket, &hello);
+    let mut ask = |request: &Request, body: &[u8]| {
+        let head = message::encode(request).unwrap();
+        stream.write_all(&message::header(head.len(), body.len()).unwrap()).unwrap();
+        stream.write_all(&head).unwrap();
+        stream.write_all(body).unwrap();
+        reply(&mut stream)
+    };
+    let open = Request::OpenWrite { path: "f".into(), how: message::How::Existing, writer: 0 };
+    let handle = ask(&open, &[]).number().unwrap();
+    let write = |view, parts: Vec<(u64, u64)>| Request::WriteParts { handle, view, parts };
+    let read = |view, parts: Vec<(u64, u64)>| Request::ReadParts { handle, view, parts };
+    for (request, body) in [
+        // Parts of more bytes than came, and of fewer.
+        (write(None, vec![(0, 3), (9, 2)]), &b"four"[..]),
+        (write(None, vec![(0, 3)]), b"four"),
+        (write(None, vec![(0, u64::MAX), (0, 5)]), b"four"),
+        (write(None, vec![(0, 0); message::MOST_PARTS + 1]), b""),
+        (read(None, vec![(0, message::LONGEST_BODY as u64 + 1)]), b""),
+        (read(None, vec![(0, u64::MAX), (0, 2)]), b""),
+        (write(Some(1), vec![(0, 4)]), b"four"),
+        (read(Some(1), vec![(0, 4)]), b""),
+        (Request::View(1), b"no view"),
+    ] {
+        let failure = ask(&request, body).or_failure().unwrap_err();
+        let is_view = matches!(request, Request::View(_)) && failure.kind() == ErrorKind::Unsupported;
+        assert!(is_view || failure.kind() == ErrorKind::Corrupt, "{request:?}: {failure}");
+    }
+    // Beyond the largest offset.
+    assert!(ask(&write(None, vec![(u64::MAX - 1, 4)]), b"four").or_failure().is_err());
+    assert_eq!(ask(&read(None, vec![(u64::MAX - 1, 4), (1, 2)]), &[]).number().unwrap(), 5);
+    assert_eq!(remote.stat("f").unwrap().length, 5, "nothing was written");
+    assert_eq!(ask(&Request::Length(handle), &[]).number().unwrap(), 5);
+}
+
+#[test]
 fn many_threads_share_one_session() {
     let daemon = Daemon::over(memory());
     let remote = daemon.remote("/direct");

@@ -709,3 +709,44 @@ impl Layout for Data {
         self.0.storage.space("")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_comes_back(id: u128, stripe in 1u64..1 << 40, servers in 1u32..4097, server in 0u32..4097) {
+            let striping = Striping::new(stripe, servers).unwrap();
+            let name = DataName { id, striping, server: server % servers };
+            prop_assert_eq!(name.to_string().parse::<DataName>().unwrap(), name);
+        }
+
+        #[test]
+        fn other_texts_are_no_names(text in "[0-9a-fA-F./+-]{0,60}") {
+            if let Ok(name) = text.parse::<DataName>() {
+                prop_assert_eq!(name.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_has_one_spelling() {
+        let good = "0123456789abcdef0123456789abcdef.4096.3.2";
+        assert_eq!(good.parse::<DataName>().unwrap().object(), format!("01/{good}"));
+        for bad in [
+            "0123456789ABCDEF0123456789abcdef.4096.3.2",
+            "0123456789abcdef0123456789abcdef.4096.3.3",
+            "0123456789abcdef0123456789abcdef.04096.3.2",
+            "0123456789abcdef0123456789abcdef.+4096.3.2",
+            "0123456789abcdef0123456789abcdef.0.3.2",
+            "0123456789abcdef0123456789abcdef.4096.3.2.1",
+            "0123456789abcdef0123456789abcdef.4096.3",
+            "123456789abcdef0123456789abcdef.4096.3.2",
+            "../23456789abcdef0123456789abcdef.4096.3.2",
+        ] {
+            assert_eq!(bad.parse::<DataName>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+    }
+}
