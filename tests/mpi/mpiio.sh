@@ -90,6 +90,20 @@ for mpi in openmpi mpich; do
     try "a file outside of the mounts is the MPI's ($mpi)" plainly
 done
 
+# Two programs of two MPIs, which can neither spawn nor connect to each other, on one partition at once.
+together() {
+    local first status=0
+    with openmpi 4 "$work/calls.openmpi" /mpiio/partition/together.openmpi >"$work/together.openmpi.log" &
+    first=$!
+    with mpich 2 "$work/calls.mpich" /mpiio/partition/together.mpich >"$work/together.mpich.log" || status=1
+    wait "$first" || status=1
+    cat "$work"/together.*.log
+    [[ $status == 0 ]] && ! grep '^not ok' "$work"/together.*.log && grep -q '^ok' "$work/together.openmpi.log" && grep -q '^ok' "$work/together.mpich.log"
+}
+if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; then
+    try "programs of both MPIs work on one partition at once" together
+fi
+
 if command -v mpicc.openmpi >/dev/null && pkg-config --exists hdf5-openmpi netcdf-mpi pnetcdf; then
     compiled() { # compiled LIBRARY FLAG...
         local library=$1

@@ -284,6 +284,53 @@ on_demand() {
     grep -q 'cannot start thalweg partition start' "$work/told.log"
 }
 try "the first of several programs starts the servers on demand" on_demand
+# One program on two partitions; both at once while another program works on one of them.
+two() {
+    local pid
+    on bash -c 'for k in {1..20}; do seq 1 $((k * 100)) >/mnt/k/both.$k && cp /mnt/k/both.$k /mnt/d/both.$k; done' &
+    pid=$!
+    on bash -c 'for k in {1..20}; do seq 1 $((k * 77)) >/mnt/k/other.$k; done'
+    wait "$pid"
+    on bash -c 'for k in {1..20}; do cmp /mnt/k/both.$k /mnt/d/both.$k && seq 1 $((k * 77)) | cmp - /mnt/k/other.$k || exit 1; done'
+}
+partition start "$work/k.cfg" >&2
+partition start "$work/d.cfg" >&2
+try "two programs work on one partition, and one of them on two" two
+moved() {
+    local expected
+    expected=$(on bash -c 'cd /mnt/d && find . | sort && cat both.* | cksum')
+    sed "s/name = d/name = wide/; s/stripe_size = 4k/stripe_size = 64k/; s|$work/d\.|$work/wide.|; /data2/d; s/nr_ios = 3/nr_ios = 2/" "$work/d.cfg" >"$work/wide.cfg"
+    printf '[[mount]]\npath = "/mnt/wide"\nlayout = "partition"\npartition = "%s"\n\n' "$work/wide.cfg" >>"$THALWEG_MOUNTS"
+    fails 3 'there is no partition wide' partition move "$work/d.cfg" "$work/wide.cfg"
+    partition create "$work/wide.cfg"
+    partition start "$work/wide.cfg"
+    partition move "$work/d.cfg" "$work/wide.cfg" | grep -q ' files and '
+    [[ $(on bash -c 'cd /mnt/wide && find . | sort && cat both.* | cksum') == "$expected" ]]
+    partition stop "$work/d.cfg"
+    partition remove "$work/d.cfg"
+    [[ $(on bash -c 'cd /mnt/wide && find . | sort && cat both.* | cksum') == "$expected" ]]
+}
+try "the files of a partition move to one with other static settings" moved
+# The commands for other launchers, as text: none of them is here.
+launchers() {
+    sed 's/localhost:/node7:/' "$work/p.cfg" >"$work/far.cfg"
+    sed -i 's/name = p/name = far/' "$work/far.cfg"
+    partition create "$work/far.cfg"
+    local by words
+    while IFS='|' read -r by words; do
+        partition start "$work/far.cfg" --print --by "$by" >"$work/printed.txt"
+        [[ $(grep -cF -- "node7: $words $thalweg partition serve $work/far.cfg --server " "$work/printed.txt") == 3 ]]
+    done <<'W'
+slurm|srun --overlap -N1 -n1 --mem=0 --nodelist node7
+pbs|pbsdsh -h node7 --
+flux|flux run -N1 -n1 --requires=host:node7
+ssh|ssh -n node7
+W
+    fails 3 'are started in a Slurm job, or there by hand' partition start "$work/far.cfg"
+    fails 3 'is no folder of this host' partition remove "$work/far.cfg"
+    rm "$work/far.cfg"
+}
+try "servers of other hosts have commands for each launcher" launchers
 removed() {
     partition stop "$work/k.cfg"
     partition remove "$work/k.cfg"

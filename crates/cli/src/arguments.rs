@@ -694,7 +694,8 @@ pub enum Partition {
     Status(PartitionStatus),
     Stop(PartitionStop),
     List(PartitionList),
-    Remove(PartitionFile),
+    Move(PartitionMove),
+    Remove(PartitionRemove),
     Serve(PartitionServe),
 }
 
@@ -709,6 +710,39 @@ pub struct PartitionFile {
     /// Configuration file
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+}
+
+/// Remove a partition that does not run, with its files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Its folders must be of this host.
+
+Example:
+  thalweg partition remove filesystem.cfg
+
+Exit codes: 0 removed, 2 usage, 3 it cannot be removed.")]
+pub struct PartitionRemove {
+    /// Configuration file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// Copy all files of a partition into another one, which has other static settings. Both run; nobody changes files meanwhile.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each copy is read back and compared. The old partition stays: thalweg partition remove removes it.
+
+Example:
+  thalweg partition move old.cfg new.cfg
+
+Exit codes: 0 all files are in the new partition, 2 usage, 3 a file cannot be copied.")]
+pub struct PartitionMove {
+    /// Configuration file of the partition that has the files
+    #[arg(value_name = "FROM", value_hint = ValueHint::FilePath)]
+    pub from: PathBuf,
+    /// Configuration file of the one that gets them
+    #[arg(value_name = "TO", value_hint = ValueHint::FilePath)]
+    pub to: PathBuf,
 }
 
 /// Start the servers of a partition, and wait until they serve. Servers that run already are left alone.
@@ -744,6 +778,12 @@ pub enum StartedBy {
     Local,
     /// With srun, as steps of the job
     Slurm,
+    /// With pbsdsh, in a job of PBS
+    Pbs,
+    /// With flux run, in an instance of Flux
+    Flux,
+    /// With ssh
+    Ssh,
 }
 
 /// Print what a partition's servers do.

@@ -17,6 +17,7 @@
 //! | [`configuration`] | the file that describes a partition |
 //! | [`registry`] | which partitions there are, and where their servers run |
 //! | [`instance`] | how servers are started and ended |
+//! | [`moving`] | the files of one partition into another one |
 //! | [`striping`] | which server has which bytes |
 //! | [`record`] | what is known of a file |
 //! | [`client`] | the layout |
@@ -27,6 +28,7 @@
 pub mod client;
 pub mod configuration;
 pub mod instance;
+pub mod moving;
 pub mod record;
 pub mod registry;
 pub mod server;

@@ -343,6 +343,53 @@ fn whichever_call_of_a_storage_fails_nothing_acknowledged_is_lost() {
     assert!(tried > 80, "{tried} failures were tried");
 }
 
+#[test]
+fn files_move_to_a_partition_with_other_stripes_and_servers_with_all_that_belongs_to_them() {
+    use std::time::{Duration, UNIX_EPOCH};
+    use thalweg_layout::{Change, SetXattr};
+    let (old, new) = (
+        Running::new(Settings { servers: 3, stripe: 700, ..Settings::default() }),
+        Running::new(Settings { servers: 2, stripe: 5000, ..Settings::default() }),
+    );
+    let (from, to) = (old.client(), new.client());
+    from.make_folder("a/b").unwrap();
+    let bytes: Vec<u8> = (0..50_000u32).map(|i| (i % 251) as u8).collect();
+    for (name, length) in [("a/b/f", 50_000), ("empty", 0), ("a/g", 1)] {
+        let file = from.open_write(name, OpenWrite::New, WriterId(0)).unwrap();
+        file.write_at(0, &[IoSlice::new(&bytes[..length])]).unwrap();
+        file.close().unwrap();
+    }
+    // Ends in a hole.
+    from.truncate("a/g", 9999).unwrap();
+    from.make_link("b/f", "a/link").unwrap();
+    from.make_hard_link("a/b/f", "same").unwrap();
+    from.xattr_set("a/g", "user.note", b"note", SetXattr::Any).unwrap();
+    let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for name in ["a/g", "a/b", "a"] {
+        from.set_attributes(name, &Change { mode: Some(0o750), mtime: Some(time), ..Change::default() }).unwrap();
+    }
+    // The second one finds what the first one made.
+    for _ in 0..2 {
+        let moved = thalweg_partition::moving::copy_all(&from, &to).unwrap();
+        assert_eq!((moved.files, moved.folders, moved.bytes), (3, 2, 50_000 + 9999));
+    }
+    assert_eq!(to.list("").unwrap(), ["a", "empty", "same"]);
+    for name in ["a/b/f", "same", "a/link"] {
+        let file = to.open_read(name).unwrap();
+        let mut out = vec![0; file.length().unwrap() as usize];
+        file.read_exact_at(0, &mut out).unwrap();
+        assert_eq!(out, bytes, "{name}");
+    }
+    assert_eq!(to.read_link("a/link").unwrap(), "b/f");
+    assert_eq!(to.attributes("same").unwrap().identity, to.attributes("a/b/f").unwrap().identity);
+    assert_eq!((to.stat("a/g").unwrap().length, to.stat("empty").unwrap().length), (9999, 0));
+    assert_eq!(to.xattr_get("a/g", "user.note").unwrap().unwrap(), b"note");
+    for name in ["a/g", "a/b", "a"] {
+        let about = to.attributes(name).unwrap();
+        assert_eq!((about.mode, about.mtime), (0o750, time), "{name}");
+    }
+}
+
 /// Counts what a client sends.
 struct Counted(Socket, Arc<AtomicU64>);
 

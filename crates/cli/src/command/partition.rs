@@ -1,8 +1,8 @@
 //! `thalweg partition`: partitions of data servers, from their configuration file.
 
 use crate::arguments::{
-    Partition as Arguments, PartitionFile, PartitionList, PartitionServe, PartitionStart, PartitionStatus,
-    PartitionStop, StartedBy,
+    Partition as Arguments, PartitionFile, PartitionList, PartitionMove, PartitionRemove, PartitionServe,
+    PartitionStart, PartitionStatus, PartitionStop, StartedBy,
 };
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 use thalweg_io::mounts::stores;
 use thalweg_layout::container::Options;
 use thalweg_layout::{Container, Direct, Layout};
+use thalweg_partition::Partition;
 use thalweg_partition::client::place::is_here;
 use thalweg_partition::client::{ask_to_end, status};
 use thalweg_partition::configuration::{Configuration, Location};
 use thalweg_partition::instance::{self, Begun};
+use thalweg_partition::moving::copy_all;
 use thalweg_partition::registry::{Entry, Registry, Server};
 use thalweg_partition::server::{Serve, Serving, Status};
 use thalweg_remote::transport::token::Token;
@@ -34,6 +36,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         Arguments::Status(a) => show(a, out),
         Arguments::Stop(a) => stop(a, out),
         Arguments::List(a) => list(a, out),
+        Arguments::Move(a) => move_all(a, out),
         Arguments::Remove(a) => remove(a, out),
         Arguments::Serve(a) => serve(a),
     }
@@ -63,13 +66,21 @@ fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<St
     let program = std::env::current_exe().map_err(cannot)?;
     let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
     let mut words = Vec::new();
-    if by == StartedBy::Slurm {
+    let node = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_string());
+    let node = if is_here(host) { node.as_str() } else { host };
+    let launch: &[&str] = match by {
+        StartedBy::Local => &[],
         // A step beside the application's, which takes no memory or processors from it.
-        let node = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_string());
-        let node = if is_here(host) { node.as_str() } else { host };
-        let srun = ["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", node];
-        words.extend(srun.map(str::to_string));
-    }
+        StartedBy::Slurm => &["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", node],
+        StartedBy::Pbs => &["pbsdsh", "-h", host, "--"],
+        StartedBy::Flux => {
+            let requires = format!("--requires=host:{host}");
+            words.extend(["flux", "run", "-N1", "-n1", &requires].map(str::to_string));
+            &[]
+        }
+        StartedBy::Ssh => &["ssh", "-n", host],
+    };
+    words.extend(launch.iter().map(|word| word.to_string()));
     words.extend([program.display().to_string(), "partition".into(), "serve".into(), file.display().to_string()]);
     words.extend(["--server".into(), number.to_string()]);
     Ok(words)
@@ -375,8 +386,15 @@ fn list(arguments: &PartitionList, out: &mut Terminal) -> Result<Outcome, Failur
     Ok(Outcome::Done)
 }
 
+fn move_all(arguments: &PartitionMove, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let open = |file: &Path| Partition::open(file, |_| Ok(()));
+    let moved = copy_all(&open(&arguments.from)?, &open(&arguments.to)?)?;
+    out.line(format_args!("{} files and {} folders, {} bytes", moved.files, moved.folders, moved.bytes))?;
+    Ok(Outcome::Done)
+}
+
 /// Removes the registry's entry; folders of the partition are emptied where this host has them.
-fn remove(arguments: &PartitionFile, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn remove(arguments: &PartitionRemove, out: &mut Terminal) -> Result<Outcome, Failure> {
     let configuration = Configuration::read(&arguments.file)?;
     let registry = Registry::at(&configuration.registry);
     let name = &configuration.fixed.name;
