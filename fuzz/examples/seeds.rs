@@ -17,10 +17,14 @@ use thalweg_fuzz::SUBFILE;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::Direct;
 use thalweg_mpiio::tree;
+use thalweg_partition::record::Record;
+use thalweg_partition::server::data::DataName;
+use thalweg_partition::striping::Striping;
+use thalweg_remote::message::{self, Reply, Request};
 use thalweg_schema::xml;
 use thalweg_store::{Memory, Store, StoreExt};
 use thalweg_transform::{Block, CODECS, Spec, encode};
-use thalweg_types::{ByteOrder, ElementType, Extent};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent};
 use thalweg_view::{Datatype, View};
 
 /// Files larger than this teach a fuzzer little.
@@ -188,7 +192,8 @@ fn container(seeds: &mut Seeds) {
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
     let (home, link, tail) = (0, None, false);
     let module = Module::Pattern;
-    let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail, packed: false };
+    let stamp =
+        Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail, packed: false };
     let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
     add(0, "stamp", &without_crc(stamp.encode()));
     add(0, "stamp-of-second-store", &without_crc(Stamp { home: 1, ..stamp.clone() }.encode()));
@@ -249,6 +254,33 @@ fn views(seeds: &mut Seeds) {
     }
 }
 
+/// What partitions and daemons read.
+fn partitions(seeds: &mut Seeds) {
+    let record = Record { id: 0x0123_4567_89ab_cdef, striping: Striping::new(65536, 4).unwrap() };
+    seeds.add("partition", "record", &record.encode());
+    let name = DataName { id: record.id, striping: record.striping, server: 3 };
+    seeds.add("partition", "data-name", name.to_string().as_bytes());
+    let configuration = "# two servers\nname = scratch\nstripe_size = 64k\nnr_ios = 2\nahpios_server = n1:/a\nserver = n2:s3://b/c\n\
+        metadata = n1:/n\ncache_size = 1G\noptimizations = 0\nidle = 30s\nstart = on-demand\nlisten = 10.0.0.1\n";
+    seeds.add("partition", "configuration", configuration.as_bytes());
+    let entry = "version = 1\nname = \"p\"\nid = \"00112233445566778899aabbccddeeff\"\nstripe_size = 65536\nservers = [\"a:/x\"]\n\
+        metadata = \"b:/n\"\nstarts = 2\n[instance]\nnumber = 2\nsince = 1\nnet_buf_size = 4096\nviews_in_client = false\n\
+        [[instance.servers]]\nnumber = 0\nhost = \"a\"\npid = 7\nstarted = 9\nsocket = \"/s\"\naddress = \"a:1\"\n";
+    seeds.add("partition", "entry", entry.as_bytes());
+    let requests = [
+        ("hello", Request::Hello { version: 3, prefix: "/data".into(), session: Some(1 << 100) }),
+        ("write-parts", Request::WriteParts { handle: 1, view: Some(2), parts: vec![(0, 7), (1 << 40, 9)] }),
+        ("read-parts", Request::ReadParts { handle: 1, view: None, parts: vec![(5, 6)] }),
+        ("xattr", Request::XattrSet("path".into(), "user.key".into(), 1)),
+    ];
+    for (name, request) in requests {
+        seeds.add("partition", name, &message::encode(&request).unwrap());
+    }
+    seeds.add("partition", "reply", &message::encode(&Reply::Number(1 << 50)).unwrap());
+    let failure = Error::new(ErrorKind::NoSpace, "full").in_object("f").at_byte(9).safe("the rest");
+    seeds.add("partition", "failure", &message::encode(&Reply::from(&failure)).unwrap());
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seeds = Seeds::default();
@@ -283,6 +315,7 @@ fn main() {
     seeds.add("schema", "ours", OURS.replace("METHOD", "MPI").as_bytes());
     container(&mut seeds);
     views(&mut seeds);
+    partitions(&mut seeds);
     seeds.add("drain_journal", "four-records", &journal());
     for (i, text) in [
         "data/v[-1, 2:5, :]",

@@ -165,8 +165,20 @@ fn behind(bytes: &[u8]) {
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
     let module = Module::Pattern;
     let (home, link) = (0, None);
-    let stamp =
-        stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true, packed: false };
+    let stamp = stamp::Stamp {
+        container: 9,
+        module,
+        folders: 16,
+        mode,
+        uid,
+        gid,
+        made,
+        stores,
+        home,
+        link,
+        tail: true,
+        packed: false,
+    };
     let session = marks::Home { session: 7, writer: 3, store: 0, folder: 1 };
     let published = |version: u64, closed: bool, data: u64| {
         let summary = Summary { first: 1, last: 1, end: data, bytes: data, ..Summary::default() };

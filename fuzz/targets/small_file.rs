@@ -40,7 +40,9 @@ fuzz_target!(|data: &[u8]| {
     if length % 2 == 1 {
         store.write_all(&format!("{HIDDEN}/names.{LOG:016x}"), &names).unwrap();
     }
-    let Ok(layout) = SmallFile::new(Arc::new(store), Settings { small: 1 << 16, ..Settings::default() }) else { return };
+    let Ok(layout) = SmallFile::new(Arc::new(store), Settings { small: 1 << 16, ..Settings::default() }) else {
+        return;
+    };
     for name in layout.list("").unwrap_or_default() {
         let mut out = [0; 64];
         let _ = layout.stat(&name);

@@ -26,7 +26,10 @@ fuzz_target!(|data: &[u8]| {
         if view.is_rising() {
             for place in [0, view.displacement(), view.displacement().saturating_add(1000)] {
                 let Some(below) = view.count_below(place) else { continue };
-                assert!(view.file_offset(below).is_none_or(|at| at >= place), "{below} bytes below {place} of {view:?}");
+                assert!(
+                    view.file_offset(below).is_none_or(|at| at >= place),
+                    "{below} bytes below {place} of {view:?}"
+                );
                 assert!(below == 0 || view.file_offset(below - 1).is_some_and(|at| at < place));
             }
         }

@@ -278,6 +278,11 @@ pub trait Layout: Send + Sync {
         let _ = path;
         None
     }
+    /// Whether one long write costs much less than short ones of as many bytes in all: processes that write a file together may
+    /// exchange bytes first, so that each writes a run.
+    fn prefers_runs(&self, path: &str) -> bool {
+        self.plain_file(path).is_some()
+    }
     /// Whether an open file shows what other processes wrote only after all its handles in this process were closed and
     /// opened again.
     fn keeps_whole(&self, path: &str) -> bool {

@@ -327,6 +327,10 @@ impl Layout for Mounts {
         place.layout.plain_file(&place.name)
     }
 
+    fn prefers_runs(&self, path: &str) -> bool {
+        self.place(path).is_ok_and(|place| place.layout.prefers_runs(&place.name))
+    }
+
     fn keeps_whole(&self, path: &str) -> bool {
         self.place(path).is_ok_and(|place| place.layout.keeps_whole(&place.name))
     }

@@ -55,7 +55,7 @@ pub const CACHE_SIZE: Parameter =
 pub const OPTIMIZATIONS: Parameter = Parameter::count(
     "optimizations",
     0,
-    "0: views are sent to the servers; 1: the client maps them, and servers see contiguous accesses only",
+    "0: views are sent to the servers; 1: clients map them, and ranks exchange bytes first (two-phase), for comparison",
 )
 .within(0, 1);
 /// `idle`.

@@ -89,6 +89,27 @@ impl Entry {
         }
     }
 
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// `Corrupt` for a text that is none; `Unsupported` for one of a later version.
+    pub fn read(text: &str) -> Result<Entry> {
+        let bad = |what: String| Error::new(ErrorKind::Corrupt, what);
+        let entry: Entry = toml::from_str(text).map_err(|e| bad(format!("a damaged entry: {}", e.message())))?;
+        if entry.version != VERSION {
+            let what = format!("an entry of version {}, known is {VERSION}", entry.version);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        entry.fixed()?;
+        // As clients compute with them.
+        crate::striping::Striping::new(entry.stripe_size, u32::try_from(entry.servers.len()).unwrap_or(u32::MAX))
+            .map_err(|e| bad(format!("a damaged entry: {}", e.what())))?;
+        match is_name(&entry.name) && entry.id.len() == 32 && entry.id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            true => Ok(entry),
+            false => Err(bad("a damaged entry: no name or identity of a partition".into())),
+        }
+    }
+
     /// The static settings.
     ///
     /// # Errors
@@ -173,17 +194,14 @@ impl Registry {
             }
             _ => Error::io("cannot read the registry", e).in_object(path.display().to_string()),
         })?;
-        let bad = |what: String| Error::new(ErrorKind::Corrupt, what).in_object(path.display().to_string());
-        let entry: Entry = toml::from_str(&text).map_err(|e| bad(format!("a damaged entry: {}", e.message())))?;
-        if entry.version != VERSION {
-            let what = format!("an entry of version {}, known is {VERSION}", entry.version);
-            return Err(Error::new(ErrorKind::Unsupported, what).in_object(path.display().to_string()));
+        let entry = Entry::read(&text).map_err(|e| e.in_object(path.display().to_string()))?;
+        match entry.name == name {
+            true => Ok(entry),
+            false => {
+                let what = format!("this entry is of another partition, {}", entry.name);
+                Err(Error::new(ErrorKind::Corrupt, what).in_object(path.display().to_string()))
+            }
         }
-        if entry.name != name {
-            return Err(bad(format!("this entry is of another partition, {}", entry.name)));
-        }
-        entry.fixed()?;
-        Ok(entry)
     }
 
     /// Names of all partitions, sorted.

@@ -204,6 +204,13 @@ impl Layout for All {
         }
     }
 
+    fn prefers_runs(&self, path: &str) -> bool {
+        match self.place(path) {
+            Ok(Where::Mount(full)) => self.mounts.prefers_runs(&full),
+            _ => false,
+        }
+    }
+
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         match self.place(path).ok()? {
             Where::Mount(full) => self.mounts.plain_file(&full),

@@ -296,9 +296,9 @@ impl File {
 
     /// Collective: the views of all ranks, if writes through them are worth an exchange.
     fn views_together(&self, comm: &dyn Communicator, view: &View) -> Outcome<Option<Arc<Vec<View>>>> {
-        let own = match self.layout.plain_file(&self.name) {
-            Some(_) if view.is_rising() => view.encode(),
-            _ => Vec::new(),
+        let own = match self.layout.prefers_runs(&self.name) && view.is_rising() {
+            true => view.encode(),
+            false => Vec::new(),
         };
         let own = if own.len() <= two_phase::LONGEST_VIEW { own } else { Vec::new() };
         let all = comm.all_gather(&own).map_err(|e| self.named(e.into()))?;

@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | how | `libthalweg-mpiio-MPI.so` is found before the MPI library (`thalweg run`, or linked); its C part (`mpi/`) defines the functions of MPI-IO, decodes datatypes and calls this crate through `libthalweg-core.so` |
 //! | paths | below mounts, and those that begin with `thalweg:`; all others go to the MPI library |
-//! | data | each rank reads and writes the extents of its view itself, and waits for no rank; exception: blocking collective writes of small interleaved extents to plain files ([`two_phase`]) |
+//! | data | each rank reads and writes the extents of its view itself, and waits for no rank; exception: blocking collective writes of small interleaved extents where the layout prefers runs ([`two_phase`]) |
 //! | ordered and shared pointers | one number per open file, in memory that the ranks of a node share ([`pointer`](mod@pointer)) |
 //! | nonblocking calls | are complete when they return their request |
 //! | consistency | as MPI says: other ranks see bytes after `MPI_File_sync` or close, and at once in atomic mode, for which a layout must have locks |

@@ -1,9 +1,9 @@
-//! Collective writes of interleaved small extents to a file of the system: each rank writes a range of the file as a whole, with the bytes
+//! Collective writes of interleaved small extents to a file whose layout prefers runs: each rank writes a range of the file as a whole, with the bytes
 //! of all ranks that lie in it.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which files | those that a layout keeps as a plain file (`direct`, `flat` on POSIX): small writes cost a system call each there. On `container` every rank has a log of its own, and nothing is exchanged |
+//! | which files | those of layouts that prefer runs (`Layout::prefers_runs`): `direct` and `flat` on POSIX, where each small write is a system call, and partitions whose clients map views. On `container` every rank has a log of its own, and nothing is exchanged |
 //! | which views | decided when they are set, by a pure function of all ranks' views ([`pays`]): extents below [`SMALL`] bytes that are interleaved between ranks |
 //! | what is sent | views once, when they are set; of a write its place and length (16 bytes per rank), and the payload once. Since the receiver has the view, payload travels without lists of extents: it is a run of the sender's bytes |
 //! | file domains | the range of the call, cut evenly among as many ranks as leave each [`LEAST`] bytes ([`domains`]) |

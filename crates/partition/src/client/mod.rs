@@ -326,6 +326,11 @@ impl Layout for Partition {
         self.shared.names.xattr_remove(path, key)
     }
 
+    /// Where clients map views, each run of bytes is a part of a message.
+    fn prefers_runs(&self, _path: &str) -> bool {
+        self.shared.views_in_client
+    }
+
     fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
         self.locks.clone()
     }
