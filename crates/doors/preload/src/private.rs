@@ -69,7 +69,10 @@ pub fn forget(fd: RawFd) {
 ///
 /// - `keep`: descriptors that the child shares.
 pub fn close_all(keep: &[RawFd]) {
-    OURS.all().filter(|fd| !keep.contains(fd) && OURS.take(*fd)).for_each(crate::open::close_raw);
+    // The kernel copies the descriptors first and the memory, with this set, afterwards: what another thread of the parent opened in
+    // between is in the set alone.
+    let is_open = |fd: &RawFd| rustix::io::fcntl_getfd(crate::open::borrow(*fd)).is_ok();
+    OURS.all().filter(|fd| !keep.contains(fd) && OURS.take(*fd)).filter(is_open).for_each(crate::open::close_raw);
 }
 
 /// Whether the flags of an open contain `O_CLOEXEC`, as all opens by our own code do.
