@@ -14,6 +14,8 @@ fi
 build_all
 thalweg=$built/thalweg
 ended() {
+    # Slurm without control groups leaves what a batch script started in the background.
+    pkill -f "$work/written" || true
     "$thalweg" partition stop "$work/p.cfg" --patience 5 >&2 || true
     bash scripts/servers/slurm.sh stop "$work/server"
 }
