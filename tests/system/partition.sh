@@ -326,6 +326,8 @@ pbs|pbsdsh -h node7 --
 flux|flux run -N1 -n1 --requires=host:node7
 ssh|ssh -n node7
 W
+    # A launcher that is missing is told at once, each time.
+    for _ in 1 2; do fails 3 'cannot start server 0 with flux' partition start "$work/far.cfg" --by flux; done
     fails 3 'are started in a Slurm job, or there by hand' partition start "$work/far.cfg"
     fails 3 'is no folder of this host' partition remove "$work/far.cfg"
     rm "$work/far.cfg"

@@ -108,6 +108,11 @@ pub const LAYOUTS: &[LayoutKind] = &[
         most_stores: 0,
         make: |_, parameters| {
             let file: String = parameters.get(&PARTITION)?;
+            if !Path::new(&file).is_absolute() {
+                let what =
+                    format!("partition={file} means another file in every folder: expected one that begins with /");
+                return Err(Error::new(ErrorKind::Config, what));
+            }
             Ok(Arc::new(Partition::open(Path::new(&file), start_partition)?))
         },
     },

@@ -267,7 +267,7 @@ pub struct Checked {
     pub report: Report,
 }
 
-/// Reads a mount table and creates its mounts; those with stores on other machines at their first use.
+/// Reads a mount table and creates its mounts; those with stores on other machines, and without stores, at their first use.
 ///
 /// # Cost
 /// Opens every store on this machine; no request to another machine.
@@ -276,7 +276,9 @@ pub fn check(text: &str, file: &str) -> Checked {
     let mut mounts = Vec::new();
     for entry in &entries {
         warn_of_hidden(entry, &entries, &mut report);
-        let first = match entry.is_far() {
+        // To open a partition may start its servers.
+        let has_stores = layouts::find(&entry.layout).is_none_or(|kind| kind.most_stores > 0);
+        let first = match entry.is_far() || !has_stores {
             true => None,
             false => match make(entry) {
                 Made::Works(layout) => Some(layout),

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_conformance::layout;
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_partition::Partition;
+use thalweg_partition::server::CONTROL;
+use thalweg_remote::Remote;
 use thalweg_remote::transport::unix::Socket;
 use thalweg_remote::transport::{Connection, Transport};
 use thalweg_store::wrap::{Failing, Fault, StoreCall};
@@ -255,6 +257,38 @@ fn bytes_of_a_client_that_ended_which_cannot_be_written_are_in_the_servers_state
     assert_eq!(file.read_at(0, &mut out).unwrap(), 20_000);
     assert_eq!(out, [7; 20_000]);
     file.close().unwrap();
+}
+
+#[test]
+fn a_storage_has_one_server_at_a_time() {
+    let mut running = Running::new(Settings::default());
+    let first = running.serving[1].take();
+    // As a server that was started by hand once more, with a socket of its own.
+    std::fs::rename(running.socket(1), running.socket(9)).unwrap();
+    let e = running.start(1).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::AlreadyExists, "{e}");
+    assert!(e.to_string().contains("stripes of server 1 of partition p"), "{e}");
+    drop(first);
+    running.start(1).unwrap();
+}
+
+#[test]
+fn a_server_that_cannot_write_everything_says_so_and_does_not_end() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("0")).unwrap();
+    let failing = Arc::new(Failing::new(Arc::new(Posix::at(folder.path().join("0")).unwrap())));
+    let running = Running::over(Settings { servers: 1, ..Settings::default() }, vec![failing.clone()], folder);
+    let partition = running.client();
+    let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    file.write_at(0, &[IoSlice::new(&[7; 20_000])]).unwrap();
+    let control = Remote::over(Arc::new(Socket::at(&running.socket(0))), CONTROL).unwrap();
+    let ends = || running.serving[0].as_ref().unwrap().wait(std::time::Duration::ZERO);
+    failing.fail(Fault::of(StoreCall::Write).with(ErrorKind::NoSpace));
+    assert_eq!(control.remove("running").unwrap_err().kind(), ErrorKind::NoSpace);
+    assert!(!ends());
+    failing.heal();
+    control.remove("running").unwrap();
+    assert!(ends());
 }
 
 /// What a program does to a file until something fails, or so many syncs and closes have succeeded: the bytes that were acknowledged,

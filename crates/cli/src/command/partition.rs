@@ -103,6 +103,7 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
         return Ok(Outcome::Done);
     }
     let mut children: Vec<(u32, Child, PathBuf)> = Vec::new();
+    let mut not_spawned = None;
     if let Begun::Start(entry, numbers) = instance::begin(&configuration)? {
         let all = commands(&entry)?;
         let wanted: Vec<(u32, &(String, Vec<String>))> = numbers.iter().map(|n| (*n, &all[*n as usize])).collect();
@@ -117,20 +118,20 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
             return Err(Error::new(ErrorKind::Unsupported, what).into());
         }
         for (number, (_, words)) in wanted {
-            let log = log_of(&entry, number)?;
-            let cannot = |e| Error::io("cannot start a server", e).in_object(log.display().to_string());
-            let file = std::fs::File::create(&log).map_err(cannot)?;
-            let child = Command::new(&words[0])
-                .args(&words[1..])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(file)
-                .spawn()
-                .map_err(cannot)?;
-            children.push((number, child, log));
+            match spawn(&entry, number, words) {
+                Ok((child, log)) => children.push((number, child, log)),
+                Err(e) => {
+                    not_spawned = Some(e);
+                    break;
+                }
+            }
         }
     }
+    let ours = not_spawned.is_some() || !children.is_empty();
     let ended = || {
+        if not_spawned.is_some() {
+            return not_spawned.take();
+        }
         children.iter_mut().find_map(|(number, child, log)| {
             let status = child.try_wait().ok().flatten()?;
             let said = std::fs::read_to_string(log).unwrap_or_default();
@@ -157,7 +158,7 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
             for (_, child, _) in &mut children {
                 let _ = child.wait();
             }
-            if !children.is_empty() {
+            if ours {
                 instance::give_up(&registry, name)?;
             }
             Err(e.into())
@@ -165,8 +166,19 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
     }
 }
 
-fn log_of(entry: &Entry, number: u32) -> Result<PathBuf, Failure> {
-    Ok(super::mount::logs()?.join(format!("partition-{}-{number}.log", entry.name)))
+/// Starts a server; its standard error goes to a log.
+fn spawn(entry: &Entry, number: u32, words: &[String]) -> Result<(Child, PathBuf), Error> {
+    let log = log_of(entry, number)?;
+    let cannot = |e| Error::io(format!("cannot start server {number} with {}", words[0]), e);
+    let file = std::fs::File::create(&log).map_err(|e| cannot(e).in_object(log.display().to_string()))?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+    Ok((command.spawn().map_err(cannot)?, log))
+}
+
+fn log_of(entry: &Entry, number: u32) -> Result<PathBuf, Error> {
+    let logs = super::mount::logs().map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    Ok(logs.join(format!("partition-{}-{number}.log", entry.name)))
 }
 
 /// Where a location's files lie: a folder, or any store.
@@ -272,12 +284,20 @@ fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failur
         out.line(format_args!("partition {} does not run", printable(name)))?;
         return Ok(Outcome::Done);
     };
+    let mut failed = None;
     for server in &running.servers {
         match ask_to_end(&entry, &token, server.number) {
-            // Told at the end if it does not end.
-            Err(_) => {}
-            Ok(()) => continue,
+            // Whether it runs is seen below.
+            Err(e) if e.kind() == ErrorKind::PeerLost => {}
+            Err(e) => {
+                let what = format!("server {} of partition {name} cannot write everything, and goes on", server.number);
+                failed = Some(Error::new(e.kind(), what).caused_by(e).safe("bytes closed or synced before"));
+            }
+            Ok(()) => {}
         }
+    }
+    if let Some(e) = failed {
+        return Err(e.into());
     }
     let begin = Instant::now();
     loop {

@@ -192,10 +192,10 @@ pub fn status(entry: &Entry, token: &Path, number: u32) -> Result<Status> {
         .map_err(|e| Error::new(ErrorKind::Corrupt, format!("an unknown state of a server: {}", e.message())))
 }
 
-/// Asks a server to end.
+/// Asks a server to write everything to its storage and end.
 ///
 /// # Errors
-/// `PeerLost` for a server that does not answer.
+/// `PeerLost` for a server that does not answer; the failure to write, after which the server goes on.
 pub fn ask_to_end(entry: &Entry, token: &Path, number: u32) -> Result<()> {
     control(entry, token, number)?.remove("running")
 }

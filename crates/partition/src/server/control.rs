@@ -1,4 +1,4 @@
-//! What a server says about itself: a file `status`; removing the name `running` asks the server to end.
+//! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end.
 
 use super::data::Data;
 use std::sync::mpsc::Sender;
@@ -112,8 +112,10 @@ impl Layout for Control {
 
     fn remove(&self, path: &str) -> Result<()> {
         match path {
-            // A server that ends already does not listen.
+            // What cannot be written is told to who asks, and the server goes on with it.
             "running" => {
+                self.data.as_ref().map_or(Ok(()), Data::drain)?;
+                // A server that ends already does not listen.
                 let _ = self.tell.lock().send(());
                 Ok(())
             }

@@ -22,7 +22,7 @@ use names::Names;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use thalweg_layout::{Direct, Layout, Mount, Mounts, OpenWrite, WriterId};
+use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
 use thalweg_remote::Served;
 use thalweg_remote::transport::Listener;
 use thalweg_store::Memory;
@@ -58,10 +58,27 @@ pub struct Serving {
     served: Vec<Served>,
     data: Option<Data>,
     told_to_end: Receiver<()>,
+    /// Of its storages.
+    _locks: Vec<Lease>,
 }
 
-/// Compares the stamp of a storage with what belongs there; a storage that is new gets it.
-fn stamp(storage: &dyn Layout, entry: &Entry, what: &str) -> Result<()> {
+/// Compares the stamp of a storage with what belongs there; a storage that is new gets it. Takes the stamp's lock, where the storage
+/// has locks: two servers of one storage would each have a cache.
+fn stamp(storage: &dyn Layout, entry: &Entry, what: &str) -> Result<Option<Lease>> {
+    check_stamp(storage, entry, what)?;
+    let stamp = storage.open_write(&format!("{}/stamp", names::OURS), OpenWrite::Existing, WriterId(0))?;
+    match stamp.lock(false) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => {
+            let what = format!("another process serves the {what} of partition {} already", entry.name);
+            Err(Error::new(ErrorKind::AlreadyExists, what).in_object(storage.describe()))
+        }
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn check_stamp(storage: &dyn Layout, entry: &Entry, what: &str) -> Result<()> {
     let path = format!("{}/stamp", names::OURS);
     let wanted = format!("TWPARTITION 1 {} {what}\n", entry.id);
     let found = match storage.open_read(&path) {
@@ -101,20 +118,21 @@ impl Serving {
     /// - `listeners`: where clients connect.
     ///
     /// # Errors
-    /// `Config` for storage that belongs to another partition or server, or has lost its stamp; errors of the storage.
+    /// `Config` for storage that belongs to another partition or server, or has lost its stamp; `AlreadyExists` for storage that another
+    /// process serves; errors of the storage.
     pub fn begin(what: &Serve<'_>, listeners: Vec<Arc<dyn Listener>>) -> Result<Serving> {
         let entry = what.entry;
         let mut mounts = Vec::new();
         let mount = |prefix: &str, layout: Arc<dyn Layout>| Mount::new(prefix, move || Ok(layout.clone()));
-        let mut data = None;
+        let (mut data, mut locks) = (None, Vec::new());
         if let Some(storage) = &what.data {
-            stamp(&**storage, entry, &format!("stripes of server {}", what.number))?;
+            locks.extend(stamp(&**storage, entry, &format!("stripes of server {}", what.number))?);
             let stripes = Data::new(storage.clone(), what.cache, BLOCK, what.number);
             mounts.push(mount(DATA, Arc::new(stripes.clone())));
             data = Some(stripes);
         }
         if let Some(storage) = &what.names {
-            stamp(&**storage, entry, "names")?;
+            locks.extend(stamp(&**storage, entry, "names")?);
             let striping = Striping::new(entry.stripe_size, entry.servers.len() as u32)?;
             mounts.push(mount(NAMES, Arc::new(Names::new(storage.clone(), striping)?)));
         }
@@ -123,7 +141,7 @@ impl Serving {
         let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
         let mounts = Arc::new(Mounts::new(mounts, plain));
         let served = listeners.into_iter().map(|l| thalweg_remote::serve(mounts.clone(), l)).collect::<Result<_>>()?;
-        Ok(Serving { served, data, told_to_end })
+        Ok(Serving { served, data, told_to_end, _locks: locks })
     }
 
     /// What the cache has done; `None` for a server of names only.
