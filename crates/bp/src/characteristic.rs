@@ -138,7 +138,10 @@ fn put_array(out: &mut Vec<u8>, shape: &Shape, block: &Block<'_>) -> u8 {
         _ => put_shape(out, shape),
     }
     let bits = bitmap(element, level);
-    let none = crate::statistics::Accumulator::new(element, level).finish();
+    let none = match statistics {
+        Some(_) => None,
+        None => crate::statistics::Accumulator::new(element, level).finish(),
+    };
     let known = statistics.or(none.as_ref()).filter(|_| bits != 0);
     let beside = known.filter(|_| level == Level::Beside);
     if let Some(s) = beside {

@@ -21,10 +21,11 @@ use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
 use crate::sums::{self, LengthAndCrc, Split, SplitPart, SumsLocations};
 use crate::wire::{Cursor, Put};
+use hashbrown::{DefaultHashBuilder, HashTable};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use thalweg_types::checksum::{combined, crc32c};
-use thalweg_types::{AttributeValue, ByteOrder, Error, ErrorKind, Extent, Result, Value};
+use thalweg_types::{AttributeValue, ByteOrder, Error, ErrorKind, Extent, Result, Value, equal};
 
 /// One variable or attribute with its sets, still encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Entry {
 
     /// Encodes the head of an entry with `sets` bytes of sets.
     fn encode_head(&self, sets: usize) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(self.head_length() as usize);
         out.put_u32(0);
         out.put_u32(self.id);
         out.put_str16(self.group.as_bytes());
@@ -105,7 +106,9 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     entries: Vec<Entry>,
-    by_name: HashMap<(String, String), usize>,
+    /// Positions in `entries`, by path and name.
+    by_name: HashTable<usize>,
+    hasher: DefaultHashBuilder,
     bytes: u64,
 }
 
@@ -117,20 +120,24 @@ impl Table {
 
     /// The entry of this path and name.
     pub fn find(&self, path: &str, name: &str) -> Option<&Entry> {
-        self.by_name.get(&(path.to_string(), name.to_string())).map(|i| &self.entries[*i])
+        self.place(path, name).map(|at| &self.entries[at])
     }
 
     /// Position of the entry of this path and name in [`Table::entries`].
     pub fn place(&self, path: &str, name: &str) -> Option<usize> {
-        self.by_name.get(&(path.to_string(), name.to_string())).copied()
+        let is = |at: &usize| {
+            let entry = &self.entries[*at];
+            entry.name == name && equal(&entry.path, path)
+        };
+        self.by_name.find(self.hasher.hash_one((path, name)), is).copied()
     }
 
     /// Position of the entry of this path and name; adds an entry if there is none.
     fn place_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> usize {
-        let key = (path.to_string(), name.to_string());
-        if let Some(i) = self.by_name.get(&key) {
-            return *i;
+        if let Some(at) = self.place(path, name) {
+            return at;
         }
+        let at = self.entries.len();
         self.entries.push(Entry {
             id,
             group: group.to_string(),
@@ -140,8 +147,12 @@ impl Table {
             count: 0,
             sets: Vec::new(),
         });
-        self.by_name.insert(key, self.entries.len() - 1);
-        self.entries.len() - 1
+        let hash = |at: &usize| {
+            let entry = &self.entries[*at];
+            self.hasher.hash_one((entry.path.as_str(), entry.name.as_str()))
+        };
+        self.by_name.insert_unique(hash(&at), at, hash);
+        at
     }
 
     /// The entry at a position; `InvalidArgument` if it has another group or type.
@@ -176,6 +187,8 @@ impl Table {
         let at = self.place_of(id, group, path, name, code);
         let entry = self.sets_at(at, group.as_bytes(), code)?;
         let before = entry.sets.len();
+        // Most sets have one dimension to three, and statistics.
+        entry.sets.reserve(192);
         set(&mut entry.sets);
         entry.count += 1;
         let added = entry.sets.len() - before;
@@ -202,7 +215,7 @@ impl Table {
             if count.checked_mul(5).is_none_or(|least| least > sets.len() as u64) {
                 return Err(inside.fail(ErrorKind::Corrupt, format!("{count} sets in {} bytes", sets.len())));
             }
-            let same = |e: &Entry| e.name.as_bytes() == name && e.path.as_bytes() == path;
+            let same = |e: &Entry| e.name.as_bytes() == name && equal(&e.path, path);
             let entry = if self.entries.get(next).is_some_and(same) {
                 self.sets_at(next, group, code)?
             } else {

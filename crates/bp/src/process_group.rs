@@ -142,6 +142,8 @@ impl Block<'_> {
     /// Appends the record without its payload, which follows directly.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
+        // Room for the set of characteristics, unless it names a transform.
+        out.reserve(160 + self.name.len() + self.path.len() + 51 * self.shape.map_or(0, Shape::rank));
         out.put_u64(0);
         out.put_u32(self.id);
         out.put_str16(self.name.as_bytes());

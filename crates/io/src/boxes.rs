@@ -4,7 +4,7 @@
 //! written then takes the last one. The place of a global array's block is its box. Blocks of local and joined arrays have no place:
 //! each stays a block of its own, even with equal extents. So does a block without elements.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::Arc;
 use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_movement::{BlockSpec, Pack};
@@ -15,7 +15,8 @@ use thalweg_types::{ElementType, Error, ErrorKind, Result};
 pub(crate) struct BoxKey {
     path: Arc<str>,
     name: Arc<str>,
-    shape: Option<[Vec<u64>; 3]>,
+    /// Its extents, those of the array, and its offset, one after the other.
+    shape: Option<Box<[u64]>>,
     /// Which of several places of a scalar or text.
     nth: usize,
 }
@@ -73,8 +74,8 @@ impl Boxes {
             |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED) && !shape.local.contains(&0);
         let (shape, nth) = match &spec.shape {
             Some(shape) => {
-                let Shape { local, global, offset } = Some(shape).filter(in_an_array)?.clone();
-                (Some([local, global, offset]), 0)
+                let Shape { local, global, offset } = Some(shape).filter(in_an_array)?;
+                (Some([local.as_slice(), global, offset].concat().into()), 0)
             }
             None if self.several.is_empty() => (None, 0),
             None => {

@@ -36,7 +36,6 @@ use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, ThreadLevel};
 use thalweg_movement::events::Event;
 use thalweg_movement::method::STORES_NOTHING;
-use thalweg_movement::output_file::levels::ArrayLevel;
 use thalweg_movement::pack::blocks::Takes;
 use thalweg_movement::{Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::{About, Phase, Taking, Working};
@@ -135,7 +134,7 @@ impl<'a> Output<'a> {
             line = later.map(|(choice, _, method)| key_of(method.name(), &join(&choice.base_path, path)));
             let files: Vec<String> = choices.iter().map(|c| join(&c.base_path, path)).collect();
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
-            let arrays = if comm.rank() == 0 && mode != Mode::Write { arrays_of(&group) } else { Vec::new() };
+            let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
             Ok((group, made, arrays))
         });
@@ -427,31 +426,13 @@ impl<'a> Output<'a> {
 }
 
 /// The level of statistics that the schema requires for a variable.
-fn level_of(variable: &Variable, group: &Group) -> Level {
+pub(crate) fn level_of(variable: &Variable, group: &Group) -> Level {
     match variable.statistics.unwrap_or(group.statistics) {
         Statistics::Off => Level::Off,
         Statistics::MinMax => Level::MinMax,
         Statistics::Default => Level::Beside,
         Statistics::Full => Level::Full,
     }
-}
-
-fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
-    let group = group.lock();
-    let group = group.builder.group();
-    let arrays = group.variables.iter().filter(|v| !v.local.is_empty());
-    arrays
-        .map(|v| {
-            let (path, name) = stored(&v.path, &v.name);
-            ArrayLevel {
-                path: path.to_string(),
-                name: name.to_string(),
-                element: v.element,
-                level: level_of(v, group),
-                transform: transform::name(v).to_string(),
-            }
-        })
-        .collect()
 }
 
 fn no_variable(at: usize) -> Error {
@@ -469,7 +450,7 @@ fn too_low(choice: &MethodChoice, limit: u64) -> Option<String> {
 
 /// A path and a name that every reader joins to the full name: no slash at the end of a path. Where readers would join them
 /// differently (the path `/`, several slashes in a row), the full name without a path.
-fn stored<'n>(path: &'n str, name: &'n str) -> (&'n str, Cow<'n, str>) {
+pub(crate) fn stored<'n>(path: &'n str, name: &'n str) -> (&'n str, Cow<'n, str>) {
     match path.strip_suffix('/') {
         None => (path, Cow::Borrowed(name)),
         Some(kept) if kept.is_empty() || kept.ends_with('/') || name.starts_with('/') => {

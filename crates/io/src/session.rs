@@ -3,8 +3,9 @@
 use crate::in_flight::OutputsInFlight;
 use crate::input::Input;
 use crate::mounts;
-use crate::output::Output;
+use crate::output::{Output, level_of, stored};
 use crate::registry;
+use crate::transform;
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,10 +16,11 @@ use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
 use thalweg_movement::guarded::Guarded;
 use thalweg_movement::output_file::cache::Cache;
+use thalweg_movement::output_file::levels::ArrayLevel;
 use thalweg_movement::{BufferPool, Mode, buffer};
-use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
+use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema, Variable};
 use thalweg_types::mutex::Mutex;
-use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
+use thalweg_types::{AttributeValue, Error, ErrorKind, Result, equal};
 
 /// A group as a session knows it: changed by declarations, also between outputs.
 pub struct DeclaredGroup {
@@ -26,9 +28,47 @@ pub struct DeclaredGroup {
     pub builder: GroupBuilder,
     /// Methods a document chose.
     pub methods: Vec<MethodChoice>,
+    /// Arrays as of the last open that asked for them.
+    arrays: Arc<[ArrayLevel]>,
 }
 
 impl DeclaredGroup {
+    /// A group of a builder, with the methods that a document chose for it.
+    pub fn new(builder: GroupBuilder, methods: Vec<MethodChoice>) -> DeclaredGroup {
+        DeclaredGroup { builder, methods, arrays: Arc::default() }
+    }
+
+    /// The arrays of the group, with the statistics and transforms that its variables request.
+    ///
+    /// # Cost
+    /// A comparison with those of the last call; where they have changed, the list is made anew.
+    pub(crate) fn arrays(&mut self) -> Arc<[ArrayLevel]> {
+        let group = self.builder.group();
+        let arrays = || group.variables.iter().filter(|v| !v.local.is_empty());
+        let is_known = |(known, v): (&ArrayLevel, &Variable)| {
+            let (path, name) = stored(&v.path, &v.name);
+            (known.element, known.level) == (v.element, level_of(v, group))
+                && known.name == *name
+                && equal(&known.path, path)
+                && equal(&known.transform, transform::name(v))
+        };
+        if arrays().count() != self.arrays.len() || !self.arrays.iter().zip(arrays()).all(is_known) {
+            self.arrays = arrays()
+                .map(|v| {
+                    let (path, name) = stored(&v.path, &v.name);
+                    ArrayLevel {
+                        path: path.to_string(),
+                        name: name.to_string(),
+                        element: v.element,
+                        level: level_of(v, group),
+                        transform: transform::name(v).to_string(),
+                    }
+                })
+                .collect();
+        }
+        self.arrays.clone()
+    }
+
     /// All methods, in the order of the configuration.
     pub fn all_methods(&self) -> Vec<MethodChoice> {
         self.methods.iter().chain(self.builder.methods()).cloned().collect()
@@ -162,7 +202,7 @@ impl Session {
             .map(|group| {
                 let name = group.name.clone();
                 let methods = methods.iter().filter(|m| m.group == name).cloned().collect();
-                (name, Arc::new(Mutex::new(DeclaredGroup { builder: GroupBuilder::from_group(group), methods })))
+                (name, Arc::new(Mutex::new(DeclaredGroup::new(GroupBuilder::from_group(group), methods))))
             })
             .collect();
         let session = Session {
@@ -235,7 +275,7 @@ impl Session {
         if groups.iter().any(|(n, _)| *n == name) {
             return Err(Error::new(ErrorKind::Config, format!("group \"{name}\" is declared already")));
         }
-        let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
+        let group = Arc::new(Mutex::new(DeclaredGroup::new(builder, Vec::new())));
         groups.push((name, group.clone()));
         Ok(group)
     }
@@ -246,7 +286,7 @@ impl Session {
         let name = builder.group().name.clone();
         let mut groups = self.groups.lock();
         let is_second = groups.iter().any(|(n, _)| *n == name);
-        let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
+        let group = Arc::new(Mutex::new(DeclaredGroup::new(builder, Vec::new())));
         groups.push((name, group.clone()));
         (group, is_second)
     }

@@ -298,7 +298,7 @@ impl<'a> Pack<'a> {
             pool,
             encoding,
             front,
-            blocks: Vec::new(),
+            blocks: Vec::with_capacity(32),
             pieces: Vec::new(),
             records: 0,
             gone: 0,
@@ -560,7 +560,11 @@ impl<'a> Pack<'a> {
     fn place(&mut self, spec: BlockSpec, payload: u64) -> Result<usize> {
         let mut head = Vec::new();
         self.encoding.head(&spec, None, payload, &mut head);
-        let head = head.len() as u64;
+        self.place_behind(head.len() as u64, spec, payload)
+    }
+
+    /// As `place`, of a block whose head has so many bytes.
+    fn place_behind(&mut self, head: u64, spec: BlockSpec, payload: u64) -> Result<usize> {
         let end = self.records.checked_add(head).and_then(|e| e.checked_add(payload)).filter(|e| *e < 1 << 62);
         let end =
             end.ok_or_else(|| Error::new(ErrorKind::OutOfBounds, format!("{payload} bytes leave the process group")))?;
@@ -601,7 +605,7 @@ impl<'a> Pack<'a> {
                 None => return Ok(false),
             }
         }
-        let block = self.place(spec.clone(), data.len() as u64)?;
+        let block = self.place_behind(probe.len() as u64, spec.clone(), data.len() as u64)?;
         let Some(PackPiece::Chunk(mut chunk)) = self.pieces.pop() else { return Ok(false) };
         let _copying = span(Phase::Copy, data.len() as u64);
         let at = chunk.len();

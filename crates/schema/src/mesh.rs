@@ -16,7 +16,7 @@
 //! Read back with ADIOS 1.13.1 from files it wrote for documents with each kind of mesh.
 
 use crate::dimension::Scope;
-use crate::model::{Attribute, AttributeSource, Cells, Group, Mesh, MeshKind, TimeMarks};
+use crate::model::{Attribute, AttributeSource, Cells, Group, Mesh, MeshKind, TimeMarks, Variable};
 use std::collections::HashSet;
 use thalweg_diagnostics::Problem;
 use thalweg_types::Value;
@@ -197,8 +197,13 @@ pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
     for mesh in &group.meshes {
         out.mesh(mesh);
     }
-    let mut seen = std::collections::HashSet::new();
-    for variable in &group.variables {
+    let nothing = TimeMarks::default();
+    let says =
+        |v: &Variable| v.mesh.is_some() || v.centering.is_some() || v.hyperslab.is_some() || v.time != nothing;
+    let mut seen = HashSet::new();
+    // Most groups have no meshes: names are then not put together.
+    let speaking = if group.variables.iter().any(says) { group.variables.as_slice() } else { &[] };
+    for variable in speaking {
         let about = format!("{}/adios_schema", variable.full_name());
         if !seen.insert(about.clone()) {
             continue;

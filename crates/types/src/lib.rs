@@ -5,6 +5,7 @@
 //! | [`checksum`] | CRC-32C |
 //! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
 //! | [`value`] | one value of any element type, and attribute values |
+//! | [`equal`] | equality of byte strings that are often empty |
 //! | [`extent`] | runs of bytes in a file |
 //! | [`holes`] | byte ranges in which nothing is stored: the search for the next stored byte |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
@@ -18,6 +19,7 @@
 pub mod bounding_box;
 pub mod checksum;
 pub mod element;
+pub mod equal;
 pub mod error;
 pub mod extent;
 pub mod holes;
@@ -30,6 +32,7 @@ pub mod value;
 
 pub use bounding_box::BoundingBox;
 pub use element::{ByteOrder, ElementType};
+pub use equal::equal;
 pub use error::{Error, ErrorKind, Place, Result};
 pub use extent::Extent;
 pub use memory_selection::MemorySelection;

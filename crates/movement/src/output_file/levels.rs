@@ -13,7 +13,7 @@ use thalweg_bp::index::Index;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
-use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, equal};
 
 /// An array that may be written, and the requested level of its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +31,18 @@ pub struct ArrayLevel {
 }
 
 /// The properties that all blocks of an array must share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Recorded<'s> {
     /// Bitmap of the recorded statistics in the BP index.
     pub bitmap: u32,
     /// Name of the transform; empty for none.
     pub transform: &'s [u8],
+}
+
+impl PartialEq for Recorded<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bitmap == other.bitmap && equal(self.transform, other.transform)
+    }
 }
 
 /// The statistics bitmaps of the array blocks in encoded sets of characteristics; 0 for a block without statistics.

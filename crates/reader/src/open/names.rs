@@ -5,7 +5,7 @@ use crate::variable::full_name;
 use std::collections::HashMap;
 use thalweg_bp::index::Table;
 use thalweg_bp::live::Live;
-use thalweg_types::{ElementType, Error, ErrorKind};
+use thalweg_types::{ElementType, Error, ErrorKind, equal};
 
 /// Variables or attributes by name, and where their entries lie.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Names {
 
     /// The place among the heads of the name whose entry has this path and name.
     pub(super) fn number_of(&self, path: &str, name: &str) -> Option<usize> {
-        let same = |h: &Head| h.path == path && h.short_name == name;
+        let same = |h: &Head| equal(&h.path, path) && h.short_name == name;
         let first = *self.by_name.get(&full_name(path, name))?;
         // Two names in two paths may read the same when they are joined.
         if same(&self.heads[first]) { Some(first) } else { self.heads.iter().position(same) }
