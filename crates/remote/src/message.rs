@@ -685,9 +685,25 @@ mod tests {
 
         #[test]
         fn lengths_beyond_all_that_is_sent_are_refused(bytes: [u8; 8]) {
-            if let Ok((head, body)) = lengths(bytes) {
-                prop_assert!(head <= LONGEST_HEAD && body <= LONGEST_BODY);
-                prop_assert_eq!(header(head, body).unwrap(), bytes);
+            match lengths(bytes) {
+                Ok((head, Body::Sent(body))) => {
+                    prop_assert!(head <= LONGEST_HEAD && body <= LONGEST_BODY);
+                    prop_assert_eq!(header(head, body).unwrap(), bytes);
+                }
+                Ok((head, Body::Lent(pieces))) => prop_assert!(head <= LONGEST_HEAD && pieces <= MOST_PARTS),
+                Err(_) => {}
+            }
+        }
+
+        #[test]
+        fn pieces_come_back_or_are_more_than_a_body(pieces in prop::collection::vec((any::<u64>(), any::<u64>()), 0..5)) {
+            let total = pieces.iter().try_fold(0u64, |total, piece| total.checked_add(piece.1));
+            match pieces_in(&pieces_out(&pieces)) {
+                Ok((back, bytes)) => {
+                    prop_assert_eq!(&back, &pieces);
+                    prop_assert_eq!(Some(bytes as u64), total);
+                }
+                Err(_) => prop_assert!(total.is_none_or(|total| total > LONGEST_BODY as u64)),
             }
         }
 

@@ -274,7 +274,9 @@ impl Session {
                 Reply::Done
             }
             // Of the connection, not of the session.
-            Request::Lend(..) => return Err(Error::new(ErrorKind::Corrupt, "a question about memory was not answered")),
+            Request::Lend(..) => {
+                return Err(Error::new(ErrorKind::Corrupt, "a question about memory was not answered"));
+            }
             Request::View(number) => done(self.register(number, body)?),
             Request::ForgetView(number) => {
                 self.views.write().remove(&number);

@@ -89,8 +89,7 @@ impl Peer {
     /// Whether process and connection are there: then the bytes were the process's, and it has waited for the reply.
     fn is_there(&self, socket: impl AsFd) -> Result<()> {
         let ended = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
-        let mut both =
-            [PollFd::new(&self.process, PollFlags::IN), PollFd::new(&socket, PollFlags::RDHUP)];
+        let mut both = [PollFd::new(&self.process, PollFlags::IN), PollFd::new(&socket, PollFlags::RDHUP)];
         loop {
             match poll(&mut both, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
                 Ok(_) => break,
