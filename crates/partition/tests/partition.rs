@@ -452,6 +452,10 @@ impl Connection for CountedConnection {
     fn end(&self) {
         self.0.end();
     }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
 }
 
 #[test]

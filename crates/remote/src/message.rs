@@ -3,9 +3,9 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | bytes of the head, little endian, at most [`LONGEST_HEAD`] |
-//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`] |
+//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`]; with [`LENT`] added, number of the pieces of memory that are the body, at most [`MOST_PARTS`] |
 //! | 8 | ... | head: a [`Request`] or a [`Reply`] in postcard encoding |
-//! | ... | ... | body: bytes of a file, a value, names |
+//! | ... | ... | body: bytes of a file, a value, names; of a lent body, address and length of each piece, 8 bytes each, little endian |
 //!
 //! A connection begins with [`Request::Hello`]. Then each request gets one reply, in order. Received bytes are not trusted:
 //! lengths are checked before memory is allocated, and memory grows only as bytes arrive.
@@ -17,11 +17,13 @@ use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat}
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
 pub const LONGEST_BODY: usize = 256 << 20;
+/// Added to the second length of a message whose body is lent: see [`Request::Lend`].
+pub const LENT: u32 = 1 << 31;
 /// Largest read or write per message, in bytes.
 pub const LONGEST_PIECE: usize = 8 << 20;
 /// Most parts of a [`Request::ReadParts`] or [`Request::WriteParts`].
@@ -169,6 +171,10 @@ pub enum Request {
         /// As in [`Request::WriteParts`], together at most [`LONGEST_BODY`] bytes.
         parts: Vec<(u64, u64)>,
     },
+    /// Asks whether the server can read this process's memory: the address of 16 bytes, and what they are. If the reply is a success,
+    /// bodies of further requests on this connection may be lent: the server reads them, and the program leaves them unchanged until the
+    /// reply.
+    Lend(u64, [u8; 16]),
     /// [`thalweg_layout::WriteObject::order`]
     Order(u64),
     /// [`thalweg_layout::WriteObject::order_from`]: handle and number
@@ -235,18 +241,64 @@ pub enum Reply {
     },
 }
 
-/// Lengths of head and body.
+/// The body of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// So many bytes follow.
+    Sent(usize),
+    /// So many pieces of the sender's memory, which are listed.
+    Lent(usize),
+}
+
+impl Body {
+    /// Bytes of a body that is sent.
+    ///
+    /// # Errors
+    /// `Corrupt` for a lent one, which only requests have.
+    pub fn sent(self) -> Result<usize> {
+        match self {
+            Body::Sent(bytes) => Ok(bytes),
+            Body::Lent(_) => Err(Error::new(ErrorKind::Corrupt, "a reply that lends its body")),
+        }
+    }
+}
+
+/// Length of the head, and the body.
 ///
 /// # Errors
 /// `Corrupt` if a length exceeds the protocol's maximum.
-pub fn lengths(bytes: [u8; 8]) -> Result<(usize, usize)> {
+pub fn lengths(bytes: [u8; 8]) -> Result<(usize, Body)> {
     let [a, b, c, d, e, f, g, h] = bytes;
-    let (head, body) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize);
-    if head > LONGEST_HEAD || body > LONGEST_BODY {
-        let what = format!("a message of {head} and {body} bytes: longer than any");
+    let (head, body) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]));
+    let (count, most) = match body & LENT {
+        0 => (body as usize, LONGEST_BODY),
+        _ => ((body & !LENT) as usize, MOST_PARTS),
+    };
+    if head > LONGEST_HEAD || count > most {
+        let what = format!("a message of {head} and {count} bytes or pieces: longer than any");
         return Err(Error::new(ErrorKind::Corrupt, what));
     }
-    Ok((head, body))
+    Ok((head, if body & LENT == 0 { Body::Sent(count) } else { Body::Lent(count) }))
+}
+
+/// Pieces of memory as a lent body lists them.
+pub fn pieces_out(pieces: &[(u64, u64)]) -> Vec<u8> {
+    pieces.iter().flat_map(|(address, length)| [address.to_le_bytes(), length.to_le_bytes()]).flatten().collect()
+}
+
+/// The pieces of a lent body, and the bytes of all of them.
+///
+/// # Errors
+/// `Corrupt` if they are longer than a body may be.
+pub fn pieces_in(list: &[u8]) -> Result<(Vec<(u64, u64)>, usize)> {
+    let (numbers, _) = list.as_chunks::<8>();
+    let pieces: Vec<(u64, u64)> =
+        numbers.chunks_exact(2).map(|n| (u64::from_le_bytes(n[0]), u64::from_le_bytes(n[1]))).collect();
+    let total = pieces.iter().try_fold(0u64, |total, (_, length)| total.checked_add(*length));
+    match total.and_then(|total| usize::try_from(total).ok()).filter(|total| *total <= LONGEST_BODY) {
+        Some(total) => Ok((pieces, total)),
+        None => Err(Error::new(ErrorKind::Corrupt, "a message that lends more than a body may have")),
+    }
 }
 
 /// The first bytes of a message.
@@ -633,9 +685,25 @@ mod tests {
 
         #[test]
         fn lengths_beyond_all_that_is_sent_are_refused(bytes: [u8; 8]) {
-            if let Ok((head, body)) = lengths(bytes) {
-                prop_assert!(head <= LONGEST_HEAD && body <= LONGEST_BODY);
-                prop_assert_eq!(header(head, body).unwrap(), bytes);
+            match lengths(bytes) {
+                Ok((head, Body::Sent(body))) => {
+                    prop_assert!(head <= LONGEST_HEAD && body <= LONGEST_BODY);
+                    prop_assert_eq!(header(head, body).unwrap(), bytes);
+                }
+                Ok((head, Body::Lent(pieces))) => prop_assert!(head <= LONGEST_HEAD && pieces <= MOST_PARTS),
+                Err(_) => {}
+            }
+        }
+
+        #[test]
+        fn pieces_come_back_or_are_more_than_a_body(pieces in prop::collection::vec((any::<u64>(), any::<u64>()), 0..5)) {
+            let total = pieces.iter().try_fold(0u64, |total, piece| total.checked_add(piece.1));
+            match pieces_in(&pieces_out(&pieces)) {
+                Ok((back, bytes)) => {
+                    prop_assert_eq!(&back, &pieces);
+                    prop_assert_eq!(Some(bytes as u64), total);
+                }
+                Err(_) => prop_assert!(total.is_none_or(|total| total > LONGEST_BODY as u64)),
             }
         }
 

@@ -273,6 +273,10 @@ impl Session {
                 object.read_exact_at(0, out)?;
                 Reply::Done
             }
+            // Of the connection, not of the session.
+            Request::Lend(..) => {
+                return Err(Error::new(ErrorKind::Corrupt, "a question about memory was not answered"));
+            }
             Request::View(number) => done(self.register(number, body)?),
             Request::ForgetView(number) => {
                 self.views.write().remove(&number);
@@ -296,6 +300,17 @@ fn sized(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
     buffer.try_reserve_exact(length.saturating_sub(buffer.len())).map_err(no_memory)?;
     buffer.resize(length, 0);
     Ok(())
+}
+
+/// Whether the client's memory can be read: 16 bytes of it must be what the client says.
+///
+/// # Errors
+/// `Unsupported` if it cannot.
+fn can_pull(channel: &Channel, address: u64, value: [u8; 16]) -> Result<()> {
+    let mut got = [0; 16];
+    channel.connection.pull(&[(address, 16)], &mut got)?;
+    let other = || Error::new(ErrorKind::Unsupported, "the client's memory is not what the client sees");
+    (got == value).then_some(()).ok_or_else(other)
 }
 
 /// Most bytes that a connection keeps for its next request.
@@ -369,7 +384,7 @@ impl Shared {
                 }
             };
             threads.retain(|thread| !thread.is_finished());
-            let channel = Arc::new(Channel(connection));
+            let channel = Arc::new(Channel::new(connection));
             let shared = self.clone();
             self.connections.lock().insert(number, channel.clone());
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
@@ -383,7 +398,7 @@ impl Shared {
             }
         }
         for channel in self.connections.lock().values() {
-            channel.0.end();
+            channel.connection.end();
         }
         for thread in threads {
             let _ = thread.join();
@@ -391,7 +406,7 @@ impl Shared {
     }
 
     fn talk(&self, channel: &Channel) -> Result<()> {
-        let admitted = channel.0.admit();
+        let admitted = channel.connection.admit();
         // A refused peer whose transport still passes bytes is told the reason.
         let Some((greeting, _)) = channel.head::<Request>()? else { return Ok(()) };
         let session = match admitted.and_then(|()| self.greet(greeting)) {
@@ -403,7 +418,7 @@ impl Shared {
         // Fresh memory for each request costs its page faults: as much as the copy into it.
         let (mut body, mut out) = (Vec::new(), Vec::new());
         loop {
-            let (request, length) = match channel.head::<Request>() {
+            let (request, sent) = match channel.head::<Request>() {
                 Ok(Some(next)) => next,
                 Ok(None) => return Ok(()),
                 Err(e) => {
@@ -411,10 +426,15 @@ impl Shared {
                     return Err(e);
                 }
             };
-            channel.body_again(length, &mut body)?;
+            let received = channel.request_body(sent, &mut body)?;
             // Of most requests none; those with one give it its length.
             out.clear();
-            match session.answer(request, &body[..length], &mut out) {
+            let answer = match (received, request) {
+                (Err(e), _) => Err(e),
+                (Ok(_), Request::Lend(address, value)) => can_pull(channel, address, value).map(done),
+                (Ok(length), request) => session.answer(request, &body[..length], &mut out),
+            };
+            match answer {
                 Ok(reply) => channel.send(&reply, &[IoSlice::new(&out)])?,
                 Err(e) => channel.send(&Reply::from(&e), &[])?,
             }

@@ -39,6 +39,10 @@ impl Connection for Counted {
     fn end(&self) {
         self.0.end();
     }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
 }
 
 struct Daemon {

@@ -219,7 +219,7 @@ fn reply(stream: &mut UnixStream) -> Reply {
     let mut header = [0; 8];
     stream.read_exact(&mut header).unwrap();
     let (head, body) = message::lengths(header).unwrap();
-    let mut bytes = vec![0; head + body];
+    let mut bytes = vec![0; head + body.sent().unwrap()];
     stream.read_exact(&mut bytes).unwrap();
     message::decode(&bytes[..head]).unwrap()
 }

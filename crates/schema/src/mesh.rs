@@ -198,8 +198,7 @@ pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
         out.mesh(mesh);
     }
     let nothing = TimeMarks::default();
-    let says =
-        |v: &Variable| v.mesh.is_some() || v.centering.is_some() || v.hyperslab.is_some() || v.time != nothing;
+    let says = |v: &Variable| v.mesh.is_some() || v.centering.is_some() || v.hyperslab.is_some() || v.time != nothing;
     let mut seen = HashSet::new();
     // Most groups have no meshes: names are then not put together.
     let speaking = if group.variables.iter().any(says) { group.variables.as_slice() } else { &[] };

@@ -170,6 +170,14 @@ pub trait Store: Send + Sync {
     fn open_copied(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         self.open_read(name)
     }
+    /// Opens an object that exists as far as the caller knows: a store far away may ask nothing before the first read or query, which then
+    /// fails with `NotFound`.
+    ///
+    /// # Errors
+    /// As [`Store::open_read`].
+    fn open_known_to_exist(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        self.open_read(name)
+    }
     /// Opens an object for reading and reads its first bytes: as many as it has, at most `most`.
     ///
     /// # Errors

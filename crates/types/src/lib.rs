@@ -14,7 +14,7 @@
 //! | [`selection`] | the elements that a read selects |
 //! | [`transform_names`] | names of transforms in configurations and files |
 //! | [`error`] | the error type: kind, place, safe data, cause |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bounding_box;
 pub mod checksum;

@@ -41,10 +41,10 @@ pub(super) fn add<L: Lanes>(_: &[u8], _: &mut L::Total) -> Option<u32> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::super::folding::{BLOCK, Narrow, Wide};
     use super::super::{LANES, Lanes, STRETCH};
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    use thalweg_types::checksum::{combined, crc32c};
+    use thalweg_types::checksum::appended;
+    use thalweg_types::checksum::folding::{BLOCK, Narrow, Wide};
 
     /// How far ahead of the loop bytes are requested.
     const AHEAD: usize = 2048;
@@ -70,7 +70,6 @@ mod x86_64 {
                 // A stretch and a block have whole numbers of elements, and a block has whole numbers of lanes.
                 const { assert!(STRETCH * L::SIZE % BLOCK == 0 && BLOCK % (LANES * L::SIZE) == 0) };
                 let mut sum = <$folding>::new();
-                let mut folded = 0;
                 let mut rest: &[u8] = &[];
                 for stretch in bytes.chunks(STRETCH * L::SIZE) {
                     let mut lanes = L::start();
@@ -87,10 +86,9 @@ mod x86_64 {
                     behind.chunks(LANES * L::SIZE).for_each(|elements| lanes.add(elements));
                     lanes.finish(stretch, total);
                     // Only the last stretch has any.
-                    folded += blocks.len() * BLOCK;
                     rest = behind;
                 }
-                combined(sum.finish(folded as u64), crc32c(rest), rest.len() as u64)
+                appended(sum.finish(), rest)
             }
         };
     }
@@ -102,6 +100,7 @@ mod x86_64 {
         use super::super::super::{Accumulator, Level, RealLanes, State, Statistics, WholeLanes};
         use super::*;
         use thalweg_types::ElementType;
+        use thalweg_types::checksum::crc32c;
 
         /// Statistics by the loop alone, the checksum by the library, of the same bytes.
         fn expected(element: ElementType, bytes: &[u8]) -> (Option<Statistics>, u32) {

@@ -7,7 +7,6 @@ use super::index::run::Run;
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
 use super::marks::{self, Mark};
-use super::packed::{Held, Slice};
 use super::parallel::Fragment;
 use super::place::{Place, data_name};
 use super::record::{Log as Which, SEGMENT_HEADER};
@@ -435,6 +434,7 @@ pub fn behind(
 
 /// - `unclean`: receives the sessions of logs that end early.
 fn add_segments(place: &Place, logs: &Logs, build: &mut Build, unclean: &mut Vec<Unclean>) -> Result<()> {
+    place.read_ahead(&logs.segments.iter().map(|(source, ..)| source.clone()).collect::<Vec<_>>());
     for (source, index, data) in &logs.segments {
         let number = build.source(source);
         let lost = segment(place, source, *index, *data, |entry| build.add(number, &entry))?.1;
@@ -477,7 +477,7 @@ pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<d
     // An index log is read from its beginning: where opening alone is a request, its bytes come with it.
     let opened = match store.capability().append {
         true => store.open_read(&name),
-        false => Held::open(&**store, &name, None).map(|held| -> Box<dyn ReadObject> { Box::new(Slice::all(held)) }),
+        false => place.open_whole_log(&**store, &name).map(|log| -> Box<dyn ReadObject> { Box::new(log) }),
     };
     match opened {
         Ok(object) => Ok(Some(object)),

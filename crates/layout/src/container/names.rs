@@ -257,7 +257,7 @@ impl Container {
     fn look_for(&self, path: &str, mut known: Option<Object>, write: bool) -> Result<Arc<File>> {
         let mut last = None;
         loop {
-            let (path, opened) = self.follow_from(path, known.take())?;
+            let (path, opened) = self.stores.while_identified(|| self.follow_from(path, known.take()))?;
             let number = opened.stamp.container;
             match self.looked_at_for(opened, write) {
                 // Replaced or removed since its stamp was read: look the name up again, unless it leads to the same container.

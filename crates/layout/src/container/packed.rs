@@ -27,17 +27,19 @@
 
 use super::index::Source;
 use super::index::block::Entry;
+use super::load;
 use super::marks::{self, Home, Mark, MarkName, Published};
 use super::objects::{self, MOST_TRIES};
 use super::parallel::Fragment;
 use super::place::{LogInside, Place, STAMP};
+use super::record::Log;
 use super::scan;
 use super::wire::{Cursor, bad, put_counted, put_varint, seal, sealed};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_store::{ReadObject, Rename, Store, fresh};
+use thalweg_store::{ReadObject, Rename, Store, Visible, fresh};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -54,6 +56,9 @@ const MOST_BUNDLE: u64 = 16 << 20;
 const WINDOW: usize = 1 << 20;
 /// Memory for objects of all files of a mount, in bytes.
 const MOST_HELD: usize = 32 << 20;
+
+/// Most objects that are read at the same time.
+const MOST_AT_ONCE: usize = 16;
 
 /// Whether containers whose folder is on this store have packed sessions: objects cannot be extended, and appear whole under a mark's
 /// name.
@@ -230,11 +235,17 @@ pub struct Held {
     object: Option<Box<dyn ReadObject>>,
     length: u64,
     first: Vec<u8>,
-    /// The bytes that were read last, and their offset.
-    last: Mutex<(u64, Vec<u8>)>,
+    /// Windows that were read last, by number; the last one is the newest.
+    windows: Mutex<Vec<(u64, Arc<Window>)>>,
     /// The store does not have the object any more.
     gone: AtomicBool,
 }
+
+/// The bytes of a window; empty until one of those who need them has read them.
+type Window = Mutex<Vec<u8>>;
+
+/// Most windows of an object in memory: as many as threads read at the same time.
+const MOST_WINDOWS: usize = 8;
 
 impl Held {
     /// - `length`: the object's length, if it is known.
@@ -247,16 +258,17 @@ impl Held {
             return Err(Error::new(ErrorKind::Torn, what).in_object(name));
         }
         let object = (there > first.len() as u64).then_some(object);
-        Ok(Held { object, length: there, first, last: Mutex::default(), gone: AtomicBool::new(false) })
+        Ok(Held { object, length: there, first, windows: Mutex::default(), gone: AtomicBool::new(false) })
     }
 
     fn whole(bytes: Vec<u8>) -> Held {
         let length = bytes.len() as u64;
-        Held { object: None, length, first: bytes, last: Mutex::default(), gone: AtomicBool::new(false) }
+        Held { object: None, length, first: bytes, windows: Mutex::default(), gone: AtomicBool::new(false) }
     }
 
     fn memory(&self) -> usize {
-        self.first.len() + if self.object.is_some() { WINDOW } else { 0 }
+        let more = usize::try_from(self.length).unwrap_or(usize::MAX).saturating_sub(self.first.len());
+        self.first.len() + more.min(MOST_WINDOWS * WINDOW)
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<usize> {
@@ -276,16 +288,40 @@ impl Held {
         if count >= WINDOW {
             return object.read_at(at, out).map_err(told);
         }
-        let mut last = self.last.lock();
-        if !copied(&last.1, last.0, at, out) {
-            let length = usize::try_from(self.length - at).unwrap_or(usize::MAX).min(WINDOW);
-            let mut bytes = std::mem::take(&mut last.1);
-            bytes.resize(length, 0);
-            object.read_exact_at(at, &mut bytes).map_err(told)?;
-            *last = (at, bytes);
-            copied(&last.1, at, at, out);
+        let mut done = 0;
+        while done < count {
+            let at = at + done as u64;
+            let (number, inside) = (at / WINDOW as u64, (at % WINDOW as u64) as usize);
+            let there = usize::try_from(self.length - number * WINDOW as u64).unwrap_or(usize::MAX).min(WINDOW);
+            let now = (there - inside).min(count - done);
+            let part = &mut out[done..done + now];
+            if !copied(&self.first, 0, at, part) {
+                let window = self.window(number);
+                let mut bytes = window.lock();
+                if bytes.is_empty() {
+                    let mut read = vec![0; there];
+                    object.read_exact_at(number * WINDOW as u64, &mut read).map_err(told)?;
+                    *bytes = read;
+                }
+                part.copy_from_slice(&bytes[inside..inside + now]);
+            }
+            done += now;
         }
         Ok(count)
+    }
+
+    /// A window, which may be empty; the oldest one goes for a new one.
+    fn window(&self, number: u64) -> Arc<Window> {
+        let mut windows = self.windows.lock();
+        let known = match windows.iter().position(|(known, _)| *known == number) {
+            Some(at) => windows.remove(at),
+            None => (number, Arc::default()),
+        };
+        if windows.len() >= MOST_WINDOWS {
+            windows.remove(0);
+        }
+        windows.push(known.clone());
+        known.1
     }
 }
 
@@ -308,8 +344,8 @@ pub struct Slice {
 
 impl Slice {
     /// A whole object.
-    pub fn all(held: Held) -> Slice {
-        Slice { offset: 0, length: held.length, held: Arc::new(held) }
+    fn all(held: Arc<Held>) -> Slice {
+        Slice { offset: 0, length: held.length, held }
     }
 }
 
@@ -455,13 +491,59 @@ impl Place {
     }
 
     fn held(&self, name: &str, length: u64) -> Result<Arc<Held>> {
-        let path = self.path_of(name);
+        self.held_at(&**self.first(), self.path_of(name), Some(length))
+    }
+
+    /// - `path`: on the store; the random number in it is on no other store.
+    fn held_at(&self, store: &dyn Store, path: String, length: Option<u64>) -> Result<Arc<Held>> {
         if let Some(held) = self.stores.cache().get(&path) {
             return Ok(held);
         }
-        let held = Arc::new(Held::open(&**self.first(), &path, Some(length))?);
+        let held = Arc::new(Held::open(store, &path, length)?);
         self.stores.cache().put(path, held.clone());
         Ok(held)
+    }
+
+    /// An index log on a store without appends.
+    ///
+    /// # Errors
+    /// As [`Store::open_read`].
+    /// # Cost
+    /// One request; none for a log that was read lately, where objects are seen when they are closed, and do not change then.
+    pub fn open_whole_log(&self, store: &dyn Store, path: &str) -> Result<Slice> {
+        match store.capability().visible {
+            Visible::AtClose => self.held_at(store, path.to_string(), None).map(Slice::all),
+            _ => Held::open(store, path, None).map(|held| Slice::all(Arc::new(held))),
+        }
+    }
+
+    /// Reads what is needed of these sessions to know where their bytes lie, at the same time, where each object costs a request. What
+    /// fails is read again by those who need it.
+    pub fn read_ahead(&self, sources: &[Source]) {
+        if !self.stamp.packed {
+            return;
+        }
+        let is_unknown = |source: &&Source| match self.located(source.session, source.folder) {
+            Ok(Some(at)) => at.bundle.is_none() && self.stores.cache().get(&self.path_of(&at.object)).is_none(),
+            Ok(None) => self.stores.cache().get(&load::name(self, source, Log::Index)).is_none(),
+            Err(_) => false,
+        };
+        let unknown: Vec<&Source> = sources.iter().filter(is_unknown).collect();
+        if unknown.len() < 2 {
+            return;
+        }
+        let read = |source: &Source| {
+            if matches!(self.open_packed(&source.home()), Ok(None)) {
+                let _ = load::open(self, source, Log::Index);
+            }
+        };
+        let share = unknown.len().div_ceil(MOST_AT_ONCE);
+        std::thread::scope(|scope| {
+            for share in unknown.chunks(share) {
+                let builder = std::thread::Builder::new();
+                let _ = builder.spawn_scoped(scope, move || share.iter().for_each(|source| read(source)));
+            }
+        });
     }
 
     /// The location of a session's log; `None` if the session is not packed.

@@ -514,6 +514,21 @@ impl Place {
     /// Opens a data log for reading; `None` if it does not exist. A log that its session moved out of the inline object is
     /// longer at its new location once the move is complete.
     pub fn open_data(&self, home: &Home, segment: u32) -> Result<Option<Box<dyn ReadObject>>> {
+        self.open_data_by(home, segment, |store, name| store.open_read(name))
+    }
+
+    /// As [`Place::open_data`], of a log of which the index names bytes: a store far away is not asked before the first read, which fails
+    /// with `NotFound` if the log is missing.
+    pub fn open_known_data(&self, home: &Home, segment: u32) -> Result<Option<Box<dyn ReadObject>>> {
+        self.open_data_by(home, segment, |store, name| store.open_known_to_exist(name))
+    }
+
+    fn open_data_by(
+        &self,
+        home: &Home,
+        segment: u32,
+        open: impl FnOnce(&dyn Store, &str) -> Result<Box<dyn ReadObject>>,
+    ) -> Result<Option<Box<dyn ReadObject>>> {
         if let Some(log) = self.open_packed(home)? {
             return Ok((segment == 0).then(|| -> Box<dyn ReadObject> { Box::new(log) }));
         }
@@ -521,7 +536,7 @@ impl Place {
         if let Some(bytes) = inside.as_ref().filter(|_| !self.has_folder()) {
             return Ok(Some(Box::new(LogInside(bytes.clone()))));
         }
-        let outside = match self.store(home.store)?.open_read(&self.data(home, segment)) {
+        let outside = match open(&**self.store(home.store)?, &self.data(home, segment)) {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             object => Some(object?),
         };

@@ -33,9 +33,11 @@ pub fn covers(marks: &[Mark]) -> Option<Vec<String>> {
     marks.iter().map(|m| m.published.filter(|p| p.closed).map(|p| marks::published_name(m.home, &p))).collect()
 }
 
+const DIGEST: crc::Crc<u64> = crc::Crc::<u64>::new(&crc::CRC_64_NVME);
+
 /// The name of a snapshot that covers these marks.
 pub fn name(covers: &[String]) -> String {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    let mut digest = DIGEST.digest();
     for name in covers {
         digest.update(name.as_bytes());
         digest.update(b"\n");

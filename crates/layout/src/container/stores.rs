@@ -109,6 +109,23 @@ impl Stores {
         Err(Error::new(ErrorKind::Torn, format!("store {} has a torn identity", store.describe())).in_object(name))
     }
 
+    /// Makes a call that will ask for the identity of the first store: where requests take long and it is not known yet, it is read
+    /// meanwhile.
+    pub fn while_identified<T>(&self, call: impl FnOnce() -> T) -> T {
+        let (store, known) = &self.stores[0];
+        if known.get().is_some() || store.request_cost() == 0 {
+            return call();
+        }
+        std::thread::scope(|scope| {
+            // What fails is asked again.
+            let read = || store.read_all(&format!("{HIDDEN}/store")).and_then(|bytes| decode_identity(&bytes));
+            let ahead = std::thread::Builder::new().spawn_scoped(scope, move || read().map(|found| known.set(found)));
+            let outcome = call();
+            drop(ahead.map(|ahead| ahead.join()));
+            outcome
+        })
+    }
+
     /// The store of this identity.
     pub fn find(&self, identity: u64, name: &str) -> std::result::Result<usize, String> {
         let mut failures = String::new();

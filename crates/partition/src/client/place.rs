@@ -2,7 +2,7 @@
 //!
 //! | transport | when |
 //! |-----------|------|
-//! | Unix socket | the server runs on this host |
+//! | Unix socket; long writes are read by the server from the program's memory, where it may | the server runs on this host |
 //! | TCP, with the partition's token | it has an address: it was started with `listen` |
 //!
 //! [`VARIABLE`] asks for one of them.
@@ -20,7 +20,7 @@ use thalweg_remote::transport::unix::Socket;
 use thalweg_remote::transport::{Connection, Transport, Watch};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The environment variable that asks for a transport: `unix`, `tcp`, or `auto` (also without it).
+/// The environment variable that asks for a transport: `unix` (without reading memory), `tcp`, or `auto` (also without it).
 pub const VARIABLE: &str = "THALWEG_TRANSPORT";
 
 /// How long a client waits for an answer before it asks, over a connection of its own, whether the server is alive; and how long
@@ -45,12 +45,19 @@ pub fn is_here(name: &str) -> bool {
     name == "localhost" || name == host || short(name) == short(&host)
 }
 
-/// Which transports may be used: socket, TCP.
-fn allowed() -> Result<(bool, bool)> {
+/// Which transports may be used.
+struct Allowed {
+    socket: bool,
+    /// The server reads memory.
+    memory: bool,
+    tcp: bool,
+}
+
+fn allowed() -> Result<Allowed> {
     match std::env::var(VARIABLE).as_deref() {
-        Err(_) | Ok("" | "auto") => Ok((true, true)),
-        Ok("unix") => Ok((true, false)),
-        Ok("tcp") => Ok((false, true)),
+        Err(_) | Ok("" | "auto") => Ok(Allowed { socket: true, memory: true, tcp: true }),
+        Ok("unix") => Ok(Allowed { socket: true, memory: false, tcp: false }),
+        Ok("tcp") => Ok(Allowed { socket: false, memory: false, tcp: true }),
         Ok(other) => Err(Error::new(ErrorKind::Config, format!("{VARIABLE}={other}: expected auto, unix or tcp"))),
     }
 }
@@ -71,10 +78,13 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     };
     let Server { host, socket, address, .. } = server;
     let about = format!("server {number} of partition {} on {host}", entry.name);
-    let (by_socket, by_tcp) = allowed()?;
+    let allowed = allowed()?;
     let inner: Arc<dyn Transport> = match address {
-        _ if by_socket && is_here(host) => Arc::new(Socket::at(Path::new(socket))),
-        Some(address) if by_tcp => Arc::new(Tcp::to(address, Token::read(token)?)),
+        _ if allowed.socket && is_here(host) => match Socket::at(Path::new(socket)) {
+            socket if allowed.memory => Arc::new(socket),
+            socket => Arc::new(socket.without_lending()),
+        },
+        Some(address) if allowed.tcp => Arc::new(Tcp::to(address, Token::read(token)?)),
         Some(_) => {
             return Err(Error::new(ErrorKind::PeerLost, format!("{about} is on another host, and {VARIABLE}=unix")));
         }
@@ -101,7 +111,7 @@ fn is_alive(inner: &dyn Transport, about: &str) -> Result<()> {
         every: PATIENCE,
         alive: Arc::new(move || Err(Error::new(ErrorKind::PeerLost, format!("{text} does not answer")))),
     });
-    let channel = Channel(connection);
+    let channel = Channel::new(connection);
     let hello = Request::Hello { version: VERSION, prefix: CONTROL.into(), session: None };
     let answer = channel.send(&hello, &[]).and_then(|()| channel.head::<Reply>());
     match answer {

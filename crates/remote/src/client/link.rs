@@ -1,11 +1,13 @@
 //! The session, its connections, and the open files with unsent bytes.
 
 use super::open::File;
-use crate::channel::Channel;
+use crate::channel::{Channel, Lending, WORTH_LENDING};
 use crate::message::{Reply, Request, Unsent, VERSION};
 use crate::transport::Transport;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use thalweg_types::mutex::Mutex;
@@ -42,8 +44,11 @@ pub struct Session {
 }
 
 /// A request that was sent and whose reply was not received yet. Each one is passed to [`Link::finish`]: a session whose last
-/// connection ends has no open files.
-pub struct Sent(Channel);
+/// connection ends has no open files. The server may read the request's body from memory until then.
+pub struct Sent<'b> {
+    channel: Channel,
+    body: PhantomData<&'b [u8]>,
+}
 
 /// Views in use that a session keeps for further calls.
 const VIEWS_KEPT: usize = crate::message::MOST_VIEWS / 2;
@@ -62,6 +67,20 @@ impl Session {
 pub fn nothing(_: &Reply, channel: &Channel, length: usize) -> Result<()> {
     // Such replies have an empty body.
     channel.body(length).map(drop)
+}
+
+/// Asks the server whether it can read this process's memory.
+///
+/// # Errors
+/// `PeerLost`.
+fn ask_to_lend(channel: &Channel) -> Result<()> {
+    let value = RandomState::new().hash_one(std::process::id()).to_ne_bytes();
+    let value: Box<[u8; 16]> = Box::new(std::array::from_fn(|n| value[n % 8] ^ n as u8));
+    channel.send(&Request::Lend(value.as_ptr() as u64, *value), &[])?;
+    let ended = || Error::new(ErrorKind::PeerLost, "the connection ended");
+    let (reply, _) = channel.head::<Reply>()?.ok_or_else(ended)?;
+    channel.may_lend(reply == Reply::Done);
+    Ok(())
 }
 
 impl Link {
@@ -99,7 +118,7 @@ impl Link {
     }
 
     fn greet(&self, session: Option<u128>) -> Result<(Channel, u128)> {
-        let channel = Channel(self.transport.connect()?);
+        let channel = Channel::new(self.transport.connect()?);
         channel.send(&Request::Hello { version: VERSION, prefix: self.prefix.clone(), session }, &[])?;
         let ended = || self.gone(Error::new(ErrorKind::PeerLost, "the connection ended"));
         let (reply, _) = channel.head::<Reply>()?.ok_or_else(ended)?;
@@ -162,7 +181,7 @@ impl Link {
     ///
     /// # Errors
     /// `PeerLost` if the daemon has ended. `OutOfBounds` for a message that is too long.
-    pub fn begin(&self, session: &Session, request: &Request, body: &[IoSlice<'_>]) -> Result<Sent> {
+    pub fn begin<'b>(&self, session: &Session, request: &Request, body: &[IoSlice<'b>]) -> Result<Sent<'b>> {
         if session.is_lost() {
             return Err(self.gone(Error::new(ErrorKind::PeerLost, "this file was open there")));
         }
@@ -172,8 +191,10 @@ impl Link {
             None => self.greet(Some(session.number)).map(|(channel, _)| channel),
         };
         let channel = channel.map_err(|e| self.lost(session, e))?;
-        match channel.send(request, body) {
-            Ok(()) => Ok(Sent(channel)),
+        let long = body.iter().map(|piece| piece.len()).sum::<usize>() >= WORTH_LENDING;
+        let asked = if long && channel.lending() == Lending::Unasked { ask_to_lend(&channel) } else { Ok(()) };
+        match asked.and_then(|()| channel.lend(request, body)) {
+            Ok(()) => Ok(Sent { channel, body: PhantomData }),
             Err(e) if e.kind() == ErrorKind::PeerLost => Err(self.lost(session, e)),
             // Nothing was sent.
             Err(e) => {
@@ -192,13 +213,13 @@ impl Link {
     pub fn finish<T>(
         &self,
         session: &Session,
-        Sent(channel): Sent,
+        Sent { channel, .. }: Sent<'_>,
         take: impl FnOnce(&Reply, &Channel, usize) -> Result<T>,
     ) -> Result<(Reply, T)> {
         let received = || -> Result<(Reply, T)> {
             let broke = || Error::new(ErrorKind::PeerLost, "the connection ended");
-            let (reply, length) = channel.head::<Reply>()?.ok_or_else(broke)?;
-            let body = take(&reply, &channel, length)?;
+            let (reply, body) = channel.head::<Reply>()?.ok_or_else(broke)?;
+            let body = take(&reply, &channel, body.sent()?)?;
             Ok((reply, body))
         };
         match received() {

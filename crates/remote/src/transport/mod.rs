@@ -6,6 +6,7 @@
 //! | [`unix`] | Unix sockets, for one user and root |
 //! | [`tcp`] | TCP, for processes of several machines that share a token |
 //! | [`token`] | that token: its file, and how it is proved |
+//! | `memory` | bytes that the server takes from its client's memory, for [`unix`] |
 //! | [`pair`] | connections within one process |
 //! | `socket` | bytes over a connected socket, for [`unix`] and [`tcp`] |
 
@@ -15,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
+mod memory;
 pub mod pair;
 mod socket;
 pub mod tcp;
@@ -44,6 +46,25 @@ pub trait Connection: Send + Sync {
     fn watch(&self, watch: Watch) {
         let _ = watch;
     }
+
+    /// Whether the other end, a server, may be able to [pull](Connection::pull) bytes from this process's memory.
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// For a server: fills `out` with bytes of the client's memory at these addresses and lengths, together `out.len()` bytes. The client
+    /// leaves them unchanged until the reply.
+    ///
+    /// # Errors
+    /// `Unsupported` on transports that cannot, and without permission; `InvalidArgument` for memory that is not there; `PeerLost` if
+    /// the client has ended: what was copied means nothing then.
+    fn pull(&self, pieces: &[(u64, u64)], out: &mut [u8]) -> Result<()> {
+        let _ = (pieces, out);
+        Err(Error::new(ErrorKind::Unsupported, "bytes are sent over this transport, not read from the client's memory"))
+    }
+
+    /// The other end, for messages about connections: `process 4711 over a Unix socket`.
+    fn describe(&self) -> String;
 
     /// Checks the identity of the other end, if the transport knows it. The server calls it before the first byte, from a thread of
     /// the connection: it may exchange bytes with [`Transport::connect`] of the other end, which then waits for it. If it fails, a

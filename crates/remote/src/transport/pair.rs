@@ -101,6 +101,10 @@ impl Connection for End {
         self.to.end();
         self.from.end();
     }
+
+    fn describe(&self) -> String {
+        "this process".into()
+    }
 }
 
 impl Transport for Client {

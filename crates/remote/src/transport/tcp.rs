@@ -217,6 +217,10 @@ impl Connection for End {
         socket::end(&self.socket);
     }
 
+    fn describe(&self) -> String {
+        format!("{} over TCP", self.other)
+    }
+
     /// The server's side of the handshake; takes up to [`HANDSHAKE`]. A peer that fails is disconnected.
     fn admit(&self) -> Result<()> {
         if self.proved.load(Ordering::Acquire) {

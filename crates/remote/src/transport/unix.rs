@@ -6,7 +6,9 @@
 //! | access   | processes of the server's user, and root: each side requests the other's user from the kernel |
 //! | place    | [`default_socket`], in a folder that only the user may enter |
 //! | a socket without a server | is replaced by the next server |
+//! | long writes | the server reads them from the program's memory, where it may: see [`super::Connection::pull`] |
 
+use super::memory::Peer;
 use super::{Connection, Listener, Transport, Watch, broken, placed, socket};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -75,6 +77,20 @@ struct End {
     watch: OnceLock<Watch>,
     /// Whether this is the server's end.
     serves: bool,
+    /// Whether the server may read this process's memory.
+    lends: bool,
+    /// The client's process, once its memory was read.
+    peer: OnceLock<Peer>,
+}
+
+impl End {
+    fn of_client(socket: OwnedFd, lends: bool) -> End {
+        End { socket, watch: OnceLock::new(), serves: false, lends, peer: OnceLock::new() }
+    }
+
+    fn of_server(socket: OwnedFd) -> End {
+        End { socket, watch: OnceLock::new(), serves: true, lends: false, peer: OnceLock::new() }
+    }
 }
 
 impl Connection for End {
@@ -94,6 +110,28 @@ impl Connection for End {
         socket::end(&self.socket);
     }
 
+    fn lends(&self) -> bool {
+        self.lends
+    }
+
+    fn pull(&self, pieces: &[(u64, u64)], out: &mut [u8]) -> Result<()> {
+        let peer = match self.peer.get() {
+            Some(peer) => peer,
+            None => {
+                let peer = Peer::of(&self.socket)?;
+                self.peer.get_or_init(|| peer)
+            }
+        };
+        peer.pull(&self.socket, pieces, out)
+    }
+
+    fn describe(&self) -> String {
+        match rustix::net::sockopt::socket_peercred(&self.socket) {
+            Ok(peer) => format!("process {} over a Unix socket", peer.pid.as_raw_nonzero()),
+            Err(_) => "a process over a Unix socket".into(),
+        }
+    }
+
     fn admit(&self) -> Result<()> {
         let peer = rustix::net::sockopt::socket_peercred(&self.socket).map_err(broken)?.uid.as_raw();
         if peer == user() || peer == 0 {
@@ -110,12 +148,18 @@ impl Connection for End {
 /// The program's side of a socket.
 pub struct Socket {
     path: PathBuf,
+    lends: bool,
 }
 
 impl Socket {
     /// The socket of the server that listens at `path`.
     pub fn at(path: &Path) -> Socket {
-        Socket { path: path.to_path_buf() }
+        Socket { path: path.to_path_buf(), lends: true }
+    }
+
+    /// Long writes are sent, not read from this process's memory by the server.
+    pub fn without_lending(self) -> Socket {
+        Socket { lends: false, ..self }
     }
 }
 
@@ -130,7 +174,7 @@ impl Transport for Socket {
         };
         let socket = connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?;
         let socket = placed(socket);
-        let end = End { socket, watch: OnceLock::new(), serves: false };
+        let end = End::of_client(socket, self.lends);
         end.admit().map_err(|e| e.in_object(self.path.display().to_string()))?;
         Ok(Box::new(end))
     }
@@ -193,7 +237,7 @@ impl Listener for Listening {
             return Ok(None);
         }
         let (connection, _) = accepted.map_err(|e| failed("take a connection", &self.path, e))?;
-        Ok(Some(Box::new(End { socket: connection.into(), watch: OnceLock::new(), serves: true })))
+        Ok(Some(Box::new(End::of_server(connection.into()))))
     }
 
     fn end(&self) {

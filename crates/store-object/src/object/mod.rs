@@ -416,6 +416,11 @@ impl Store for Object {
         }
     }
 
+    fn open_known_to_exist(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let name = &*self.shared.name(name, "open")?;
+        Ok(Box::new(read::Unasked::new(self.shared.clone(), name)?))
+    }
+
     fn stat(&self, name: &str) -> Result<Stat> {
         let name = &*self.shared.name(name, "stat")?;
         match self.shared.there("stat", name)? {

@@ -3,7 +3,7 @@
 use super::Shared;
 use opendal::options::ReaderOptions;
 use opendal::{Metadata, Reader};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_store::{Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -17,6 +17,60 @@ pub struct Reading {
     reader: Reader,
     length: u64,
     life: Life,
+}
+
+/// An object that exists as far as is known: its length is asked for when it is needed.
+pub struct Unasked {
+    shared: Arc<Shared>,
+    name: String,
+    reader: Reader,
+    asked: OnceLock<Reading>,
+}
+
+impl Unasked {
+    pub fn new(shared: Arc<Shared>, name: &str) -> Result<Unasked> {
+        let reader = shared.ask("open", name, shared.operator.reader(name))?;
+        Ok(Unasked { shared, name: name.into(), reader, asked: OnceLock::new() })
+    }
+
+    fn asked(&self) -> Result<&Reading> {
+        if let Some(asked) = self.asked.get() {
+            return Ok(asked);
+        }
+        let about = self.shared.ask("open", &self.name, self.shared.operator.stat(&self.name))?;
+        let reading = Reading::new(self.shared.clone(), &self.name, &about)?;
+        Ok(self.asked.get_or_init(|| reading))
+    }
+}
+
+impl ReadObject for Unasked {
+    fn length(&self) -> Result<u64> {
+        self.asked()?.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        if self.asked.get().is_none() && !out.is_empty() && out.len() <= RUN {
+            let read = || self.shared.ask("read", &self.name, self.reader.read(offset..offset + out.len() as u64));
+            match self.shared.pace.of(out.len(), read) {
+                Ok(bytes) if bytes.len() == out.len() => {
+                    let mut filled = 0;
+                    for part in bytes {
+                        out[filled..filled + part.len()].copy_from_slice(&part);
+                        filled += part.len();
+                    }
+                    return Ok(filled);
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
+                // Shorter than was asked for, or a failure that the next request meets too.
+                _ => {}
+            }
+        }
+        self.asked()?.read_at(offset, out)
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.asked()?.life()
+    }
 }
 
 impl Reading {

@@ -226,6 +226,11 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn open_known_to_exist(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = self.ask(StoreCall::OpenRead, name, || self.inner.open_known_to_exist(name))?;
+        Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
     /// Watched as an open that moves bytes.
     fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
         let asked = StoreCall::OpenRead;

@@ -173,6 +173,12 @@ impl Store for Retry {
         Ok(Box::new(Reading { inner, again: self.again.clone(), anywhere }))
     }
 
+    fn open_known_to_exist(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = self.again.run(|| self.inner.open_known_to_exist(name))?;
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Reading { inner, again: self.again.clone(), anywhere }))
+    }
+
     fn open_first(&self, name: &str, most: usize) -> Result<(Box<dyn ReadObject>, Vec<u8>)> {
         let (inner, bytes) = self.again.run(|| self.inner.open_first(name, most))?;
         let anywhere = self.inner.capability().write_at;

@@ -296,7 +296,7 @@ impl File {
         while let Some((first, behind)) = rest.split_first() {
             // What a request costs, in bytes: so many between two pieces are read along, and pieces of that size are copied once more.
             let cost = self.place.store(first.source.store).map_or(0, |store| store.request_cost());
-            let (near, small) = (cost.max(viewed::GAP), cost.max(SMALL));
+            let (near, small) = (cost.max(viewed::GAP), (JOINED_FAR * cost).max(SMALL));
             let mut end = first.log_end();
             let joins = |wanted: &Wanted, end: u64| {
                 wanted.source == first.source
@@ -348,6 +348,10 @@ impl File {
             let got = match self.reader(source, fresh)?.read_at(at, out) {
                 // Merged since it was opened: it is found again.
                 Err(e) if e.kind() == ErrorKind::Io && !fresh && self.place.stamp.packed => continue,
+                // Opened without a look at the store.
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    return Err(load::lost(&self.place, source, Which::Data).caused_by(e));
+                }
                 got => got?,
             };
             if got == out.len() {
@@ -369,7 +373,7 @@ impl File {
             return Ok(object.clone());
         }
         drop(readers);
-        let object = load::open(&self.place, source, Which::Data)?;
+        let object = self.place.open_known_data(&source.home(), source.segment)?;
         let object: Arc<dyn ReadObject> = object.ok_or_else(|| load::lost(&self.place, source, Which::Data))?.into();
         let mut readers = self.readers.lock();
         if readers.open.len() >= MOST_OPEN {
@@ -383,6 +387,8 @@ impl File {
 
 /// Most bytes of a piece that is read together with others, and copied once more for that.
 const SMALL: u64 = 64 << 10;
+/// The same far away, in costs of a request: a copy is nothing beside it.
+const JOINED_FAR: u64 = 4;
 /// Most pieces of a view that are looked up before they are read.
 const MOST_WANTED: usize = 1 << 14;
 
