@@ -68,6 +68,25 @@ begins() {
     fails 3 'is started' partition remove "$work/p.cfg"
 }
 try "its servers start once, and say what they do" begins
+clients() {
+    cat >"$work/clients.py" <<'P'
+import json, os, subprocess, sys, time
+program, configuration, wanted = sys.argv[1:4]
+with open("/mnt/p/clients", "wb") as file:
+    file.write(b"x" * 1_000_000)
+    file.flush()
+    out = subprocess.run([program, "partition", "status", configuration, "--json"], check=True, capture_output=True).stdout
+    clients = [client for server in json.loads(out)["servers"] for client in server["state"]["clients"]]
+    ours = [client for client in clients if f"process {os.getpid()} over a Unix socket" in client["client"]]
+    assert {client["mount"] for client in ours} == {"/data", "/names"}, clients
+    data = {client["bytes"] for client in ours if client["mount"] == "/data"}
+    assert len(data) == 1 and wanted in data.pop(), clients
+os.remove("/mnt/p/clients")
+P
+    on python3 "$work/clients.py" "$thalweg" "$work/p.cfg" "long writes are read from the client's memory"
+    THALWEG_TRANSPORT=unix on python3 "$work/clients.py" "$thalweg" "$work/p.cfg" 'sent: the client has not asked'
+}
+try "the state of a server has its clients and how their bytes come" clients
 differs() {
     sed 's/4k/8k/' "$work/p.cfg" >"$work/q.cfg"
     fails 3 'stripe_size = 8192, but the partition p was created with 4096' partition start "$work/q.cfg"

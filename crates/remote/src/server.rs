@@ -4,12 +4,14 @@ use crate::channel::Channel;
 use crate::message::{self, LONGEST_BODY, LONGEST_PIECE, MOST_PARTS, MOST_VIEWS, Reply, Request, VERSION};
 use crate::transport::Listener;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -323,8 +325,82 @@ fn done((): ()) -> Reply {
 struct Shared {
     mounts: Arc<Mounts>,
     sessions: Mutex<HashMap<u128, Weak<Session>>>,
-    connections: Mutex<HashMap<u64, Arc<Channel>>>,
+    connections: Arc<Connections>,
     random: RandomState,
+}
+
+/// The connections of one or several servers of a process.
+#[derive(Default)]
+pub struct Connections {
+    all: Mutex<BTreeMap<u64, Arc<Open>>>,
+    next: AtomicU64,
+}
+
+/// A connection that stands.
+struct Open {
+    channel: Channel,
+    /// Which [`serve`] it belongs to.
+    listener: u64,
+    since: Instant,
+    /// Prefix of its mount, once the client has named it.
+    prefix: OnceLock<String>,
+    /// Whether the client's memory is read; `None` before it asked for that.
+    memory: OnceLock<std::result::Result<(), String>>,
+    doing: Mutex<Option<(&'static str, Instant)>>,
+}
+
+/// What a server knows of one of its connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionStatus {
+    /// The other end and the transport: `process 4711 over a Unix socket`.
+    pub client: String,
+    /// Prefix of the mount that it uses; empty before the client has named it.
+    pub mount: String,
+    /// How the bytes of long writes come, and why not faster.
+    pub bytes: String,
+    /// Seconds since it began.
+    pub seconds: u64,
+    /// The request that the client waits for.
+    pub waits_for: Option<String>,
+    /// Milliseconds that it has waited.
+    pub waits_ms: u64,
+}
+
+impl Connections {
+    /// Their state, the oldest first.
+    pub fn status(&self) -> Vec<ConnectionStatus> {
+        let all: Vec<_> = self.all.lock().values().cloned().collect();
+        all.iter()
+            .map(|open| {
+                let doing = *open.doing.lock();
+                let bytes = match open.memory.get() {
+                    Some(Ok(())) => "long writes are read from the client's memory".to_string(),
+                    Some(Err(why)) => format!("sent: {why}"),
+                    None => "sent: the client has not asked whether its memory can be read".to_string(),
+                };
+                ConnectionStatus {
+                    client: open.channel.connection.describe(),
+                    mount: open.prefix.get().cloned().unwrap_or_default(),
+                    bytes,
+                    seconds: open.since.elapsed().as_secs(),
+                    waits_for: doing.map(|(what, _)| what.to_string()),
+                    waits_ms: doing.map_or(0, |(_, since)| since.elapsed().as_millis() as u64),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The kind of a request, for [`ConnectionStatus::waits_for`].
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Read(..) | Request::ReadParts { .. } | Request::Whole(..) => "read",
+        Request::Write(..) | Request::WriteParts { .. } | Request::Append(_) => "write",
+        Request::Sync(_) | Request::Publish(_) => "sync",
+        Request::Close(_) | Request::Drop(_) => "close",
+        Request::OpenWrite { .. } | Request::OpenRead(_) => "open",
+        _ => "a question about names or views",
+    }
 }
 
 /// A running server; dropping it ends the service.
@@ -332,6 +408,7 @@ pub struct Served {
     listener: Arc<dyn Listener>,
     listens: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
+    number: u64,
 }
 
 /// Serves the mounts of a table to all processes that may connect, see [`crate::transport`].
@@ -339,24 +416,30 @@ pub struct Served {
 /// # Errors
 /// `Io` if the listening thread cannot be created.
 pub fn serve(mounts: Arc<Mounts>, listener: Arc<dyn Listener>) -> Result<Served> {
-    let shared = Arc::new(Shared {
-        mounts,
-        sessions: Mutex::default(),
-        connections: Mutex::default(),
-        random: RandomState::new(),
-    });
+    serve_among(mounts, listener, Arc::default())
+}
+
+/// As [`serve`].
+///
+/// - `connections`: receives the connections, for [`Connections::status`].
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_among(mounts: Arc<Mounts>, listener: Arc<dyn Listener>, connections: Arc<Connections>) -> Result<Served> {
+    let number = connections.next.fetch_add(1, Ordering::Relaxed);
+    let shared = Arc::new(Shared { mounts, sessions: Mutex::default(), connections, random: RandomState::new() });
     let (of_thread, ours) = (listener.clone(), shared.clone());
     let listens = std::thread::Builder::new()
         .name("daemon".into())
-        .spawn(move || ours.listen(&*of_thread))
+        .spawn(move || ours.listen(&*of_thread, number))
         .map_err(|e| Error::io("cannot serve", e))?;
-    Ok(Served { listener, listens: Some(listens), shared })
+    Ok(Served { listener, listens: Some(listens), shared, number })
 }
 
 impl Served {
     /// Number of connections.
     pub fn connections(&self) -> usize {
-        self.shared.connections.lock().len()
+        self.shared.connections.all.lock().values().filter(|open| open.listener == self.number).count()
     }
 }
 
@@ -371,9 +454,9 @@ impl Drop for Served {
 }
 
 impl Shared {
-    fn listen(self: Arc<Shared>, listener: &dyn Listener) {
+    fn listen(self: Arc<Shared>, listener: &dyn Listener, number_of_listener: u64) {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        for number in 0.. {
+        loop {
             let connection = match listener.accept() {
                 Ok(Some(connection)) => connection,
                 Ok(None) => break,
@@ -384,31 +467,43 @@ impl Shared {
                 }
             };
             threads.retain(|thread| !thread.is_finished());
-            let channel = Arc::new(Channel::new(connection));
+            let open = Arc::new(Open {
+                channel: Channel::new(connection),
+                listener: number_of_listener,
+                since: Instant::now(),
+                prefix: OnceLock::new(),
+                memory: OnceLock::new(),
+                doing: Mutex::default(),
+            });
+            let number = self.connections.next.fetch_add(1, Ordering::Relaxed);
             let shared = self.clone();
-            self.connections.lock().insert(number, channel.clone());
+            self.connections.all.lock().insert(number, open.clone());
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
                 // The other end has received the error that ended the connection, if it still exists.
-                let _ = shared.talk(&channel);
-                shared.connections.lock().remove(&number);
+                let _ = shared.talk(&open);
+                shared.connections.all.lock().remove(&number);
             });
             match thread {
                 Ok(thread) => threads.push(thread),
-                Err(_) => drop(self.connections.lock().remove(&number)),
+                Err(_) => drop(self.connections.all.lock().remove(&number)),
             }
         }
-        for channel in self.connections.lock().values() {
-            channel.connection.end();
+        for open in self.connections.all.lock().values().filter(|open| open.listener == number_of_listener) {
+            open.channel.connection.end();
         }
         for thread in threads {
             let _ = thread.join();
         }
     }
 
-    fn talk(&self, channel: &Channel) -> Result<()> {
+    fn talk(&self, open: &Open) -> Result<()> {
+        let channel = &open.channel;
         let admitted = channel.connection.admit();
         // A refused peer whose transport still passes bytes is told the reason.
         let Some((greeting, _)) = channel.head::<Request>()? else { return Ok(()) };
+        if let Request::Hello { prefix, .. } = &greeting {
+            let _ = open.prefix.set(mount::normal(prefix, "/"));
+        }
         let session = match admitted.and_then(|()| self.greet(greeting)) {
             Ok(session) => session,
             Err(e) => return channel.send(&Reply::from(&e), &[]),
@@ -426,14 +521,20 @@ impl Shared {
                     return Err(e);
                 }
             };
+            *open.doing.lock() = Some((kind(&request), Instant::now()));
             let received = channel.request_body(sent, &mut body)?;
             // Of most requests none; those with one give it its length.
             out.clear();
             let answer = match (received, request) {
                 (Err(e), _) => Err(e),
-                (Ok(_), Request::Lend(address, value)) => can_pull(channel, address, value).map(done),
+                (Ok(_), Request::Lend(address, value)) => {
+                    let answer = can_pull(channel, address, value);
+                    let _ = open.memory.set(answer.as_ref().map(|()| ()).map_err(ToString::to_string));
+                    answer.map(done)
+                }
                 (Ok(length), request) => session.answer(request, &body[..length], &mut out),
             };
+            *open.doing.lock() = None;
             match answer {
                 Ok(reply) => channel.send(&reply, &[IoSlice::new(&out)])?,
                 Err(e) => channel.send(&Reply::from(&e), &[])?,

@@ -3,13 +3,14 @@
 use std::io::{IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use thalweg_layout::{Direct, Layout, Mount, Mounts, OpenWrite, WriteObject, WriterId};
 use thalweg_remote::channel::WORTH_LENDING;
 use thalweg_remote::message::{self, LENT, MOST_PARTS, Reply, Request, VERSION};
 use thalweg_remote::transport::{Connection, Listener, Transport, unix};
-use thalweg_remote::{Remote, Served, serve};
+use thalweg_remote::{Connections, Remote, Served, serve, serve_among};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, StoreExt};
 use thalweg_types::{ErrorKind, Result};
 
@@ -218,6 +219,60 @@ fn lent_memory_that_makes_no_sense_is_refused_and_nothing_is_written() {
     let mut raw = Raw::to(&daemon.socket);
     let refused = raw.ask(&write, LENT | (MOST_PARTS as u32 + 1), &[]).or_failure().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+}
+
+#[test]
+fn a_server_says_who_waits_for_what_and_how_bytes_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("own/socket");
+    // A write lasts until it is let go.
+    let (gate, waiting) = (Arc::new(Mutex::new(())), Mutex::new(None));
+    let store = Arc::new(Wrapped::with(Arc::new(Memory::new()), Gate(gate.clone())));
+    let layout: Arc<dyn Layout> = Arc::new(Direct::new(store).unwrap());
+    let of_mount = layout.clone();
+    let mounts = Arc::new(Mounts::new(vec![Mount::new("/m", move || Ok(of_mount.clone()))], layout));
+    let connections = Arc::new(Connections::default());
+    let served = serve_among(mounts, Arc::new(unix::listen(&socket).unwrap()), connections.clone()).unwrap();
+    let remote = Remote::over(Arc::new(unix::Socket::at(&socket)), "/m").unwrap();
+    let file = remote.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    let idle = connections.status();
+    assert!(
+        idle.iter().all(|c| c.mount == "/m" && c.waits_for.is_none() && c.bytes.contains("has not asked")),
+        "{idle:?}"
+    );
+    std::thread::scope(|scope| {
+        let held = gate.lock().unwrap();
+        scope.spawn(|| file.write_at(0, &[IoSlice::new(&bytes(100_000))]).unwrap());
+        let begun = std::time::Instant::now();
+        while waiting.lock().unwrap().is_none() {
+            assert!(begun.elapsed().as_secs() < 60, "{:?}", connections.status());
+            let now =
+                connections.status().into_iter().find(|c| c.waits_for.as_deref() == Some("write") && c.waits_ms > 20);
+            *waiting.lock().unwrap() = now;
+        }
+        drop(held);
+    });
+    let waited = waiting.lock().unwrap().take().unwrap();
+    assert_eq!(waited.client, format!("process {} over a Unix socket", std::process::id()));
+    assert!(waited.bytes.contains("read from the client's memory"), "{waited:?}");
+    drop((file, remote, served));
+    assert_eq!(connections.status(), [], "a connection that ended is not listed");
+}
+
+/// Lets writes pass while nobody holds it.
+struct Gate(Arc<Mutex<()>>);
+
+impl Watch for Gate {
+    fn describe(&self) -> &'static str {
+        "gate"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        if operation.asked == StoreCall::Write {
+            drop(self.0.lock().unwrap());
+        }
+        Verdict::Pass
+    }
 }
 
 #[test]

@@ -380,6 +380,15 @@ fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Fail
                 ),
             };
             out.line(format_args!("server {number} {}: {}", printable(&location.to_string()), printable(&said)))?;
+            for client in state.iter().flatten().flat_map(|state| &state.clients) {
+                let waits = match &client.waits_for {
+                    Some(what) => format!("; waits for a reply to: {what}, for {} ms", client.waits_ms),
+                    None => String::new(),
+                };
+                let (of, bytes) = (&client.mount, &client.bytes);
+                let said = format!("{}, {of}, for {} s; {bytes}{waits}", client.client, client.seconds);
+                out.line(format_args!("  {}", printable(&said)))?;
+            }
             if let Some(Ok(Status { last_failure: Some(last), failures, .. })) = state {
                 out.line(format_args!(
                     "  {failures} failures to write bytes of clients that had ended, the last: {}",

@@ -1,10 +1,12 @@
 //! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end.
 
 use super::data::Data;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 use thalweg_layout::errno::{Errno, failure};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_remote::{ConnectionStatus, Connections};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -29,6 +31,9 @@ pub struct Status {
     pub failures: u64,
     /// The last of these.
     pub last_failure: Option<String>,
+    /// Connections of clients, and what each of them waits for.
+    #[serde(default)]
+    pub clients: Vec<ConnectionStatus>,
 }
 
 /// A layout with the server's state.
@@ -36,6 +41,7 @@ pub(super) struct Control {
     number: u32,
     since: Instant,
     data: Option<Data>,
+    connections: Arc<Connections>,
     tell: Mutex<Sender<()>>,
 }
 
@@ -55,8 +61,8 @@ impl ReadObject for Text {
 }
 
 impl Control {
-    pub(super) fn new(number: u32, data: Option<Data>, tell: Sender<()>) -> Control {
-        Control { number, since: Instant::now(), data, tell: Mutex::new(tell) }
+    pub(super) fn new(number: u32, data: Option<Data>, connections: Arc<Connections>, tell: Sender<()>) -> Control {
+        Control { number, since: Instant::now(), data, connections, tell: Mutex::new(tell) }
     }
 
     fn status(&self) -> Status {
@@ -72,6 +78,7 @@ impl Control {
             misses: counts.misses,
             failures: failures.count,
             last_failure: failures.last,
+            clients: self.connections.status().into_iter().filter(|c| c.mount != super::CONTROL).collect(),
         }
     }
 }

@@ -23,8 +23,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
-use thalweg_remote::Served;
 use thalweg_remote::transport::Listener;
+use thalweg_remote::{Connections, Served};
 use thalweg_store::Memory;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -137,10 +137,14 @@ impl Serving {
             mounts.push(mount(NAMES, Arc::new(Names::new(storage.clone(), striping)?)));
         }
         let (tell, told_to_end) = channel();
-        mounts.push(mount(CONTROL, Arc::new(Control::new(what.number, data.clone(), tell))));
+        let connections = Arc::new(Connections::default());
+        mounts.push(mount(CONTROL, Arc::new(Control::new(what.number, data.clone(), connections.clone(), tell))));
         let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
         let mounts = Arc::new(Mounts::new(mounts, plain));
-        let served = listeners.into_iter().map(|l| thalweg_remote::serve(mounts.clone(), l)).collect::<Result<_>>()?;
+        let served = listeners
+            .into_iter()
+            .map(|l| thalweg_remote::serve_among(mounts.clone(), l, connections.clone()))
+            .collect::<Result<_>>()?;
         Ok(Serving { served, data, told_to_end, _locks: locks })
     }
 
