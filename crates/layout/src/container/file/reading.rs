@@ -388,7 +388,7 @@ impl File {
 /// Most bytes of a piece that is read together with others, and copied once more for that.
 const SMALL: u64 = 64 << 10;
 /// The same far away, in costs of a request: a copy is nothing beside it.
-const JOINED_FAR: u64 = 4;
+const JOINED_FAR: u64 = 16;
 /// Most pieces of a view that are looked up before they are read.
 const MOST_WANTED: usize = 1 << 14;
 
