@@ -529,7 +529,7 @@ impl Shared {
                 (Err(e), _) => Err(e),
                 (Ok(_), Request::Lend(address, value)) => {
                     let answer = can_pull(channel, address, value);
-                    let _ = open.memory.set(answer.as_ref().map(|()| ()).map_err(ToString::to_string));
+                    let _ = open.memory.set(answer.as_ref().copied().map_err(ToString::to_string));
                     answer.map(done)
                 }
                 (Ok(length), request) => session.answer(request, &body[..length], &mut out),

@@ -20,7 +20,8 @@ mod tests {
     fn strings_of_any_length_are_compared_as_by_the_operator() {
         for a in ["", "a", "b", "ab", "a longer text than a register has bytes, to be sure of it: 0123456789"] {
             for b in ["", "a", "b", "ab", "a longer text than a register has bytes, to be sure of it: 0123456789"] {
-                assert_eq!(equal(a, b.to_string()), a == b, "{a} {b}");
+                let copy = String::from(b);
+                assert_eq!(equal(a, &copy), a == b, "{a} {b}");
             }
         }
     }

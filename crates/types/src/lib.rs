@@ -5,7 +5,7 @@
 //! | [`checksum`] | CRC-32C |
 //! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
 //! | [`value`] | one value of any element type, and attribute values |
-//! | [`equal`] | equality of byte strings that are often empty |
+//! | [`mod@equal`] | equality of byte strings that are often empty |
 //! | [`extent`] | runs of bytes in a file |
 //! | [`holes`] | byte ranges in which nothing is stored: the search for the next stored byte |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |

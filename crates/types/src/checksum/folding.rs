@@ -54,6 +54,9 @@ pub fn wide_is_here() -> bool {
 ///
 /// # Cost
 /// 60 to 90 GB/s of bytes in the cache, where the processor's instruction for CRC-32C has 20 (Intel Xeon, Sapphire Rapids).
+///
+/// # Safety
+/// The processor has AVX-512 and VPCLMULQDQ.
 #[target_feature(enable = "avx512f,vpclmulqdq")]
 pub fn wide(crc: u32, bytes: &[u8]) -> u32 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
@@ -68,6 +71,9 @@ pub struct Wide([__m512i; 4]);
 
 impl Wide {
     /// Of no bytes yet.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 and VPCLMULQDQ.
     #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub fn new() -> Wide {
@@ -75,6 +81,9 @@ impl Wide {
     }
 
     /// Of bytes with this checksum.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 and VPCLMULQDQ.
     #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub fn behind(crc: u32) -> Wide {
@@ -89,6 +98,9 @@ impl Wide {
     }
 
     /// Adds a block.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 and VPCLMULQDQ.
     #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub fn add(&mut self, block: &[u8; BLOCK]) {
@@ -105,6 +117,9 @@ impl Wide {
     }
 
     /// The checksum of all bytes.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 and VPCLMULQDQ.
     #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub fn finish(self) -> u32 {
@@ -123,6 +138,9 @@ pub struct Narrow([__m128i; 16]);
 
 impl Narrow {
     /// Of no bytes yet.
+    ///
+    /// # Safety
+    /// The processor has PCLMULQDQ.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     pub fn new() -> Narrow {
@@ -132,6 +150,9 @@ impl Narrow {
     }
 
     /// Adds a block.
+    ///
+    /// # Safety
+    /// The processor has PCLMULQDQ.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     pub fn add(&mut self, block: &[u8; BLOCK]) {
@@ -147,6 +168,9 @@ impl Narrow {
     }
 
     /// The checksum of all bytes.
+    ///
+    /// # Safety
+    /// The processor has PCLMULQDQ.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     pub fn finish(self) -> u32 {
