@@ -87,6 +87,23 @@ P
     THALWEG_TRANSPORT=unix on python3 "$work/clients.py" "$thalweg" "$work/p.cfg" 'sent: the client has not asked'
 }
 try "the state of a server has its clients and how their bytes come" clients
+named() {
+    on cp crates/bp/tests/golden/four-steps.bp /mnt/p/named.bp
+    "$thalweg" ls crates/bp/tests/golden/four-steps.bp >"$work/named.txt"
+    # By a partition's name: of the mount table, of a variable, of the folder; the mount table may be empty.
+    "$thalweg" ls thalweg:p/named.bp | cmp - "$work/named.txt"
+    THALWEG_MOUNTS='' THALWEG_PARTITION=$work/p.cfg "$thalweg" ls thalweg:p/./named.bp | cmp - "$work/named.txt"
+    mkdir -p "$work/here"
+    cp "$work/p.cfg" "$work/here/filesystem.cfg"
+    printf 'registry = %s\n' "$work/.thalweg-partitions" >>"$work/here/filesystem.cfg"
+    (cd "$work/here" && THALWEG_MOUNTS='' "$thalweg" ls thalweg:p/named.bp | cmp - "$work/named.txt")
+    (cd "$work/here" && "$thalweg" partition status | grep -c 'open files' | grep -qx 3)
+    (cd "$work" && THALWEG_PARTITION=p.cfg "$thalweg" partition status | grep -c 'open files' | grep -qx 3)
+    fails 3 'No such file' env THALWEG_MOUNTS= "$thalweg" ls thalweg:p/named.bp
+    fails 3 'THALWEG_PARTITION names a configuration that does not exist' env THALWEG_PARTITION=/none.cfg "$thalweg" ls thalweg:p/named.bp
+    on rm /mnt/p/named.bp
+}
+try "paths and commands name a partition without the mount table" named
 differs() {
     sed 's/4k/8k/' "$work/p.cfg" >"$work/q.cfg"
     fails 3 'stripe_size = 8192, but the partition p was created with 4096' partition start "$work/q.cfg"

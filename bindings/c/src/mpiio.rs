@@ -29,7 +29,7 @@ pub struct CMemory {
 }
 
 /// Prefix of paths that are ours without a mount.
-const PREFIX: &str = "thalweg:";
+const PREFIX: &str = thalweg_layout::mount::NAMED;
 
 /// Runs a call: 0, or the number of its class. No panic crosses into C.
 fn classed(body: impl FnOnce() -> Outcome<()>) -> c_int {
@@ -66,6 +66,9 @@ unsafe fn file<'c>(file: *const File) -> Outcome<&'c File> {
 /// The mount's layout and the name in it; `None` for a path that is not ours.
 fn found(path: &str) -> Outcome<Option<(std::sync::Arc<dyn Layout>, String)>> {
     let mounts = mounts::of_process()?;
+    if let Some(at) = mounts.place_named(path)? {
+        return Ok(Some((at.layout.clone(), at.name)));
+    }
     let (path, ours) = path.strip_prefix(PREFIX).map_or((path, false), |rest| (rest, true));
     let at = mounts.place(path)?;
     Ok((ours || at.mount.is_some()).then(|| (at.layout.clone(), at.name)))

@@ -3,6 +3,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
+use thalweg_io::mounts::named;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -699,6 +700,12 @@ pub enum Partition {
     Serve(PartitionServe),
 }
 
+/// The configuration of a partition whose command names none.
+fn usual_partition() -> PathBuf {
+    let named = std::env::var_os(named::VARIABLE).filter(|named| !named.is_empty());
+    named.map_or_else(|| named::USUAL.into(), PathBuf::from)
+}
+
 /// Make a partition, as its configuration file describes it. Nothing is started.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -707,8 +714,8 @@ Example:
 
 Exit codes: 0 done, 2 usage, 3 it cannot be done.")]
 pub struct PartitionFile {
-    /// Configuration file
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
     pub file: PathBuf,
 }
 
@@ -757,8 +764,8 @@ Examples:
 
 Exit codes: 0 all servers run, 2 usage, 3 one of them does not.")]
 pub struct PartitionStart {
-    /// Configuration file
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
     pub file: PathBuf,
     /// Print the command of each server; start nothing
     #[arg(long)]
@@ -794,8 +801,8 @@ Example:
 
 Exit codes: 0 all servers answer, 1 some do not, 2 usage, 3 there is no such partition.")]
 pub struct PartitionStatus {
-    /// Configuration file
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
     pub file: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -810,8 +817,8 @@ Example:
 
 Exit codes: 0 no server runs any more, 2 usage, 3 one of them did not end.")]
 pub struct PartitionStop {
-    /// Configuration file
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
     pub file: PathBuf,
     /// How long to wait for the servers, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]

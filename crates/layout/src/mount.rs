@@ -9,6 +9,7 @@
 //! | plain paths | are passed on unchanged |
 //! | rename, hard links | within one mount; across mounts `EXDEV`, and `mv` copies |
 //! | the prefix itself | the root directory of the mount: cannot be removed or renamed (`EBUSY`) |
+//! | `thalweg:NAME/path` | a file of the partition NAME, whatever mounts there are, if this process knows a partition of that name: see [`Mounts::with_named`] |
 //!
 //! [`resolve`] is a pure function; [`Mounts`] applies it and is itself a layout: io, the reader, the command line and the doors
 //! open paths through it.
@@ -75,6 +76,14 @@ impl Mount {
         Mount { prefix: normal(prefix, "/"), layout: OnceLock::new(), make: Box::new(make) }
     }
 
+    /// A mount whose paths begin with [`NAMED`] and `name`.
+    pub fn named(
+        name: &str,
+        make: impl Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync + 'static,
+    ) -> Mount {
+        Mount { prefix: format!("{NAMED}{name}"), layout: OnceLock::new(), make: Box::new(make) }
+    }
+
     /// The prefix, [`normal`].
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -112,17 +121,51 @@ pub struct ResolvedPath<'m> {
     pub name: String,
 }
 
+/// How a path begins that names a partition instead of a mount.
+pub const NAMED: &str = "thalweg:";
+
+/// Finds the mounts of [`Mount::named`].
+type FindNamed = Box<dyn Fn() -> Result<Vec<Mount>> + Send + Sync>;
+
 /// All mounts of a process, and the layout of plain paths.
 pub struct Mounts {
     mounts: Vec<Mount>,
     plain: Arc<dyn Layout>,
+    find_named: Option<FindNamed>,
+    named: OnceLock<Vec<Mount>>,
 }
 
 impl Mounts {
     /// - `mounts`: no two with the same prefix.
     /// - `plain`: the layout of every other path, which it gets unchanged.
     pub fn new(mounts: Vec<Mount>, plain: Arc<dyn Layout>) -> Mounts {
-        Mounts { mounts, plain }
+        Mounts { mounts, plain, find_named: None, named: OnceLock::new() }
+    }
+
+    /// Also with mounts that paths like `thalweg:NAME/path` name.
+    ///
+    /// - `find`: called at the first such path, and again after a failure.
+    pub fn with_named(self, find: impl Fn() -> Result<Vec<Mount>> + Send + Sync + 'static) -> Mounts {
+        Mounts { find_named: Some(Box::new(find)), ..self }
+    }
+
+    /// The mount and layout of a path that names one, like `thalweg:NAME/path`; `None` for other paths, and for a name that no mount has.
+    ///
+    /// # Errors
+    /// Errors of the search for mounts with names; `Config` for a mount whose layout cannot be created.
+    pub fn place_named(&self, path: &str) -> Result<Option<ResolvedPath<'_>>> {
+        let (Some(rest), Some(find)) = (path.strip_prefix(NAMED), &self.find_named) else { return Ok(None) };
+        let named = match self.named.get() {
+            Some(named) => named,
+            None => {
+                let found = find()?;
+                self.named.get_or_init(|| found)
+            }
+        };
+        let name = rest.split_once('/').map_or(rest, |(name, _)| name);
+        let Some(mount) = named.iter().find(|mount| mount.prefix[NAMED.len()..] == *name) else { return Ok(None) };
+        let inside = normal(&rest[name.len()..], "/");
+        layout_of(mount, path, inside.trim_start_matches('/').to_string()).map(Some)
     }
 
     /// The mounts.
@@ -135,6 +178,9 @@ impl Mounts {
     /// # Errors
     /// `Config` for a path under a mount whose layout cannot be created.
     pub fn place(&self, path: &str) -> Result<ResolvedPath<'_>> {
+        if let Some(named) = self.place_named(path)? {
+            return Ok(named);
+        }
         let found = if self.mounts.is_empty() {
             None
         } else {
@@ -152,11 +198,7 @@ impl Mounts {
         let Some((number, name)) = found else {
             return Ok(ResolvedPath { mount: None, layout: &self.plain, name: path.to_string() });
         };
-        let mount = &self.mounts[number];
-        let layout = mount.layout().map_err(|why| {
-            Error::new(ErrorKind::Config, format!("the mount {} cannot be used: {why}", mount.prefix)).in_object(path)
-        })?;
-        Ok(ResolvedPath { mount: Some(mount), layout, name })
+        layout_of(&self.mounts[number], path, name)
     }
 
     fn prefixes(&self) -> impl Iterator<Item = &str> {
@@ -187,6 +229,13 @@ impl Mounts {
     }
 }
 
+fn layout_of<'m>(mount: &'m Mount, path: &str, name: String) -> Result<ResolvedPath<'m>> {
+    let layout = mount.layout().map_err(|why| {
+        Error::new(ErrorKind::Config, format!("the mount {} cannot be used: {why}", mount.prefix)).in_object(path)
+    })?;
+    Ok(ResolvedPath { mount: Some(mount), layout, name })
+}
+
 fn not_the_root(place: &ResolvedPath<'_>, what: &str, path: &str) -> Result<()> {
     match place.mount.is_some() && place.name.is_empty() {
         true => Err(errno::failure(Errno::BUSY, &format!("{what}: it is the root of a mount"), path)),
@@ -196,7 +245,8 @@ fn not_the_root(place: &ResolvedPath<'_>, what: &str, path: &str) -> Result<()> 
 
 impl Layout for Mounts {
     fn finish(&self) -> Result<()> {
-        let each = self.mounts.iter().map(Mount::finish);
+        let named = self.named.get().map(Vec::as_slice).unwrap_or_default();
+        let each = self.mounts.iter().chain(named).map(Mount::finish);
         each.chain([self.plain.finish()]).fold(Ok(()), Result::and)
     }
 
@@ -380,6 +430,43 @@ mod tests {
         leads("/", None);
         leads("", None);
         assert_eq!(resolve(["/"], "/x/y", "/"), Some((0, "x/y".into())), "a mount of everything");
+    }
+
+    #[test]
+    fn a_path_that_names_a_mount_leads_into_it_and_any_other_goes_its_way() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let memory = || -> Arc<dyn Layout> { Arc::new(Direct::new(Arc::new(Memory::new())).unwrap()) };
+        let (plain, inside, asked) = (memory(), memory(), Arc::new(AtomicU32::new(0)));
+        let (of_mount, counted) = (inside.clone(), asked.clone());
+        let mounts = Mounts::new(Vec::new(), plain).with_named(move || {
+            let of_mount = of_mount.clone();
+            match counted.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(Error::new(ErrorKind::Config, "not yet")),
+                _ => Ok(vec![
+                    Mount::named("p", move || Ok(of_mount.clone())),
+                    Mount::named("q", || Err("it does not run".into())),
+                ]),
+            }
+        });
+        assert!(mounts.place("/usual").unwrap().mount.is_none() && mounts.place("thalweg").unwrap().mount.is_none());
+        assert_eq!(asked.load(Ordering::Relaxed), 0, "nobody has named one");
+        assert!(mounts.place("thalweg:p/x").is_err(), "a failed search is an error");
+        for (path, name) in
+            [("thalweg:p/x", "x"), ("thalweg:p/a/../../b//./c", "b/c"), ("thalweg:p", ""), ("thalweg:p/", "")]
+        {
+            let at = mounts.place(path).unwrap();
+            assert_eq!((at.mount.map(Mount::prefix), at.name.as_str()), (Some("thalweg:p"), name), "{path}");
+            assert!(Arc::ptr_eq(at.layout, &inside), "{path}");
+        }
+        let error = mounts.place("thalweg:q/x").err().unwrap();
+        assert!(error.to_string().contains("it does not run"), "{error}");
+        for path in ["thalweg:pp/x", "thalweg:/p/x", "thalweg:", "./thalweg:p/x", "thalweg:P/x"] {
+            let at = mounts.place(path).unwrap();
+            assert!(at.mount.is_none() && at.name == path, "{path}");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(errno::of(&mounts.rename("thalweg:p/x", "/x").unwrap_err()), Errno::XDEV.raw_os_error());
+        assert_eq!(errno::of(&mounts.remove("thalweg:p").unwrap_err()), Errno::BUSY.raw_os_error());
     }
 
     #[test]

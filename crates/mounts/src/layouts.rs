@@ -131,7 +131,7 @@ pub fn find(name: &str) -> Option<&'static LayoutKind> {
 }
 
 /// Starts the servers of a partition whose configuration says `start = on-demand`.
-fn start_partition(file: &Path) -> Result<()> {
+pub(crate) fn start_partition(file: &Path) -> Result<()> {
     let failed = |e| Error::io("cannot start thalweg partition start", e);
     let started = Command::new(draining::command())
         .args(["partition", "start"])

@@ -5,6 +5,7 @@
 //! | [`stores`] | opens the store of a URL: `posix:`, `memory:` and the others |
 //! | [`layouts`] | creates a layout over stores from a name and parameters: `direct`, `flat`, ... |
 //! | [`wrappers`] | wrappers that a mount puts around its stores: retries, limits, counters |
+//! | [`named`] | partitions that paths name |
 //! | [`draining`] | starts the drain of a burst buffer after a close |
 //! | [`table`] | reads and checks the mount table's file; the mounts of this process |
 //!
@@ -17,6 +18,7 @@
 
 pub mod draining;
 pub mod layouts;
+pub mod named;
 pub mod stores;
 pub mod table;
 pub mod wrappers;

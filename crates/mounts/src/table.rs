@@ -17,7 +17,7 @@
 //! | refused later   | a store that cannot be opened: every use of a path of that mount fails, other mounts work |
 
 use crate::wrappers::{self, Wrappers};
-use crate::{layouts, stores};
+use crate::{layouts, named, stores};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,13 @@ impl Entry {
     /// Whether one of its stores is on another machine.
     pub fn is_far(&self) -> bool {
         self.stores.iter().any(|url| stores::is_far(url))
+    }
+
+    /// The configuration of its partition, if its layout is one.
+    pub(crate) fn partition(&self) -> Option<&str> {
+        let key = layouts::PARTITION.key;
+        let given = self.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
+        given.filter(|_| self.layout.eq_ignore_ascii_case("partition")).map(|(_, file)| file.as_str())
     }
 }
 
@@ -315,14 +322,19 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
     }
 }
 
-/// The working directory at the start of the process, if [`VARIABLE`] has a relative path.
+/// The working directory at the start of the process, if a variable of the environment has a relative path.
 static STARTED_IN: OnceLock<PathBuf> = OnceLock::new();
 
-/// Remembers the working directory if [`VARIABLE`] has a relative path, so that the path stays valid if the program changes its
-/// directory. Libraries call this when they are loaded; only the first call has an effect.
+/// The working directory at the start of the process, if [`remember_working_directory`] has noted it.
+pub(crate) fn started_in() -> Option<&'static Path> {
+    STARTED_IN.get().map(PathBuf::as_path)
+}
+
+/// Remembers the working directory if [`VARIABLE`] or [`named::VARIABLE`] has a relative path, so that the path stays valid if the
+/// program changes its directory. Libraries call this when they are loaded; only the first call has an effect.
 pub fn remember_working_directory() {
     let is_relative = |named: OsString| !named.is_empty() && Path::new(&named).is_relative();
-    if std::env::var_os(VARIABLE).is_some_and(is_relative)
+    if [VARIABLE, named::VARIABLE].iter().any(|name| std::env::var_os(name).is_some_and(is_relative))
         && let Ok(current) = std::env::current_dir()
     {
         let _ = STARTED_IN.set(current);
@@ -378,6 +390,7 @@ fn is_there(path: &Path) -> Result<bool> {
 /// Reads each file, and as [`check`] for each.
 pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     let mut mounts: HashMap<String, Mount> = HashMap::new();
+    let mut entries = Vec::new();
     for path in files {
         let shown = path.display().to_string();
         let text =
@@ -387,11 +400,14 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
             let what = format!("the mount table is refused\n{}", checked.report.render(false).trim_end());
             return Err(Error::new(ErrorKind::Config, what));
         }
-        mounts.extend(checked.mounts.into_iter().map(|(_, mount)| (mount.prefix().to_string(), mount)));
+        for (entry, mount) in checked.mounts {
+            entries.push(entry);
+            mounts.insert(mount.prefix().to_string(), mount);
+        }
     }
     let mut mounts: Vec<Mount> = mounts.into_values().collect();
     mounts.sort_by(|a, b| a.prefix().cmp(b.prefix()));
-    Ok(Arc::new(Mounts::new(mounts, plain()?)))
+    Ok(Arc::new(Mounts::new(mounts, plain()?).with_named(move || named::find(&entries))))
 }
 
 /// The entries of these files, without creating mounts: for doors that create each mount at the first use of a path below it.
@@ -471,5 +487,6 @@ pub fn finish() -> Result<()> {
 /// As [`of_process`].
 pub fn layout() -> Result<Arc<dyn Layout>> {
     let mounts = of_process()?;
-    if mounts.mounts().is_empty() { plain() } else { Ok(mounts) }
+    let none = mounts.mounts().is_empty() && named::configuration()?.is_none();
+    if none { plain() } else { Ok(mounts) }
 }

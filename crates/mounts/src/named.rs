@@ -1,0 +1,72 @@
+//! Partitions by name: a path like `thalweg:NAME/path` is a file of the partition NAME, without an entry of the mount table.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which partitions | that of the configuration that [`VARIABLE`] names, else of [`USUAL`] in the working directory; and those of the mount table |
+//! | when | at the first such path; a program that uses none reads no configuration |
+//! | two of one name | the first in this order |
+
+use crate::layouts;
+use crate::table::{Entry, started_in};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_layout::{Layout, Mount};
+use thalweg_partition::Partition;
+use thalweg_partition::configuration::Configuration;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// The environment variable that names the configuration of a partition.
+pub const VARIABLE: &str = "THALWEG_PARTITION";
+/// The configuration that is used without it, in the working directory.
+pub const USUAL: &str = "filesystem.cfg";
+
+/// The configuration that this process names, or that is in its working directory; `None` without one.
+///
+/// # Errors
+/// `NotFound` if [`VARIABLE`] names a missing file.
+pub fn configuration() -> Result<Option<PathBuf>> {
+    let folder = || started_in().map_or_else(std::env::current_dir, |folder| Ok(folder.to_path_buf()));
+    let below = |path: PathBuf| match folder() {
+        Ok(folder) => folder.join(path),
+        // Without a working directory a relative path names nothing.
+        Err(_) => path,
+    };
+    match std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        Some(named) => {
+            let path = below(PathBuf::from(named));
+            if !path.exists() {
+                let what = format!("{VARIABLE} names a configuration that does not exist");
+                return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
+            }
+            Ok(Some(path))
+        }
+        None => Ok(Some(below(PathBuf::from(USUAL))).filter(|path| path.is_file())),
+    }
+}
+
+/// The partitions that this process knows by name.
+///
+/// - `entries`: of the mount table.
+///
+/// # Errors
+/// As [`configuration`], and those of the file that it finds. A configuration of the mount table that cannot be read is an error of its
+/// own mount.
+pub(crate) fn find(entries: &[Entry]) -> Result<Vec<Mount>> {
+    let mount = |file: PathBuf, name: &str| {
+        Mount::named(name, move || -> std::result::Result<Arc<dyn Layout>, String> {
+            let opened = Partition::open(&file, layouts::start_partition).map_err(|e| e.to_string())?;
+            Ok(Arc::new(opened))
+        })
+    };
+    let mut found = Vec::new();
+    if let Some(file) = configuration()? {
+        let name = Configuration::read(&file)?.fixed.name;
+        found.push(mount(file, &name));
+    }
+    for file in entries.iter().filter_map(Entry::partition) {
+        if let Ok(configuration) = Configuration::read(Path::new(file)) {
+            found.push(mount(PathBuf::from(file), &configuration.fixed.name));
+        }
+    }
+    Ok(found)
+}
