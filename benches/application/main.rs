@@ -1,18 +1,24 @@
 //! Bench: the whole run time of a simulation with its output and without, the measure of the papers.
 //!
 //! The Gray-Scott example runs on four ranks with method NULL, MPI and POSIX, chosen in its XML; the same source runs
-//! with ADIOS 1.13. The time is that of the whole program, its start and end included.
+//! with ADIOS 1.13, and with plain writes of the same bytes (`raw.c`). The time is that of the whole program, its start and end included;
+//! time in calls of output is what the program says.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use thalweg_benches::Failure;
 use thalweg_benches::contender::{Measurements, folder, on_ranks};
+use thalweg_benches::memory;
 use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
 
 const METHODS: [&str; 3] = ["NULL", "MPI", "POSIX"];
 const LIBRARIES: [(&str, &str); 2] = [("thalweg", "Thalweg"), ("adios1", "ADIOS 1.13")];
+/// Plain writes: `RAW`, and how they are shown.
+const RAW: [(&str, &str); 2] = [("shared", "pwrite, one file"), ("each", "pwrite, a file each")];
+/// Used once before each run, in MiB: about what a run writes.
+const WARM: u64 = 512;
 
 fn main() -> Result<ExitCode, Failure> {
     let options = Options::from_arguments()?;
@@ -20,37 +26,42 @@ fn main() -> Result<ExitCode, Failure> {
     let (size, steps, gap, rounds) = options.size((128, 200, 20, 5), (32, 40, 20, 2));
     let document = std::fs::read_to_string("examples/gray-scott/gray-scott.xml")?;
 
+    let mut contenders: Vec<(String, &str, &str)> = Vec::new();
+    for (library, _) in LIBRARIES {
+        contenders.extend(METHODS.map(|method| (format!("{library}:{method}"), library, method)));
+    }
+    contenders.extend(RAW.map(|(files, _)| (format!("raw:{files}"), "raw", files)));
+    contenders.retain(|(_, library, _)| Path::new(&format!("{folder}/{library}/gray-scott")).exists());
     let mut all = Measurements::default();
     for round in 0..=rounds {
-        for (library, _) in LIBRARIES {
-            let program = format!("{folder}/{library}/gray-scott");
-            if !Path::new(&program).exists() {
-                continue;
+        for i in 0..contenders.len() {
+            // Another one is the first in each round.
+            let (name, library, method) = &contenders[(i + round) % contenders.len()];
+            let place = format!("{folder}/files");
+            let _ = std::fs::remove_dir_all(&place);
+            std::fs::create_dir_all(&place)?;
+            let mut command = on_ranks(4, &format!("{folder}/{library}/gray-scott"))?;
+            match *library {
+                "raw" => drop(command.env("RAW", method)),
+                _ => std::fs::write(format!("{place}/gray-scott.xml"), with_method(&document, method)?)?,
             }
-            for method in METHODS {
-                let name = format!("{library}:{method}");
-                let place = format!("{folder}/files");
-                let _ = std::fs::remove_dir_all(&place);
-                std::fs::create_dir_all(&place)?;
-                std::fs::write(format!("{place}/gray-scott.xml"), with_method(&document, method)?)?;
-                let mut command = on_ranks(4, &program)?;
-                for (option, value) in [("size", size), ("steps", steps), ("plotgap", gap), ("checkpoint", steps / 2)] {
-                    command.args([format!("--{option}"), value.to_string()]);
-                }
-                let (whole, output) = run(command.current_dir(&place))?;
-                std::fs::remove_dir_all(&place)?;
-                // The first round warms up.
-                if round > 0 {
-                    all.add(&format!("{name}:whole"), whole);
-                    all.add(&format!("{name}:output"), output);
-                }
+            for (option, value) in [("size", size), ("steps", steps), ("plotgap", gap), ("checkpoint", steps / 2)] {
+                command.args([format!("--{option}"), value.to_string()]);
+            }
+            memory::warm(&place, options.size(WARM, 1))?;
+            let (whole, output) = run(command.current_dir(&place))?;
+            std::fs::remove_dir_all(&place)?;
+            // The first round warms up.
+            if round > 0 {
+                all.add(&format!("{name}:whole"), whole);
+                all.add(&format!("{name}:output"), output);
             }
         }
     }
 
     let about = format!(
         "Gray-Scott, {size}^3 cells on 4 ranks, {steps} steps, {} outputs of two fields and 2 restarts, {:.0} MiB in all; \
-         {rounds} rounds. The whole program, start and end included.",
+         {rounds} rounds; before each run {WARM} MiB of memory were used once. The whole program, start and end included.",
         steps / gap + 1,
         f64::from(steps / gap + 3) * 2.0 * 8.0 * f64::from(size).powi(3) / 1048576.0
     );
@@ -70,7 +81,20 @@ fn main() -> Result<ExitCode, Failure> {
             ]);
         }
     }
+    for (files, shown) in RAW {
+        let of = |what: &str| all.median(&format!("raw:{files}:{what}"));
+        let least = all.find(&format!("raw:{files}:whole")).map_or(f64::NAN, |s| s.min());
+        let over = of("whole") - whole("thalweg", "NULL");
+        let share = 100.0 * over / whole("thalweg", "NULL");
+        let cells = [of("whole"), least, over, share, of("output")].map(number);
+        table.row([shown.to_string()].into_iter().chain(cells));
+    }
     report.table(table);
+    for (method, files, what) in [("MPI", "shared", "one shared file"), ("POSIX", "each", "a file each")] {
+        let of = |contender: &str| all.median(&format!("{contender}:output"));
+        let got = of(&format!("thalweg:{method}")) / of(&format!("raw:{files}"));
+        report.at_most(format!("{method}, time in calls of output beside plain writes, {what}"), 1.2, got);
+    }
     for method in METHODS {
         let got = whole("thalweg", method) / whole("adios1", method);
         report.at_most(format!("{method}, whole run beside ADIOS 1.13"), 1.0, got);

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     MPI_Reduce(mine, slowest, 2, MPI_DOUBLE, MPI_MAX, 0, s.comm);
     uint64_t fingerprint = solver_fingerprint(&s);
     if (s.rank == 0)
-        printf("%d ranks, steps %d to %d, %d outputs of fields: %.2f s, of which output %.2f s\n"
+        printf("%d ranks, steps %d to %d, %d outputs of fields: %.2f s, of which output %.3f s\n"
                "fingerprint of the final state: %016" PRIx64 "\n",
                s.ranks, first, o.steps, plots, slowest[0], slowest[1], fingerprint);
     free(packed);

@@ -286,6 +286,10 @@ impl File {
         laid_out(pieces, offset, out, unclean, |piece, source, at| {
             wanted.push(Wanted { source: source.clone(), piece, at });
         })?;
+        // A later write of a few bytes, which are in another log, lies between two pieces that one request can fetch.
+        if wanted.len() > 2 && self.place.store(wanted[0].source.store).is_ok_and(|store| store.request_cost() > 0) {
+            wanted.sort_by_key(|wanted| (wanted.source.session, wanted.source.segment, wanted.piece.log));
+        }
         self.fetch(out, &wanted)
     }
 
