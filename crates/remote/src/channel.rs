@@ -54,21 +54,22 @@ impl Channel {
     }
 
     /// Sends a message whose body the other end reads from this process's memory: it stays unchanged until the reply. Bodies that are not
-    /// worth it, or have too many pieces, are sent.
+    /// worth it, or have too many pieces, are sent; returns whether this one is lent.
     ///
     /// # Errors
     /// As [`Channel::send`].
-    pub fn lend(&self, head: &impl Serialize, body: &[IoSlice<'_>]) -> Result<()> {
+    pub fn lend(&self, head: &impl Serialize, body: &[IoSlice<'_>]) -> Result<bool> {
         let length: usize = body.iter().map(|piece| piece.len()).sum();
         if self.lending() != Lending::Yes || length < WORTH_LENDING || body.len() > MOST_PARTS {
-            return self.send(head, body);
+            return self.send(head, body).map(|()| false);
         }
         let head = message::encode(head)?;
         let mut header = message::header(head.len(), length)?;
         header[4..].copy_from_slice(&(LENT | body.len() as u32).to_le_bytes());
         let pieces: Vec<(u64, u64)> = body.iter().map(|p| (p.as_ptr() as u64, p.len() as u64)).collect();
         let list = message::pieces_out(&pieces);
-        self.connection.send(&mut [IoSlice::new(&header), IoSlice::new(&head), IoSlice::new(&list)])
+        self.connection.send(&mut [IoSlice::new(&header), IoSlice::new(&head), IoSlice::new(&list)])?;
+        Ok(true)
     }
 
     /// Receives a request's body into the first bytes of a buffer that grows and never shrinks, and returns its length. Of a lent body

@@ -222,6 +222,8 @@ pub enum Reply {
     Text(String),
     /// The requested item does not exist.
     None,
+    /// The body that the request lends cannot be read: the request is to be sent again, with its bytes. Nothing was done.
+    Unread,
     /// The request failed.
     Failed {
         /// The error's kind.

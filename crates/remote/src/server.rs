@@ -526,7 +526,8 @@ impl Shared {
             // Of most requests none; those with one give it its length.
             out.clear();
             let answer = match (received, request) {
-                (Err(e), _) => Err(e),
+                // Memory of a device, for example, or a process that has changed its user since.
+                (Err(_), _) => Ok(Reply::Unread),
                 (Ok(_), Request::Lend(address, value)) => {
                     let answer = can_pull(channel, address, value);
                     let _ = open.memory.set(answer.as_ref().copied().map_err(ToString::to_string));

@@ -267,8 +267,7 @@ impl Held {
     }
 
     fn memory(&self) -> usize {
-        let more = usize::try_from(self.length).unwrap_or(usize::MAX).saturating_sub(self.first.len());
-        self.first.len() + more.min(MOST_WINDOWS * WINDOW)
+        self.first.len() + self.windows.lock().len() * WINDOW
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<usize> {
@@ -363,34 +362,52 @@ impl ReadObject for Slice {
 /// Objects that were read or written last, by name: they never change.
 #[derive(Default)]
 pub struct Cache {
-    held: HashMap<String, (u64, Arc<Held>)>,
+    held: HashMap<String, Kept>,
     memory: usize,
     asked: u64,
+}
+
+struct Kept {
+    held: Arc<Held>,
+    /// When it was asked for last.
+    asked: u64,
+    /// Its memory, as it was then.
+    memory: usize,
 }
 
 impl Cache {
     fn get(&mut self, name: &str) -> Option<Arc<Held>> {
         self.asked += 1;
-        let (asked, held) = self.held.get_mut(name).filter(|(_, held)| !held.gone.load(Ordering::Relaxed))?;
-        *asked = self.asked;
-        Some(held.clone())
+        let kept = self.held.get_mut(name).filter(|kept| !kept.held.gone.load(Ordering::Relaxed))?;
+        kept.asked = self.asked;
+        // It may have read more since.
+        let before = std::mem::replace(&mut kept.memory, kept.held.memory());
+        self.memory = self.memory - before + kept.memory;
+        let held = kept.held.clone();
+        self.trim();
+        Some(held)
     }
 
     fn put(&mut self, name: String, held: Arc<Held>) {
         self.remove(&name);
         self.asked += 1;
-        self.memory += held.memory();
-        self.held.insert(name, (self.asked, held));
+        let memory = held.memory();
+        self.memory += memory;
+        self.held.insert(name, Kept { held, asked: self.asked, memory });
+        self.trim();
+    }
+
+    fn trim(&mut self) {
         while self.memory > MOST_HELD {
-            let oldest = self.held.iter().min_by_key(|(_, (asked, _))| *asked).map(|(name, _)| name.clone());
+            let oldest = self.held.iter().min_by_key(|(_, kept)| kept.asked).map(|(name, _)| name.clone());
             let Some(oldest) = oldest else { break };
             self.remove(&oldest);
         }
     }
 
     fn remove(&mut self, name: &str) {
-        if let Some((_, held)) = self.held.remove(name) {
-            self.memory = self.memory.saturating_sub(held.memory());
+        if let Some(kept) = self.held.remove(name) {
+            self.memory -= kept.memory;
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::transport::Transport;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use thalweg_types::mutex::Mutex;
@@ -47,7 +46,8 @@ pub struct Session {
 /// connection ends has no open files. The server may read the request's body from memory until then.
 pub struct Sent<'b> {
     channel: Channel,
-    body: PhantomData<&'b [u8]>,
+    /// A request whose body is lent, and the body.
+    lent: Option<(Request, Vec<IoSlice<'b>>)>,
 }
 
 /// Views in use that a session keeps for further calls.
@@ -194,7 +194,10 @@ impl Link {
         let long = body.iter().map(|piece| piece.len()).sum::<usize>() >= WORTH_LENDING;
         let asked = if long && channel.lending() == Lending::Unasked { ask_to_lend(&channel) } else { Ok(()) };
         match asked.and_then(|()| channel.lend(request, body)) {
-            Ok(()) => Ok(Sent { channel, body: PhantomData }),
+            Ok(lent) => {
+                let lent = lent.then(|| (request.clone(), body.to_vec()));
+                Ok(Sent { channel, lent })
+            }
             Err(e) if e.kind() == ErrorKind::PeerLost => Err(self.lost(session, e)),
             // Nothing was sent.
             Err(e) => {
@@ -213,12 +216,17 @@ impl Link {
     pub fn finish<T>(
         &self,
         session: &Session,
-        Sent { channel, .. }: Sent<'_>,
+        Sent { channel, lent }: Sent<'_>,
         take: impl FnOnce(&Reply, &Channel, usize) -> Result<T>,
     ) -> Result<(Reply, T)> {
         let received = || -> Result<(Reply, T)> {
             let broke = || Error::new(ErrorKind::PeerLost, "the connection ended");
-            let (reply, body) = channel.head::<Reply>()?.ok_or_else(broke)?;
+            let (mut reply, mut body) = channel.head::<Reply>()?.ok_or_else(broke)?;
+            if let (Reply::Unread, Some((request, bytes))) = (&reply, &lent) {
+                channel.may_lend(false);
+                channel.send(request, bytes)?;
+                (reply, body) = channel.head::<Reply>()?.ok_or_else(broke)?;
+            }
             let body = take(&reply, &channel, body.sent()?)?;
             Ok((reply, body))
         };

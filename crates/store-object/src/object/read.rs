@@ -49,8 +49,9 @@ impl ReadObject for Unasked {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        if self.asked.get().is_none() && !out.is_empty() && out.len() <= RUN {
-            let read = || self.shared.ask("read", &self.name, self.reader.read(offset..offset + out.len() as u64));
+        let end = offset.checked_add(out.len() as u64).filter(|_| !out.is_empty() && out.len() <= RUN);
+        if let (None, Some(end)) = (self.asked.get(), end) {
+            let read = || self.shared.ask("read", &self.name, self.reader.read(offset..end));
             match self.shared.pace.of(out.len(), read) {
                 Ok(bytes) if bytes.len() == out.len() => {
                     let mut filled = 0;
