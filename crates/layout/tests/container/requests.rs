@@ -18,6 +18,8 @@ struct Requests {
     failing: AtomicU64,
     /// All later ones fail too.
     for_good: AtomicU64,
+    /// What one request costs, in bytes.
+    cost: AtomicU64,
 }
 
 impl Requests {
@@ -29,6 +31,10 @@ impl Requests {
 impl Watch for Requests {
     fn describe(&self) -> &'static str {
         "requests"
+    }
+
+    fn request_cost(&self, _: u64) -> u64 {
+        self.cost.load(Ordering::SeqCst)
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
@@ -159,6 +165,29 @@ fn threads_that_read_one_bundle_read_each_part_of_it_once() {
     });
     let asked = requests.watch().take();
     assert!(asked <= 8, "{asked} requests for 4 MB in windows of 1 MiB");
+}
+
+#[test]
+fn a_few_bytes_that_were_written_later_do_not_cut_a_read_in_two() {
+    let (requests, store) = counted(Sequential::like_s3());
+    requests.watch().cost.store(1 << 20, Ordering::SeqCst);
+    let layout = over(&store);
+    let mut all: Vec<u8> = (0..900_000u32).map(|i| (i * 7) as u8).collect();
+    for (offset, bytes) in [(0, all.clone()), (500_000, b"later".to_vec())] {
+        let file = layout.open_write("file", OpenWrite::Any, WriterId(0)).unwrap();
+        file.write_at(offset, &[IoSlice::new(&bytes)]).unwrap();
+        file.close().unwrap();
+        all[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+    }
+    let reader = over(&store).open_read("file").unwrap();
+    assert_eq!(reader.length().unwrap(), all.len() as u64);
+    // What an open needs is there.
+    reader.read_exact_at(500_001, &mut [0; 2]).unwrap();
+    requests.watch().take();
+    let mut out = vec![0; 800_000];
+    reader.read_exact_at(100_000, &mut out).unwrap();
+    assert!(out == all[100_000..]);
+    assert_eq!(requests.watch().take(), 2, "an open of a log, and one read");
 }
 
 #[test]
