@@ -12,7 +12,6 @@
 //!
 //! Source: Lofstead et al., SAND2009-7763, "data characteristics"; which values BP holds: `docs/format/bp3.md`.
 
-#[cfg(target_arch = "x86_64")]
 mod fused;
 
 use multiversion::multiversion;

@@ -700,12 +700,6 @@ pub enum Partition {
     Serve(PartitionServe),
 }
 
-/// The configuration of a partition whose command names none.
-fn usual_partition() -> PathBuf {
-    let named = std::env::var_os(named::VARIABLE).filter(|named| !named.is_empty());
-    named.map_or_else(|| named::USUAL.into(), PathBuf::from)
-}
-
 /// Make a partition, as its configuration file describes it. Nothing is started.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -715,7 +709,7 @@ Example:
 Exit codes: 0 done, 2 usage, 3 it cannot be done.")]
 pub struct PartitionFile {
     /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = named::usual(), hide_default_value = true)]
     pub file: PathBuf,
 }
 
@@ -765,7 +759,7 @@ Examples:
 Exit codes: 0 all servers run, 2 usage, 3 one of them does not.")]
 pub struct PartitionStart {
     /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = named::usual(), hide_default_value = true)]
     pub file: PathBuf,
     /// Print the command of each server; start nothing
     #[arg(long)]
@@ -802,7 +796,7 @@ Example:
 Exit codes: 0 all servers answer, 1 some do not, 2 usage, 3 there is no such partition.")]
 pub struct PartitionStatus {
     /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = named::usual(), hide_default_value = true)]
     pub file: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -818,7 +812,7 @@ Example:
 Exit codes: 0 no server runs any more, 2 usage, 3 one of them did not end.")]
 pub struct PartitionStop {
     /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = usual_partition(), hide_default_value = true)]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = named::usual(), hide_default_value = true)]
     pub file: PathBuf,
     /// How long to wait for the servers, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]

@@ -155,6 +155,10 @@ impl Mounts {
     /// Errors of the search for mounts with names; `Config` for a mount whose layout cannot be created.
     pub fn place_named(&self, path: &str) -> Result<Option<ResolvedPath<'_>>> {
         let (Some(rest), Some(find)) = (path.strip_prefix(NAMED), &self.find_named) else { return Ok(None) };
+        let name = rest.split_once('/').map_or(rest, |(name, _)| name);
+        if name.is_empty() {
+            return Ok(None);
+        }
         let named = match self.named.get() {
             Some(named) => named,
             None => {
@@ -162,7 +166,6 @@ impl Mounts {
                 self.named.get_or_init(|| found)
             }
         };
-        let name = rest.split_once('/').map_or(rest, |(name, _)| name);
         let Some(mount) = named.iter().find(|mount| mount.prefix[NAMED.len()..] == *name) else { return Ok(None) };
         let inside = normal(&rest[name.len()..], "/");
         layout_of(mount, path, inside.trim_start_matches('/').to_string()).map(Some)

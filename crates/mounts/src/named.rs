@@ -7,7 +7,7 @@
 //! | two of one name | the first in this order |
 
 use crate::layouts;
-use crate::table::{Entry, started_in};
+use crate::table::{Entry, is_there, started_in};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_layout::{Layout, Mount};
@@ -20,27 +20,29 @@ pub const VARIABLE: &str = "THALWEG_PARTITION";
 /// The configuration that is used without it, in the working directory.
 pub const USUAL: &str = "filesystem.cfg";
 
+/// The configuration that this process names, else [`USUAL`], whether it exists or not.
+pub fn usual() -> PathBuf {
+    let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
+    named.map_or_else(|| USUAL.into(), PathBuf::from)
+}
+
 /// The configuration that this process names, or that is in its working directory; `None` without one.
 ///
 /// # Errors
-/// `NotFound` if [`VARIABLE`] names a missing file.
+/// `NotFound` if [`VARIABLE`] names a missing file; `Io` if the system cannot say whether there is one.
 pub fn configuration() -> Result<Option<PathBuf>> {
-    let folder = || started_in().map_or_else(std::env::current_dir, |folder| Ok(folder.to_path_buf()));
-    let below = |path: PathBuf| match folder() {
-        Ok(folder) => folder.join(path),
-        // Without a working directory a relative path names nothing.
-        Err(_) => path,
-    };
-    match std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        Some(named) => {
-            let path = below(PathBuf::from(named));
-            if !path.exists() {
-                let what = format!("{VARIABLE} names a configuration that does not exist");
-                return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
-            }
-            Ok(Some(path))
+    const WHAT: &str = "the configuration of a partition";
+    let is_named = std::env::var_os(VARIABLE).is_some_and(|named| !named.is_empty());
+    let folder = started_in().map_or_else(std::env::current_dir, |folder| Ok(folder.to_path_buf()));
+    // Without a working directory a relative path names nothing.
+    let path = folder.map_or_else(|_| usual(), |folder| folder.join(usual()));
+    match is_there(&path, WHAT)? {
+        true => Ok(Some(path)),
+        false if is_named => {
+            let what = format!("{VARIABLE} names a configuration that does not exist");
+            Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()))
         }
-        None => Ok(Some(below(PathBuf::from(USUAL))).filter(|path| path.is_file())),
+        false => Ok(None),
     }
 }
 
@@ -49,8 +51,8 @@ pub fn configuration() -> Result<Option<PathBuf>> {
 /// - `entries`: of the mount table.
 ///
 /// # Errors
-/// As [`configuration`], and those of the file that it finds. A configuration of the mount table that cannot be read is an error of its
-/// own mount.
+/// As [`configuration`], and those of each configuration: with one that cannot be read, a name may be that partition's, and its files
+/// would be looked for, or made, in another place.
 pub(crate) fn find(entries: &[Entry]) -> Result<Vec<Mount>> {
     let mount = |file: PathBuf, name: &str| {
         Mount::named(name, move || -> std::result::Result<Arc<dyn Layout>, String> {
@@ -64,9 +66,8 @@ pub(crate) fn find(entries: &[Entry]) -> Result<Vec<Mount>> {
         found.push(mount(file, &name));
     }
     for file in entries.iter().filter_map(Entry::partition) {
-        if let Ok(configuration) = Configuration::read(Path::new(file)) {
-            found.push(mount(PathBuf::from(file), &configuration.fixed.name));
-        }
+        let name = Configuration::read(Path::new(file))?.fixed.name;
+        found.push(mount(PathBuf::from(file), &name));
     }
     Ok(found)
 }

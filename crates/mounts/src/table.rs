@@ -355,7 +355,7 @@ pub fn files() -> Result<Vec<PathBuf>> {
         if let (true, Some(started)) = (path.is_relative(), STARTED_IN.get()) {
             path = started.join(path);
         }
-        if !is_there(&path)? {
+        if !is_there(&path, "a mount table")? {
             let what = format!("{VARIABLE} names a mount table that does not exist");
             return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
         }
@@ -366,19 +366,25 @@ pub fn files() -> Result<Vec<PathBuf>> {
     let usual = [Some(PathBuf::from("/etc")), home];
     let mut files = Vec::new();
     for path in usual.into_iter().flatten().map(|folder| folder.join("thalweg/mounts.toml")) {
-        if is_there(&path)? {
+        if is_there(&path, "a mount table")? {
             files.push(path);
         }
     }
     Ok(files)
 }
 
-fn is_there(path: &Path) -> Result<bool> {
+/// Whether there is such a file.
+///
+/// - `what`: it is, for messages.
+///
+/// # Errors
+/// `Io` if the system cannot say: what is not used then would send a program's files to another place.
+pub(crate) fn is_there(path: &Path, what: &str) -> Result<bool> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match std::fs::metadata(path) {
         Ok(_) => Ok(true),
         Err(e) if matches!(e.kind(), NotFound | NotADirectory) => Ok(false),
-        Err(e) => Err(Error::io("cannot look for a mount table", e).in_object(path.display().to_string())),
+        Err(e) => Err(Error::io(format!("cannot look for {what}"), e).in_object(path.display().to_string())),
     }
 }
 
