@@ -14,6 +14,7 @@
 use super::Lanes;
 
 /// Pieces shorter than this are left to two loops.
+#[cfg(target_arch = "x86_64")]
 const LEAST: usize = 4096;
 
 /// Adds a piece of whole elements to its statistics, and returns its CRC-32C; `None`, with nothing added, if this processor or piece has no
