@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use thalweg_benches::Failure;
 use thalweg_benches::contender::{Measurements, folder, on_ranks};
+use thalweg_benches::memory;
 use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
 use thalweg_io::registry;
@@ -32,6 +33,8 @@ const LOADS: [Load; 5] = [
     ("64 MiB", 1, 65536, 2),
     (CHIMERA, 100, 64, 4),
 ];
+/// MiB of memory that are used once before each program; twice the largest output.
+const WARM: u64 = 1024;
 const SMALL: [Load; 2] = [("64 KiB", 1, 64, 2), (CHIMERA, 100, 8, 2)];
 const CHIMERA: &str = "100 x 64 KiB";
 
@@ -124,14 +127,15 @@ fn main() -> Result<ExitCode, Failure> {
             let launch = format!("{files}/{round}-{label}");
             std::fs::create_dir_all(&launch)?;
             spread(&launch);
+            memory::warm(&launch, options.size(WARM, 1))?;
             all.run(on_ranks(RANKS, &program)?.args([&launch, *label, check, &told(round)]).args(contenders))?;
         }
     }
 
     let about = format!(
         "{RANKS} ranks; one array with so much per rank, or {CHIMERA} arrays per rank (a load like Chimera's). Milliseconds from before the \
-         first rank's open until after the last rank's close, {rounds} rounds (of outputs above 1 MiB a rank at most {ROUNDS}); files are removed \
-         after each output. Nobody calls fsync. \
+         first rank's open until after the last rank's close, {rounds} rounds (of outputs above 1 MiB a rank at most {ROUNDS}); before each program \
+         {WARM} MiB of memory were used once; files are removed after each output. Nobody calls fsync. \
          MPI_AGGREGATE has {WRITERS} writers here as there. Every contender's output was read back and compared once per load."
     );
     let mut report = Report::new("movement", about, &files);
@@ -184,4 +188,33 @@ fn targets(report: &mut Report, all: &Measurements, loads: &[Load]) {
     };
     let got = best("hdf5", &HDF5) / best("thalweg", &ours());
     report.at_least(format!("{CHIMERA}: the best of ours, times as fast as parallel HDF5 at its best"), 1.5, got);
+    for (load, _, kib, _) in loads {
+        let of = |label: &str, name: &str| all.median(&key(load, label, name));
+        let least = |label: &str, names: &[&str]| names.iter().map(|name| of(label, name)).fold(f64::NAN, f64::min);
+        let ours = of("thalweg", "MPI").min(of("thalweg", "POSIX"));
+        for (label, names, peer) in
+            [("hdf5", &HDF5[..], "parallel HDF5"), ("pnetcdf", &PNETCDF, "PnetCDF"), ("adios1", &ADIOS1, "ADIOS 1.13")]
+        {
+            let what = format!("{load}: MPI or POSIX, times as fast as {peer} at its best");
+            report.at_least(what, 1.0, least(label, names) / ours);
+        }
+        report.at_least(
+            format!("{load}: MPI, times as fast as parallel HDF5 at its best"),
+            1.0,
+            least("hdf5", &HDF5) / of("thalweg", "MPI"),
+        );
+        report.at_most(format!("{load}: ADAPTIVE beside MPI"), 1.3, of("thalweg", "ADAPTIVE") / of("thalweg", "MPI"));
+        let wanted = match *load {
+            CHIMERA => 1.5,
+            _ if *kib == 64 => 4.0,
+            _ => continue,
+        };
+        for (method, raw, files) in [("MPI", "shared", "one file"), ("POSIX", "each", "a file each")] {
+            report.at_most(
+                format!("{load}: {method} beside raw, {files}"),
+                wanted,
+                of("thalweg", method) / of("raw", raw),
+            );
+        }
+    }
 }
