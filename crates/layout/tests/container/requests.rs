@@ -118,7 +118,7 @@ fn steps_too_large_to_be_packed_cost_those_behind_them_nothing() {
     let mut all = Vec::new();
     let mut asked = Vec::new();
     for number in 0..200u64 {
-        let bytes = if number % 20 == 10 { vec![number as u8; 300 << 10] } else { step(number) };
+        let bytes = if number % 20 == 10 { vec![number as u8; 1100 << 10] } else { step(number) };
         requests.watch().take();
         let file = open(&layout, "file", OpenWrite::Any, 0);
         // As a writer does that looks at the last step.
