@@ -121,7 +121,11 @@ fn main() -> Result<ExitCode, Failure> {
             all.median(&format!("mapped/{pattern}:{what}")) / all.median(&format!("partition/{pattern}:{what}"))
         };
         if let Some((write, read)) = wanted {
-            report.at_least(format!("{shown}, write: the partition, times as fast as two-phase"), write, ratio("write"));
+            report.at_least(
+                format!("{shown}, write: the partition, times as fast as two-phase"),
+                write,
+                ratio("write"),
+            );
             report.at_least(format!("{shown}, read: the partition, times as fast as two-phase"), read, ratio("read"));
         }
     }

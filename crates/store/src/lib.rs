@@ -586,6 +586,15 @@ pub trait WriteObject: Send + Sync {
         self.write_at(end, pieces)?;
         Ok(end + pieces::total(pieces))
     }
+    /// Claims bytes for an append by a caller that writes them itself, because one server of several holds this object: where they begin.
+    /// That is at `from`, or behind what others claimed.
+    ///
+    /// # Errors
+    /// `Unsupported` for objects that are written by one process, or append themselves.
+    fn claim(&self, from: u64, bytes: u64) -> Result<u64> {
+        let _ = (from, bytes);
+        Err(Error::new(ErrorKind::Unsupported, "no bytes can be claimed here"))
+    }
     /// Allocates space for bytes that are about to be written: large writes become faster, and a full store is known
     /// before they begin. Length and content stay as they are. Does nothing where the store cannot.
     ///
