@@ -310,8 +310,10 @@ impl File {
 
     /// Uses what was read while the name was looked up, if this process has not refreshed yet; else refreshes.
     pub fn see_guessed(&self, guessed: Guessed) -> Result<()> {
-        let Some(names) = self.place.listed(guessed.names)? else { return self.look() };
-        self.see(&names)?;
+        match guessed.names.map_or(Ok(None), |names| self.place.listed(names))? {
+            Some(names) => self.see(&names)?,
+            None => self.look()?,
+        }
         if let Some(synopsis) = guessed.synopsis.and_then(|bytes| Synopsis::decode(&bytes).ok()) {
             self.take_synopsis(synopsis);
         }

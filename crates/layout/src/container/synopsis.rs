@@ -112,16 +112,16 @@ pub fn name(half: u64) -> String {
 /// What was read while a name was looked up.
 pub(super) struct Guess {
     half: u64,
-    /// Objects in folders of containers of that half.
-    names: Vec<String>,
+    /// Objects in folders of containers of that half; `None` where the store cannot list them.
+    names: Option<Vec<String>>,
     synopsis: Option<Vec<u8>>,
 }
 
 /// What was read of a container before its number was known.
 #[derive(Default)]
 pub struct Guessed {
-    /// Names in its folder of marks.
-    pub names: Vec<String>,
+    /// Names in its folder of marks; `None`: they are to be listed.
+    pub names: Option<Vec<String>>,
     /// The object under the name of its synopsis.
     pub synopsis: Option<Vec<u8>>,
 }
@@ -133,9 +133,11 @@ impl Guess {
             return None;
         }
         let marks = format!("{}/m/", folder(stamp.container));
-        let names = self.names.iter().filter_map(|name| name.strip_prefix(&marks)).filter(|name| !name.contains('/'));
-        let names: Vec<String> = names.map(str::to_string).collect();
-        (!names.is_empty()).then_some(Guessed { names, synopsis: self.synopsis })
+        let inside = |names: Vec<String>| -> Vec<String> {
+            let names = names.iter().filter_map(|name| name.strip_prefix(&marks));
+            names.filter(|name| !name.contains('/')).map(str::to_string).collect()
+        };
+        Some(Guessed { names: self.names.map(inside), synopsis: self.synopsis })
     }
 }
 
@@ -169,7 +171,7 @@ impl Container {
             let outcome = call();
             let names = list.and_then(|thread| thread.join().ok().flatten());
             let synopsis = read.and_then(|thread| thread.join().ok().flatten());
-            (outcome, names.map(|names| Guess { half, names, synopsis }))
+            (outcome, Some(Guess { half, names, synopsis }))
         })
     }
 
@@ -256,8 +258,8 @@ mod tests {
             tail: false,
             packed: true,
         };
-        let guess = || Guess { half: half("runs/a.bp"), names: vec![listed.clone()], synopsis: None };
-        assert_eq!(guess().of(&stamp(number)).unwrap().names, ["stamp"]);
+        let guess = || Guess { half: half("runs/a.bp"), names: Some(vec![listed.clone()]), synopsis: None };
+        assert_eq!(guess().of(&stamp(number)).unwrap().names.unwrap(), ["stamp"]);
         // Made for the same name before, or for another one.
         assert!(guess().of(&stamp(number + 1)).is_none());
         assert!(guess().of(&stamp(u128::from(half("runs/b.bp")) << 64 | 77)).is_none());
