@@ -167,7 +167,7 @@ fn a_few_bytes_that_were_written_later_do_not_cut_a_read_in_two() {
     let (requests, store) = counted(Sequential::like_s3());
     requests.watch().cost.store(1 << 20, Ordering::SeqCst);
     let layout = over(&store);
-    let mut all: Vec<u8> = (0..900_000u32).map(|i| (i * 7) as u8).collect();
+    let mut all: Vec<u8> = (0..1_500_000u32).map(|i| (i * 7) as u8).collect();
     for (offset, bytes) in [(0, all.clone()), (500_000, b"later".to_vec())] {
         let file = layout.open_write("file", OpenWrite::Any, WriterId(0)).unwrap();
         file.write_at(offset, &[IoSlice::new(&bytes)]).unwrap();
