@@ -159,9 +159,9 @@ fn clients_that_append_at_the_same_time_write_behind_each_other() {
     let start = std::sync::Barrier::new(CLIENTS as usize);
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let (running, start) = (&running, &start);
+            let (partition, start) = (running.client(), &start);
             scope.spawn(move || {
-                let file = running.client().open_write("log", OpenWrite::Existing, WriterId(client)).unwrap();
+                let file = partition.open_write("log", OpenWrite::Existing, WriterId(client)).unwrap();
                 start.wait();
                 for number in 0..TIMES {
                     let text = record(client, number);
