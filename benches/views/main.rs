@@ -5,18 +5,20 @@
 //! were read are compared. What a sync costs is in none of the times.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use thalweg_benches::Failure;
 use thalweg_benches::contender::{Measurements, folder, on_ranks};
 use thalweg_benches::memory;
 use thalweg_benches::options::Options;
+use thalweg_benches::partitions::Partitions;
 use thalweg_benches::report::{Report, Table, number};
 
 /// More than a contender writes, in MiB.
 const WARM: u64 = 320;
 const RANKS: u32 = 4;
-/// Servers of a partition.
-const SERVERS: u32 = 4;
+/// Servers of a partition, and their host.
+const SERVERS: usize = 4;
+const SERVER: &str = "localhost";
 
 /// Name, size, size with `--small`, how it is shown.
 const PATTERNS: [(&str, u32, u32, &str); 3] =
@@ -40,44 +42,6 @@ const CONTENDERS: [(&str, &str, &str, &[&str], &str); 7] = [
     ("mapped", "mapped", "", &[], "partition, optimizations = 1"),
 ];
 
-fn thalweg(arguments: &[&str]) -> Result<(), Failure> {
-    let output = Command::new("thalweg").args(arguments).output().map_err(|e| format!("cannot run thalweg: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("thalweg {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
-    }
-}
-
-/// Partitions that are stopped and removed at the end, however this program ends.
-struct Partitions(Vec<String>);
-
-impl Partitions {
-    fn start(&mut self, folder: &str, name: &str, optimizations: u32) -> Result<(), Failure> {
-        let servers: String =
-            (0..SERVERS).map(|n| format!("ahpios_server = localhost:{folder}/{name}.{n}\n")).collect();
-        let text = format!(
-            "name = bench-{name}\nstripe_size = 64k\n{servers}metadata = localhost:{folder}/{name}.names\ncache_size = 512M\noptimizations = {optimizations}\n"
-        );
-        let file = format!("{folder}/{name}.cfg");
-        std::fs::write(&file, text)?;
-        thalweg(&["partition", "create", &file])?;
-        self.0.push(file.clone());
-        thalweg(&["partition", "start", &file])
-    }
-}
-
-impl Drop for Partitions {
-    fn drop(&mut self) {
-        for file in &self.0 {
-            for what in ["stop", "remove"] {
-                if let Err(e) = thalweg(&["partition", what, file]) {
-                    eprintln!("{e}");
-                }
-            }
-        }
-    }
-}
-
 fn main() -> Result<ExitCode, Failure> {
     let options = Options::from_arguments()?;
     let folder = folder("views")?;
@@ -88,9 +52,11 @@ fn main() -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(format!("{files}/container"))?;
     std::fs::create_dir_all(format!("{files}/direct"))?;
     std::fs::create_dir_all(format!("{files}/plain"))?;
-    let mut partitions = Partitions(Vec::new());
-    partitions.start(&files, "partition", 0)?;
-    partitions.start(&files, "mapped", 1)?;
+    let mut partitions = Partitions::new(None);
+    for (name, optimizations) in [("partition", 0), ("mapped", 1)] {
+        let more = format!("stripe_size = 64k\noptimizations = {optimizations}");
+        partitions.start(&files, name, &[SERVER; SERVERS], &more)?;
+    }
     let mut table: String = ["direct", "container"]
         .map(|layout| {
             format!(

@@ -10,7 +10,7 @@ use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
 use thalweg_layout::container::tail::{Record as TailRecord, Tail};
 use thalweg_layout::container::tools::Accept;
-use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
+use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp, synopsis::Synopsis};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_store::wrap::Sequential;
 use thalweg_store::{Memory, Store, StoreExt};
@@ -97,6 +97,9 @@ fn decoders(kind: u8, bytes: &[u8]) {
             let _ = Fragment::decode(&sealed(bytes)).and_then(|fragment| fragment.each(|_, _| Ok(())));
             let _ = Opening::decode(&sealed(bytes));
             let _ = Snapshot::decode(&sealed(bytes));
+            if let Ok(synopsis) = Synopsis::decode(&sealed(bytes)) {
+                assert_eq!(Synopsis::decode(&synopsis.encode()).unwrap(), synopsis);
+            }
         }
         _ => {}
     }

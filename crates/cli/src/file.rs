@@ -275,6 +275,10 @@ impl ReadObject for WatchedObject {
         self.below.stored_before(offset)
     }
 
+    fn at_hand(&self) -> u64 {
+        self.below.at_hand()
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
         let got = self.below.read_vectored_at(offset, pieces)?;
         self.moved(got);

@@ -308,6 +308,17 @@ pub trait Layout: Send + Sync {
     fn finish(&self) -> Result<()> {
         Ok(())
     }
+    /// Nobody is about to write a file that was just closed: a layout far away stores what an open needs first where one request finds
+    /// it.
+    ///
+    /// # Errors
+    /// Errors of the store. The file is as it was, and readers open it with more requests.
+    /// # Cost
+    /// `container` far away: about ten requests; nothing elsewhere.
+    fn write_synopsis(&self, path: &str) -> Result<()> {
+        let _ = path;
+        Ok(())
+    }
     /// The layout itself, for tools for one kind of layout.
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         None

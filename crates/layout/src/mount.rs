@@ -102,6 +102,20 @@ impl Mount {
         Ok(self.layout.get_or_init(|| made))
     }
 
+    /// As [`Mount::layout`], for a caller that wants to know now whether a service far away answers: a layout is made without a request.
+    ///
+    /// # Errors
+    /// As [`Mount::layout`]; also the service's failure.
+    /// # Cost
+    /// Far away, a list of the mount's folder.
+    pub fn answering(&self) -> std::result::Result<&Arc<dyn Layout>, String> {
+        let layout = self.layout()?;
+        if layout.request_cost("") > 0 {
+            layout.list("").map_err(|e| e.to_string())?;
+        }
+        Ok(layout)
+    }
+
     /// [`Layout::finish`] of the layout, if it was used.
     ///
     /// # Errors
@@ -378,6 +392,11 @@ impl Layout for Mounts {
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         let place = self.place(path).ok()?;
         place.layout.plain_file(&place.name)
+    }
+
+    fn write_synopsis(&self, path: &str) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.write_synopsis(&place.name)
     }
 
     fn prefers_runs(&self, path: &str) -> bool {

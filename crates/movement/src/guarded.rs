@@ -76,6 +76,7 @@ impl Layout for Guarded {
         space(path: &str) -> Space;
         targets(folder: &str) -> Option<u32>;
         make_on_target(name: &str, target: u32, stripe: u64) -> bool;
+        write_synopsis(path: &str) -> ();
     }
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
@@ -132,6 +133,10 @@ impl ReadObject for GuardedRead {
         stored_before(offset: u64) -> u64;
         read_exact_at(offset: u64, out: &mut [u8]) -> ();
         life() -> Life;
+    }
+
+    fn at_hand(&self) -> u64 {
+        self.0.at_hand()
     }
 
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {

@@ -149,6 +149,55 @@ proptest! {
 }
 
 #[test]
+fn clients_that_append_at_the_same_time_write_behind_each_other() {
+    const CLIENTS: u32 = 4;
+    const TIMES: u32 = 60;
+    let running = Running::new(Settings { stripe: 64, ..Settings::default() });
+    let record =
+        |client: u32, number: u32| format!("{client} {number} {}\n", "x".repeat((number * 7 + client) as usize % 200));
+    running.client().open_write("log", OpenWrite::New, WriterId(0)).unwrap().close().unwrap();
+    let start = std::sync::Barrier::new(CLIENTS as usize);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (partition, start) = (running.client(), &start);
+            scope.spawn(move || {
+                let file = partition.open_write("log", OpenWrite::Existing, WriterId(client)).unwrap();
+                start.wait();
+                for number in 0..TIMES {
+                    let text = record(client, number);
+                    let (front, back) = text.as_bytes().split_at(text.len() / 2);
+                    let end = file.append(&[IoSlice::new(front), IoSlice::new(back)]).unwrap();
+                    let mut written = vec![0; text.len()];
+                    assert_eq!(file.read_at(end - text.len() as u64, &mut written).unwrap(), text.len());
+                    assert_eq!(written, text.as_bytes());
+                }
+                file.close().unwrap();
+            });
+        }
+    });
+    let file = running.client().open_read("log").unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let mut next = [0; CLIENTS as usize];
+    for line in text.lines() {
+        let mut words = line.split(' ').map(|word| word.parse::<u32>().unwrap_or(0));
+        let (client, number) = (words.next().unwrap(), words.next().unwrap());
+        assert_eq!(format!("{line}\n"), record(client, number));
+        assert_eq!(next[client as usize], number);
+        next[client as usize] += 1;
+    }
+    assert_eq!(next, [TIMES; CLIENTS as usize]);
+    // A file that was cut ends where it was cut to.
+    let (one, other) = (running.client(), running.client());
+    let file = other.open_write("log", OpenWrite::Existing, WriterId(1)).unwrap();
+    one.truncate("log", 10).unwrap();
+    assert_eq!(file.append(&[IoSlice::new(b"abc")]).unwrap(), 13);
+    drop(one.open_write("log", OpenWrite::Replace, WriterId(0)).unwrap());
+    assert_eq!(file.append(&[IoSlice::new(b"abc")]).unwrap(), 3);
+}
+
+#[test]
 fn what_was_synced_or_closed_survives_servers_that_are_killed() {
     let mut running = Running::new(Settings::default());
     let partition = running.client();

@@ -140,6 +140,11 @@ impl Layout for Recorded {
         self.inner.plain_file(path)
     }
 
+    fn write_synopsis(&self, path: &str) -> Result<()> {
+        let _running = self.recorder.span(Phase::Close);
+        self.inner.write_synopsis(path)
+    }
+
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         self.inner.concrete()
     }

@@ -51,7 +51,7 @@ pub type Opening<'a> = &'a (dyn Fn(Option<u32>) -> Result<Object> + Sync);
 /// Gives the values of a block that has to be decoded, in the file's byte order, by number of the order and [`crate::plan::Stored::coded`].
 pub type Decoding<'a> = &'a (dyn Fn(usize, u32) -> Result<Vec<u8>> + Sync);
 
-/// Bytes of a task, which one thread places at a time.
+/// Bytes that are read for a task, which one thread places at a time.
 const TASK: u64 = 4 << 20;
 /// Results of at least this size bypass the caches.
 const LARGE: u64 = 8 << 20;
@@ -102,7 +102,7 @@ pub fn execute(
         return place_later(later, &mut orders, limits, decode);
     }
     let large = orders.iter().flat_map(|o| &o.plan.pieces).map(Piece::bytes).sum::<u64>() >= LARGE;
-    let tasks = cut(&mut orders, alone);
+    let tasks = cut(&mut orders, alone, limits);
     run_all(tasks, large, limits, open)?;
     place_later(later, &mut orders, limits, decode)
 }
@@ -133,7 +133,7 @@ fn opened(file: Option<u32>, (end, from): (u64, u64), open: Opening<'_>) -> Resu
 }
 
 /// Disjoint parts that threads can fill. Orders whose blocks share elements keep the order of their pieces.
-fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
+fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool, limits: &Limits) -> Vec<Task<'a>> {
     let mut tasks = Vec::new();
     let mut joined = Task { spans: Vec::new(), plan: Plan::default(), order: None };
     let (mut base, mut cost) = (0, 0);
@@ -146,7 +146,7 @@ fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
             tasks.push(Task { spans: vec![span], plan, order: number });
             continue;
         }
-        let own: u64 = order.plan.pieces.iter().map(|p| p.bytes().saturating_add(READ)).sum();
+        let own: u64 = order.plan.pieces.iter().map(|p| p.transferred(limits).saturating_add(READ)).sum();
         let pitch = order.pitch.max(1);
         // As many rows as make a task.
         let parts = (own / TASK).clamp(1, length.div_ceil(pitch).max(1));

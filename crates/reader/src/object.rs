@@ -35,9 +35,9 @@ impl Object {
         let length = read.length().map_err(|e| e.in_object(path))?;
         let (windows, tail) = Default::default();
         let object = Object { path: path.into(), read: read.into(), length, windows, tail };
-        match length <= layout.request_cost(path).min(TAIL) {
-            true => object.with_tail(length),
-            false => Ok(object),
+        match object.read.at_hand() {
+            0 if length <= layout.request_cost(path).min(TAIL) => object.with_tail(length),
+            _ => Ok(object),
         }
     }
 
@@ -48,7 +48,11 @@ impl Object {
     /// As [`Object::open`].
     pub fn open_at_end(layout: &dyn Layout, path: &str) -> Result<Object> {
         let object = Object::open(layout, path)?;
-        let tail = layout.request_cost(path).min(TAIL);
+        // More than is in memory may not be needed.
+        let tail = match object.read.at_hand() {
+            0 => layout.request_cost(path).min(TAIL),
+            there => there,
+        };
         match object.tail.is_empty() {
             true => object.with_tail(tail),
             false => Ok(object),

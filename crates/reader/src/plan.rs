@@ -140,6 +140,18 @@ impl Piece {
         self.run * self.strides.iter().map(|s| s.count).product::<u64>()
     }
 
+    /// Number of bytes that reads bring: the needed ones, and gaps that are read through.
+    pub fn transferred(&self, limits: &Limits) -> u64 {
+        let (mut span, mut useful, mut all) = (self.run, self.run, self.run);
+        for stride in self.strides.iter().rev() {
+            let joins = all == span && limits.joins(stride.source.saturating_sub(span), useful);
+            let wider = span.saturating_add((stride.count - 1).saturating_mul(stride.source));
+            all = if joins { wider } else { all.saturating_mul(stride.count) };
+            (span, useful) = (wider, useful.saturating_mul(stride.count));
+        }
+        all
+    }
+
     /// Bytes from the first to the last one filled.
     pub fn target_span(&self) -> u64 {
         self.run + self.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>()
@@ -470,6 +482,29 @@ pub fn of_points(points: &[Vec<u64>], blocks: &[Stored], size: u64, base: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gaps_that_are_read_through_are_bytes_of_a_read() {
+        let piece = |run, strides: &[(u64, u64)]| Piece {
+            file: None,
+            source: 0,
+            target: 0,
+            run,
+            strides: strides
+                .iter()
+                .map(|(count, source)| Stride { count: *count, source: *source, target: run })
+                .collect(),
+        };
+        let limits = Limits::default();
+        // An element of each row of a block of 64 x 64 x 64 doubles, whose rows have 512 bytes.
+        let plane = piece(8, &[(64, 64 * 512), (64, 512)]);
+        assert_eq!(plane.bytes(), 8 * 64 * 64);
+        assert_eq!(plane.transferred(&limits), plane.span());
+        // Rows that are too far apart are skipped to.
+        let far = piece(8, &[(64, 1 << 20), (64, 512)]);
+        assert_eq!(far.transferred(&limits), 64 * (63 * 512 + 8));
+        assert_eq!(piece(100, &[]).transferred(&limits), 100);
+    }
     use proptest::prelude::*;
     use std::convert::Infallible;
 

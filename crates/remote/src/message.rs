@@ -17,7 +17,7 @@ use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat}
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
@@ -179,6 +179,8 @@ pub enum Request {
     Order(u64),
     /// [`thalweg_layout::WriteObject::order_from`]: handle and number
     OrderFrom(u64, u64),
+    /// [`thalweg_layout::WriteObject::claim`]: handle, where the file ends, and number of bytes; the reply is where they begin
+    Claim(u64, u64, u64),
 }
 
 /// A reply of the daemon.

@@ -287,6 +287,9 @@ impl Session {
             Request::WriteParts { handle, view, parts } => done(self.write_parts(handle, view, &parts, body)?),
             Request::ReadParts { handle, view, parts } => self.read_parts(handle, view, &parts, out)?,
             Request::Order(handle) => Reply::Number(self.handle(handle)?.writing(|object| Ok(object.order()))?),
+            Request::Claim(handle, from, bytes) => {
+                Reply::Number(self.handle(handle)?.writing(|object| object.claim(from, bytes))?)
+            }
             Request::OrderFrom(handle, number) => done(self.handle(handle)?.writing(|object| {
                 object.order_from(number);
                 Ok(())

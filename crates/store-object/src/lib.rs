@@ -34,8 +34,8 @@ pub use hdfs::Hdfs;
 #[cfg(feature = "object")]
 pub use object::Object;
 
-/// Opens the store at an address, such as `hdfs://namenode:8020/runs` or `s3://bucket/runs`. Makes the folder of the address if it is
-/// missing.
+/// Opens the store at an address, such as `hdfs://namenode:8020/runs` or `s3://bucket/runs`. On HDFS, makes the folder of the address if
+/// it is missing.
 ///
 /// - `address`: may end in parameters, `?replication=2&web=none`.
 /// - `parameters`: further parameters, as listed on the store's page.
@@ -43,9 +43,9 @@ pub use object::Object;
 /// # Errors
 /// `Unsupported` for a scheme without code in this build (the table of schemes and their Cargo features is `STORES` of
 /// `thalweg_mounts::stores`, which refuses a scheme earlier and names its feature); `Config` for a wrong address or parameter; errors
-/// of the store, if it cannot be reached.
+/// of HDFS, if it cannot be reached.
 /// # Cost
-/// One or two requests.
+/// On HDFS one or two requests; else none.
 pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<dyn Store>> {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
     // Parameters that may be credentials are refused by their names.

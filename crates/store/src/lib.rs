@@ -194,6 +194,20 @@ pub trait Store: Send + Sync {
         object.read_exact_at(0, &mut bytes).map_err(|e| e.in_object(name))?;
         Ok((object, bytes))
     }
+    /// The first bytes of an object that may be missing: as many as it has, at most `most`. `None` if there is no object; a folder is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Store::open_first`].
+    /// # Cost
+    /// That of [`Store::open_first`]; one request also for an object that is missing, where the store can.
+    fn first_if_there(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+        match self.open_first(name, most) {
+            Ok((_, bytes)) => Ok(Some(bytes)),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
     /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`]; for an object also the object, opened for
     /// reading. Where the store can, both belong to the same object even if names change meanwhile.
     ///
@@ -221,6 +235,17 @@ pub trait Store: Send + Sync {
     /// # Cost
     /// One request, or one for each page of names of a service.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
+    /// Names of all objects that begin with `prefix`, in folders too, in any order; names of folders may be missing. `None` where the store
+    /// cannot list them without asking for each folder.
+    ///
+    /// # Errors
+    /// Errors of the trait; no object at all is no error.
+    /// # Cost
+    /// As [`Store::list`].
+    fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
+        let _ = prefix;
+        Ok(None)
+    }
     /// Renames an object, replacing an existing one at `to`; [`Capability::rename`] describes its safety. A folder is renamed
     /// with its contents if [`Capability::rename_folder`] is set; `to` may then be an empty folder.
     ///
@@ -488,6 +513,10 @@ pub trait ReadObject: Send + Sync {
     fn stored_before(&self, offset: u64) -> Result<u64> {
         Ok(offset)
     }
+    /// How many bytes at the end of the object are in memory, so that reads of them ask no store; 0 also where that is not known.
+    fn at_hand(&self) -> u64 {
+        0
+    }
     /// Whether a process still extends the object, if the store can determine that: see [`WriteObject::lease`].
     ///
     /// # Errors
@@ -556,6 +585,15 @@ pub trait WriteObject: Send + Sync {
         let end = self.length()?;
         self.write_at(end, pieces)?;
         Ok(end + pieces::total(pieces))
+    }
+    /// Claims bytes for an append by a caller that writes them itself, because one server of several holds this object: where they begin.
+    /// That is at `from`, or behind what others claimed.
+    ///
+    /// # Errors
+    /// `Unsupported` for objects that are written by one process, or append themselves.
+    fn claim(&self, from: u64, bytes: u64) -> Result<u64> {
+        let _ = (from, bytes);
+        Err(Error::new(ErrorKind::Unsupported, "no bytes can be claimed here"))
     }
     /// Allocates space for bytes that are about to be written: large writes become faster, and a full store is known
     /// before they begin. Length and content stay as they are. Does nothing where the store cannot.

@@ -128,6 +128,13 @@ impl Memory {
         }
     }
 
+    /// Names of the objects that begin with `prefix`.
+    pub(crate) fn beginning(&self, prefix: &str) -> Vec<String> {
+        let entries = self.lock();
+        let rest = entries.range(prefix.to_string()..).take_while(|(name, _)| name.starts_with(prefix));
+        rest.filter(|(_, entry)| matches!(entry, Entry::Object(_))).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Makes a folder and those above it; returns the ones that were not there, outermost first.
     pub(crate) fn make_folders(&self, name: &str) -> Result<Vec<String>> {
         let name = &*relative(name, "make folder")?;

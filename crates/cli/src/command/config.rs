@@ -45,7 +45,7 @@ pub fn check(file: Option<&Path>, out: &mut Terminal) -> Result<Outcome, Failure
         write!(out, "{}", checked.report.render(out.color()))?;
         wrong += checked.report.errors();
         for (entry, mount) in &checked.mounts {
-            match mount.layout() {
+            match mount.answering() {
                 Ok(layout) => {
                     out.styled(GOOD, "works")?;
                     writeln!(out, "  {}  {}", entry.path, layout.describe())?;

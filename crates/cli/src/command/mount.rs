@@ -343,7 +343,7 @@ fn chosen(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(
         return Err(Failure::Usage(what));
     };
     let layout = found
-        .layout()
+        .answering()
         .map_err(|why| Error::new(ErrorKind::Config, format!("the mount {wanted} cannot be used: {why}")))?;
     Ok((wanted, layout.clone()))
 }

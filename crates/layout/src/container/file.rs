@@ -20,6 +20,7 @@ use super::place::{HIDDEN, Place, now};
 use super::record::{Kind, MOST};
 use super::removal::{Going, remove_container, remove_inside};
 use super::session::{LeasedObject, Log, Session};
+use super::synopsis::{End, Guessed, Synopsis};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
@@ -98,6 +99,8 @@ struct State {
     /// Other sessions are open. The marks determine the length unless a writer died: the records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
+    /// The last bytes of the file, from its synopsis: while `index` is the index of that.
+    end: Option<Arc<End>>,
     /// Highest clock of this process's writes and cuts that were noted without the index.
     noted: u64,
     /// Highest clock and lowest place of what was appended, where the length is known without the index: a write of an earlier clock
@@ -174,6 +177,7 @@ impl State {
     }
 
     fn note(&mut self, source: &Source, entry: Entry) {
+        self.end = None;
         if let Some(recorded) = &mut self.recorded {
             recorded.push((source.clone(), entry));
         }
@@ -304,6 +308,18 @@ impl File {
         }
     }
 
+    /// Uses what was read while the name was looked up, if this process has not refreshed yet; else refreshes.
+    pub fn see_guessed(&self, guessed: Guessed) -> Result<()> {
+        match guessed.names.map_or(Ok(None), |names| self.place.listed(names))? {
+            Some(names) => self.see(&names)?,
+            None => self.look()?,
+        }
+        if let Some(synopsis) = guessed.synopsis.and_then(|bytes| Synopsis::decode(&bytes).ok()) {
+            self.take_synopsis(synopsis);
+        }
+        Ok(())
+    }
+
     /// Applies a list of marks. `false` if the list is outdated: a handle was closed since the count was `closes`.
     fn learn(&self, names: Vec<String>, closes: u64) -> Result<bool> {
         let mut others = marks::read(&names)?;
@@ -321,7 +337,7 @@ impl File {
         let new = others.iter().any(|m| !state.others.contains(m));
         let gone = state.others.iter().any(|m| !others.iter().any(|o| o.home.session == m.home.session));
         if new || gone {
-            state.index = None;
+            (state.index, state.end) = (None, None);
         }
         (state.looked, state.inherited) = (true, false);
         if !others.is_empty() {
@@ -713,7 +729,7 @@ impl File {
             Ok(_) => {}
             Err(_) => {
                 // The published part stays; buffered bytes are lost, which the error states.
-                (state.index, state.looked) = (None, false);
+                (state.index, state.end, state.looked) = (None, None, false);
             }
         }
         outcome.map(|_| ())

@@ -43,6 +43,10 @@ impl ReadObject for Reader {
         self.named(self.file.stored_before(offset))
     }
 
+    fn at_hand(&self) -> u64 {
+        self.file.at_hand()
+    }
+
     fn life(&self) -> Result<Life> {
         let name = self.file.place.lease_object();
         if let Some(inline) = &self.file.place.inline {

@@ -8,7 +8,7 @@ use super::objects::{self, put_new, remove_if_there};
 use super::place::{self, HIDDEN, Place, now};
 use super::session::LeasedObject;
 use super::stamp::Stamp;
-use super::{Container, load, packed, removal, tail};
+use super::{Container, load, packed, removal, synopsis, tail};
 use crate::{OpenWrite, WriteObject, errno};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -25,8 +25,10 @@ pub(super) enum Made {
 }
 
 impl Container {
-    pub(super) fn stamp(&self, link: Option<&str>) -> Result<Stamp> {
-        let container = u128::from(fresh()) << 64 | u128::from(fresh());
+    /// - `path`: of the name that it is made for.
+    pub(super) fn stamp(&self, path: &str, link: Option<&str>) -> Result<Stamp> {
+        let above = if link.is_none() && self.guesses() { synopsis::half(path) } else { fresh() };
+        let container = u128::from(above) << 64 | u128::from(fresh());
         let stores = self.stores.identities()?;
         // A random number distributes containers over the stores.
         let home = if link.is_none() { (container % stores.len().max(1) as u128) as u8 } else { 0 };
@@ -56,7 +58,7 @@ impl Container {
         if !able || !objects::appears_early(&**first) {
             return Ok(None);
         }
-        let stamp = Stamp { tail: true, packed: false, ..self.stamp(None)? };
+        let stamp = Stamp { tail: true, packed: false, ..self.stamp(path, None)? };
         let container = stamp.container;
         let mut bytes = stamp.encode();
         let start = bytes.len() as u64;
@@ -119,7 +121,7 @@ impl Container {
         if !renamed {
             self.has_above(path)?;
         }
-        let stamp = self.stamp(None)?;
+        let stamp = self.stamp(path, None)?;
         let (folder, bytes) = (place::folder(stamp.container), stamp.encode());
         let home = self.stores.all().nth(usize::from(stamp.home)).unwrap_or(self.first());
         match home.capability().modes {

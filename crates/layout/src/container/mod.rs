@@ -35,6 +35,7 @@
 //! | [`index`] | index logs, and the index of an open file |
 //! | [`attributes`] | mode, owner, times, extended attributes |
 //! | [`snapshot`] | the index of a whole container in one object |
+//! | [`synopsis`] | what an open far away needs, in one object whose name follows from the file's; the guess of a container from a name |
 //! | `packed` | small closed sessions as one object each, and many of them in one |
 //! | [`parallel`] | a collective open: each rank reads some of the index logs |
 //! | [`part`] | a file whose index is distributed over ranks |
@@ -88,6 +89,7 @@ mod session;
 pub mod snapshot;
 pub mod stamp;
 mod stores;
+pub mod synopsis;
 pub mod tail;
 pub mod tools;
 
@@ -234,6 +236,11 @@ impl Layout for Container {
         Some(self)
     }
 
+    fn write_synopsis(&self, path: &str) -> Result<()> {
+        let path = self.store_name(path, "write the synopsis of")?;
+        self.put_synopsis(&path).map_err(|e| e.in_object(path))
+    }
+
     fn describe(&self) -> String {
         let stores: Vec<String> = self.stores.all().map(|store| store.describe()).collect();
         format!("container over {}", stores.join(", "))
@@ -268,7 +275,7 @@ impl Layout for Container {
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.store_name(path, "open")?;
-        let file = match self.look(&path) {
+        let file = match self.look_to_read(&path) {
             // The file was never written.
             Err(e) if e.kind() == ErrorKind::Torn && self.first().stat(&path).is_ok_and(|about| about.length == 0) => {
                 return self.first().open_read(&path);
@@ -412,7 +419,7 @@ impl Layout for Container {
         match self.first().capability().attributes {
             true => self.first().make_link(target, &path),
             false => {
-                let bytes = self.stamp(Some(target))?.encode();
+                let bytes = self.stamp(&path, Some(target))?.encode();
                 let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
                 objects::put_new_whole(&**self.first(), &temporary, &path, &bytes, 0o666)
             }

@@ -6,6 +6,7 @@
 //! | a file that this process has open | is queried through its open object; any other file is as it was just read |
 //! | links    | are the store's own if it keeps links; else a stamp contains the target |
 //! | replaced meanwhile | if the container is gone, the name is looked up once more |
+//! | far away | while the name is read, the marks of the container that it probably names are listed, and the file's synopsis is read ([`synopsis`](super::synopsis)) |
 //! | an empty name object | another process is creating it: the lookup waits |
 
 use super::attributes::StoredAttributes;
@@ -13,6 +14,7 @@ use super::file::File;
 use super::inline_object::{self, Opened};
 use super::place::Place;
 use super::stamp::Stamp;
+use super::synopsis::Guessed;
 use super::{Container, LONGEST_PAUSE, PATIENCE};
 use crate::links::{self, Step};
 use crate::{Attributes, Kind, ReadObject, Stat, errno};
@@ -27,6 +29,17 @@ use thalweg_types::{Error, ErrorKind, Result};
 const FIRST: usize = 64 << 10;
 /// Folders whose parts are known to be no links out of the layout.
 const MOST_INSIDE: usize = 4096;
+
+/// What a file is looked up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Its state.
+    Look,
+    /// Its bytes.
+    Read,
+    /// A handle that may write: the marks of a container with packed sessions are refreshed by the first call that needs them.
+    Write,
+}
 
 /// The result of a lookup.
 pub(super) enum Found {
@@ -218,11 +231,11 @@ impl Container {
 
     /// As [`Container::file`], with marks refreshed.
     fn looked_at(&self, opened: Opened) -> Result<Arc<File>> {
-        self.looked_at_for(opened, false)
+        self.looked_at_for(opened, Purpose::Look, None)
     }
 
-    /// - `write`: the marks of a container with packed sessions are refreshed by the first call that needs them.
-    fn looked_at_for(&self, opened: Opened, write: bool) -> Result<Arc<File>> {
+    /// - `guessed`: what was read while the name was looked up.
+    fn looked_at_for(&self, opened: Opened, purpose: Purpose, guessed: Option<Guessed>) -> Result<Arc<File>> {
         let (file, was_open) = self.open_here(opened);
         // Asked after it is registered: a later removal by this process finds this handle and leaves the container to it.
         if self.going.has(file.place.stamp.container) {
@@ -230,7 +243,8 @@ impl Container {
         }
         file.place.has_home()?;
         match file.place.names_inside().filter(|_| !was_open) {
-            _ if write && !was_open && file.place.stamp.packed => file.look_later(),
+            _ if purpose == Purpose::Write && !was_open && file.place.stamp.packed => file.look_later(),
+            None if !was_open && guessed.is_some() => file.see_guessed(guessed.unwrap_or_default())?,
             Some(names) => file.see(&names)?,
             None => file.look()?,
         }
@@ -246,20 +260,33 @@ impl Container {
     ///
     /// - `known`: as for [`Container::found_in`].
     pub(super) fn look_in(&self, path: &str, known: Option<Object>) -> Result<Arc<File>> {
-        self.look_for(path, known, false)
+        self.look_for(path, known, Purpose::Look)
     }
 
     /// As [`Container::look`], for a handle that may write.
     pub(super) fn look_to_write(&self, path: &str) -> Result<Arc<File>> {
-        self.look_for(path, None, true)
+        self.look_for(path, None, Purpose::Write)
     }
 
-    fn look_for(&self, path: &str, mut known: Option<Object>, write: bool) -> Result<Arc<File>> {
+    /// As [`Container::look`], for a handle that reads.
+    pub(super) fn look_to_read(&self, path: &str) -> Result<Arc<File>> {
+        self.look_for(path, None, Purpose::Read)
+    }
+
+    fn look_for(&self, path: &str, mut known: Option<Object>, purpose: Purpose) -> Result<Arc<File>> {
         let mut last = None;
         loop {
-            let (path, opened) = self.stores.while_identified(|| self.follow_from(path, known.take()))?;
+            let mut follow = || self.stores.while_identified(|| self.follow_from(path, known.take()));
+            let (found, guess) = match purpose {
+                // What is guessed may have changed since.
+                _ if last.is_some() => (follow(), None),
+                Purpose::Write => (follow(), None),
+                Purpose::Look | Purpose::Read => self.while_guessed(path, purpose == Purpose::Read, follow),
+            };
+            let (path, opened) = found?;
             let number = opened.stamp.container;
-            match self.looked_at_for(opened, write) {
+            let guessed = guess.and_then(|guess| guess.of(&opened.stamp));
+            match self.looked_at_for(opened, purpose, guessed) {
                 // Replaced or removed since its stamp was read: look the name up again, unless it leads to the same container.
                 Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
                 outcome => return outcome.map_err(|e| e.in_object(path)),

@@ -46,8 +46,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Number of the folder of logs, in marks, of a session without logs. Folders of logs have smaller numbers.
 pub const FOLDER: u8 = 0xff;
-/// Longest data log of a packed session, in bytes.
-pub const MOST: usize = 256 << 10;
+/// Longest data log of a packed session, in bytes: what takes about as long as a request to a service far away.
+pub const MOST: usize = 1 << 20;
 /// Largest number of sessions of a writer number that are no part of a bundle.
 const MOST_LOOSE: usize = 3;
 /// Largest bundle, in bytes.
@@ -439,6 +439,19 @@ impl Place {
             }
         }
         Err(Error::new(ErrorKind::NotReady, "other processes merge sessions all the time").in_object(self.folder()))
+    }
+
+    /// As [`Place::list_packed`], from a list that was just read. `None` if it must be read again.
+    pub(super) fn listed(&self, names: Vec<String>) -> Result<Option<Vec<String>>> {
+        match self.stamp.packed && names.iter().any(|name| name == STAMP) {
+            true => self.expanded(names),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether some of its sessions are in bundles, as of the last list.
+    pub(super) fn has_bundles(&self) -> bool {
+        !self.packs.lock().bundles.is_empty()
     }
 
     /// Adds the marks in bundles; `None` if a bundle was removed since it was listed.

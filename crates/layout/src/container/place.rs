@@ -4,6 +4,7 @@
 //! |------|-------|------|
 //! | stamp of a file | first | the logical file's name |
 //! | identity | every | `.thalweg/store` |
+//! | synopsis, far away | first | `.thalweg/e/XX/HALF`, HALF the upper half of the container's number, which follows from the file's name ([`synopsis`](super::synopsis)) |
 //! | container | its home, as its stamp says | `.thalweg/c/XX/NUMBER/`, XX the first two figures of its number |
 //! | stamp, again | home | `.../stamp` |
 //! | marks, attributes, snapshots | home | `.../m/` |

@@ -9,6 +9,7 @@
 use super::marks::{self, Mark};
 use super::objects::remove_if_there;
 use super::place::{Place, data_name};
+use super::synopsis;
 use super::tail::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::MutexGuard;
@@ -117,7 +118,8 @@ pub fn remove_container(place: &Place) -> Result<()> {
     };
     // A damaged name identifies no log: the lists of the folders do.
     let told = marks::read(&names).unwrap_or_default();
-    let paths: Vec<String> = names.iter().map(|name| format!("{folder}/{name}")).collect();
+    let synopsis = place.stamp.packed.then(|| synopsis::name((place.stamp.container >> 64) as u64));
+    let paths: Vec<String> = names.iter().map(|name| format!("{folder}/{name}")).chain(synopsis).collect();
     first.remove_many(&paths)?;
     remove_folder(&**first, &folder)?;
     for k in 0..place.stamp.stores.len() as u8 {

@@ -16,6 +16,7 @@ mod races;
 mod requests;
 mod space;
 mod spread;
+mod synopsis;
 mod tools;
 
 use std::sync::Arc;

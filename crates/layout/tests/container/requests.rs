@@ -118,7 +118,7 @@ fn steps_too_large_to_be_packed_cost_those_behind_them_nothing() {
     let mut all = Vec::new();
     let mut asked = Vec::new();
     for number in 0..200u64 {
-        let bytes = if number % 20 == 10 { vec![number as u8; 300 << 10] } else { step(number) };
+        let bytes = if number % 20 == 10 { vec![number as u8; 1100 << 10] } else { step(number) };
         requests.watch().take();
         let file = open(&layout, "file", OpenWrite::Any, 0);
         // As a writer does that looks at the last step.
@@ -167,7 +167,7 @@ fn a_few_bytes_that_were_written_later_do_not_cut_a_read_in_two() {
     let (requests, store) = counted(Sequential::like_s3());
     requests.watch().cost.store(1 << 20, Ordering::SeqCst);
     let layout = over(&store);
-    let mut all: Vec<u8> = (0..900_000u32).map(|i| (i * 7) as u8).collect();
+    let mut all: Vec<u8> = (0..1_500_000u32).map(|i| (i * 7) as u8).collect();
     for (offset, bytes) in [(0, all.clone()), (500_000, b"later".to_vec())] {
         let file = layout.open_write("file", OpenWrite::Any, WriterId(0)).unwrap();
         file.write_at(offset, &[IoSlice::new(&bytes)]).unwrap();
@@ -181,7 +181,7 @@ fn a_few_bytes_that_were_written_later_do_not_cut_a_read_in_two() {
     requests.watch().take();
     let mut out = vec![0; 800_000];
     reader.read_exact_at(100_000, &mut out).unwrap();
-    assert!(out == all[100_000..]);
+    assert!(out == all[100_000..900_000]);
     assert_eq!(requests.watch().take(), 2, "an open of a log, and one read");
 }
 

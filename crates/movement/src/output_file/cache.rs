@@ -336,6 +336,7 @@ fn is_far(layout: &Arc<dyn Layout>, path: &str) -> bool {
 /// Closes a file for good, unless another process has changed it. `marked`: with the mark that no step will follow.
 fn finish(kept: CachedFile, marked: bool) -> Result<()> {
     let far = is_far(&kept.layout, &kept.path);
+    let (layout, path) = (kept.layout.clone(), kept.path.clone());
     if !far {
         match (kept.layout.stat(&kept.path), &kept.stat) {
             (Ok(now), Some(then)) if now != *then => return Ok(()),
@@ -374,5 +375,10 @@ fn finish(kept: CachedFile, marked: bool) -> Result<()> {
         }
         object.close()
     };
-    close().map_err(|e: Error| e.in_object(kept.path.clone()))
+    close().map_err(|e: Error| e.in_object(path.clone()))?;
+    if far && let Err(e) = layout.write_synopsis(&path) {
+        // The file is whole.
+        tracing::warn!(file = path, error = %e, "readers will open the file with more requests: its synopsis was not written");
+    }
+    Ok(())
 }

@@ -294,6 +294,26 @@ impl WriteObject for File {
         File::read_view(self, view, start, out)
     }
 
+    /// The file's first server gives out the places of appends, so that clients that append at the same time do not meet. A client
+    /// that dies between its claim and its write leaves a hole.
+    ///
+    /// # Cost
+    /// The length from all servers, a request to one, and a write.
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        let bytes = thalweg_store::pieces::total(pieces);
+        let from = File::length(self)?;
+        if bytes == 0 {
+            return Ok(from);
+        }
+        let begin = self.with(|handles| {
+            let (session, handle) = &handles.of[0];
+            let request = Request::Claim(*handle, from, bytes);
+            self.shared.links[0].call_in(session, &request, &[], nothing)?.0.number()
+        })?;
+        self.write_at(begin, pieces)?;
+        Ok(begin + bytes)
+    }
+
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
         self.all(|handle| Request::Reserve(handle, offset, length)).map(drop)
     }

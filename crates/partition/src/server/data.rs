@@ -98,6 +98,8 @@ struct DataFile {
     /// Open handles.
     users: Mutex<u64>,
     removed: AtomicBool,
+    /// Where the next append begins, if the file is not longer: behind what others claimed, also if they have not written it.
+    claimed: AtomicU64,
 }
 
 #[derive(Default)]
@@ -439,6 +441,7 @@ impl Data {
                     dirty: Mutex::default(),
                     users: Mutex::new(0),
                     removed: AtomicBool::new(false),
+                    claimed: AtomicU64::new(0),
                 });
                 files.by_number.insert(file.number, Arc::downgrade(&file));
                 files.by_name.insert(name, file.clone());
@@ -564,6 +567,14 @@ impl WriteObject for DataObject {
         Err(Error::new(ErrorKind::Unsupported, "a server does not know the end of the file"))
     }
 
+    fn claim(&self, from: u64, bytes: u64) -> Result<u64> {
+        let _shared = self.file.gate.read();
+        let behind = |claimed: u64| claimed.max(from).checked_add(bytes).filter(|end| *end <= i64::MAX as u64);
+        let claimed = self.file.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, behind);
+        let beyond = |_| Error::new(ErrorKind::OutOfBounds, "beyond the largest file").at_byte(from);
+        claimed.map(|claimed| claimed.max(from)).map_err(beyond)
+    }
+
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
         let _shared = self.file.gate.read();
         let mut runs = self.mine(offset, length);
@@ -583,7 +594,9 @@ impl WriteObject for DataObject {
 
     fn truncate(&self, length: u64) -> Result<()> {
         let DataName { striping, server, .. } = self.file.name;
-        self.inner.truncate(&self.file, striping.local_length(server, length))
+        self.inner.truncate(&self.file, striping.local_length(server, length))?;
+        self.file.claimed.fetch_min(length, Ordering::AcqRel);
+        Ok(())
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
@@ -631,7 +644,7 @@ impl Layout for Data {
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let object = self.open(path)?;
         if how == OpenWrite::Replace {
-            self.0.truncate(&object.file, 0)?;
+            WriteObject::truncate(&object, 0)?;
         }
         Ok(Box::new(object))
     }

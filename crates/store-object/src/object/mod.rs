@@ -81,9 +81,10 @@ impl Object {
     /// - `address`: as on the module's page.
     ///
     /// # Errors
-    /// `Config` for a wrong address or parameter, or missing credentials; errors of the service.
+    /// `Config` for a wrong address or parameter, or missing credentials. A service that does not answer, or has no such bucket, is
+    /// noticed by the first call.
     /// # Cost
-    /// One request.
+    /// No request.
     pub fn open(address: &str, parameters: &Parameters) -> Result<Object> {
         let (part, concurrent, retries) =
             (parameters.get(&PART)?, parameters.get(&CONCURRENT)?, parameters.get(&RETRIES)?);
@@ -95,9 +96,7 @@ impl Object {
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
         let (address, pace, folders) = (address.into(), Pace::default(), Mutex::default());
         let shared = Shared { operator, address, scrub, part, concurrent, pace, folders };
-        let store = Object { shared: Arc::new(shared) };
-        store.shared.has_names("list", "", "/")?;
-        Ok(store)
+        Ok(Object { shared: Arc::new(shared) })
     }
 
     /// A store in OpenDAL's memory, for tests of this module.
@@ -407,6 +406,20 @@ impl Store for Object {
         Ok((object, bytes))
     }
 
+    fn first_if_there(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+        match self.shared.first_bytes(&self.shared.name(name, "open")?, most.min(read::RUN)) {
+            Ok(Some((_, bytes))) => Ok(Some(bytes)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+            // Empty, or of a service that does not say enough.
+            Ok(None) => match self.open_first(name, most) {
+                Ok((_, bytes)) => Ok(Some(bytes)),
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(None),
+                Err(e) => Err(e),
+            },
+        }
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let name = &*self.shared.name(name, "open")?;
         match self.shared.there("open", name)? {
@@ -444,6 +457,21 @@ impl Store for Object {
             There::Folder => Ok(Vec::new()),
             _ => Err(self.shared.wrong(ErrorKind::NotFound, "list", folder)),
         }
+    }
+
+    fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
+        let shared = &self.shared;
+        let prefix = &*shared.name(prefix, "list")?;
+        if !shared.operator.info().native_capability().list_with_recursive {
+            return Ok(None);
+        }
+        let options = ListOptions { recursive: true, ..ListOptions::default() };
+        let entries = match shared.ask("list", prefix, shared.operator.list_options(prefix, options)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Some(Vec::new())),
+            entries => entries?,
+        };
+        let objects = entries.iter().map(|entry| entry.path()).filter(|path| !path.ends_with('/'));
+        Ok(Some(objects.map(str::to_string).collect()))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -240,6 +240,14 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         Ok((Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }), bytes))
     }
 
+    /// Watched as [`Store::open_first`].
+    fn first_if_there(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+        let asked = StoreCall::OpenRead;
+        let operation = Operation { asked, name, offset: 0, bytes: most as u64, pieces: 0, object: None };
+        let run = |_| self.inner.first_if_there(name, most);
+        through(&*self.watch, &operation, run, |bytes| bytes.as_ref().map_or(0, Vec::len) as u64)
+    }
+
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
         let (about, inner) = self.ask(StoreCall::OpenRead, name, || self.inner.open_known(name))?;
         let object = inner.map(|inner| -> Box<dyn ReadObject> {
@@ -254,6 +262,10 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         self.ask(StoreCall::List, folder, || self.inner.list(folder))
+    }
+
+    fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
+        self.ask(StoreCall::List, prefix, || self.inner.list_beginning(prefix))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

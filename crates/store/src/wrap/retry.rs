@@ -185,6 +185,10 @@ impl Store for Retry {
         Ok((Box::new(Reading { inner, again: self.again.clone(), anywhere }), bytes))
     }
 
+    fn first_if_there(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+        self.again.run(|| self.inner.first_if_there(name, most))
+    }
+
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
         let (about, inner) = self.again.run(|| self.inner.open_known(name))?;
         let anywhere = self.inner.capability().write_at;
@@ -199,6 +203,10 @@ impl Store for Retry {
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         self.again.run(|| self.inner.list(folder))
+    }
+
+    fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
+        self.again.run(|| self.inner.list_beginning(prefix))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -101,6 +101,10 @@ impl Store for Sequential {
         self.memory.list(folder)
     }
 
+    fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
+        Ok((self.visible == Visible::AtClose).then(|| self.memory.beginning(prefix)))
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         if self.visible == Visible::AtClose && self.memory.stat(from)?.is_folder {
             return Err(unsupported(&self.describe(), "rename a folder", from));

@@ -1,9 +1,11 @@
 //! Reading an open file: its length, its index, and the bytes of the logs that the index names.
 
-use super::super::index::{MappedRange, Merged, Source};
+use super::super::index::{MappedRange, Merged, Module, Source};
 use super::super::load::{self, Unclean, Why};
 use super::super::marks::Mark;
 use super::super::record::Log as Which;
+use super::super::snapshot;
+use super::super::synopsis::Synopsis;
 use super::{File, MOST_OPEN};
 use std::sync::Arc;
 use thalweg_store::{ReadObject, viewed};
@@ -119,6 +121,27 @@ impl File {
         true
     }
 
+    /// Uses a synopsis, if it covers everything that is published now.
+    pub(super) fn take_synopsis(&self, synopsis: Synopsis) {
+        let marks = self.marks();
+        let Synopsis { snapshot, length, end } = synopsis;
+        let is_of_now = snapshot.container == self.place.stamp.container
+            && snapshot::covers(&marks).is_some_and(|covers| covers == snapshot.covers);
+        if !is_of_now || self.place.stamp.module == Module::Distributed {
+            return;
+        }
+        // The index logs say the same.
+        let Ok(index) = load::joined(&self.place, &self.options, &snapshot.index) else { return };
+        if index.length == length && self.take_index(&marks, index) {
+            self.state().end = Some(Arc::new(end));
+        }
+    }
+
+    /// Bytes at the end of the file that are in memory.
+    pub fn at_hand(&self) -> u64 {
+        self.state().end.as_ref().map_or(0, |end| end.bytes.len() as u64)
+    }
+
     /// Whether the marks of other sessions differ from `others`.
     pub(super) fn changed(&self, others: &[Mark]) -> Result<bool> {
         self.look()?;
@@ -209,6 +232,10 @@ impl File {
             };
             let there = index.length.saturating_sub(offset);
             let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
+            if let Some(bytes) = state.end.as_ref().and_then(|end| end.get(offset, count)) {
+                out[..count].copy_from_slice(bytes);
+                return Ok(count);
+            }
             break (pieces_of(index, offset, count)?, count, state.unclean.first().cloned());
         };
         // Bytes that a dead writer had only buffered are not in the file, as on any filesystem; missing bytes before the

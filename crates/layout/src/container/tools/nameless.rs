@@ -277,7 +277,7 @@ impl Container {
         // Interrupted before it had a stamp, or removed but for the rest.
         let is_bare = bytes.is_empty();
         let stamp = match Stamp::decode(&bytes) {
-            _ if is_bare => Stamp { container, home: *k as u8, packed: false, ..self.stamp(None)? },
+            _ if is_bare => Stamp { container, home: *k as u8, packed: false, ..self.stamp("", None)? },
             Ok(stamp) if stamp.container == container => stamp,
             _ => return leave("its stamp is damaged: its owner is unknown"),
         };
