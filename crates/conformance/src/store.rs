@@ -90,6 +90,8 @@ const PROMISES: &[Promise] = &[
         asked_of: |can| can.list == ListConsistency::Strong,
         check: names::listing,
     },
+    Promise { words: "objects are found by how their names begin", asked_of: any, check: names::beginnings },
+    Promise { words: "first bytes are those of an object that is there", asked_of: any, check: names::first_bytes },
     Promise { words: "what is not there is not found", asked_of: any, check: names::missing },
     Promise { words: "folders are made, listed and removed", asked_of: any, check: names::folders },
     Promise { words: "a folder is no object, an object no folder", asked_of: any, check: names::mixed_up },

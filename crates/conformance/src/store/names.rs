@@ -40,6 +40,42 @@ pub(super) fn moving(room: &Room<'_>) {
     assert!(store.stat(&room.name("full/moved/b")).unwrap().is_folder);
 }
 
+pub(super) fn beginnings(room: &Room<'_>) {
+    for folder in ["run7", "run7/m", "run70", "other"] {
+        room.store.make_folder(&room.name(folder)).unwrap();
+    }
+    let names = ["run7/a", "run7/m/b", "run70/c", "other/run7", "run6"];
+    names.iter().for_each(|name| room.put(name, OpenWrite::New, b"x"));
+    let found = |prefix: &str| -> Option<Vec<String>> {
+        let mut found = room.store.list_beginning(&room.name(prefix)).unwrap()?;
+        found.sort();
+        Some(found)
+    };
+    let expected = |names: &[&str]| Some(names.iter().map(|name| room.name(name)).collect::<Vec<_>>());
+    // A store that would have to ask for each folder says so.
+    if found("run7").is_none() {
+        return;
+    }
+    assert_eq!(found("run7"), expected(&["run7/a", "run7/m/b", "run70/c"]));
+    assert_eq!(found("run7/"), expected(&["run7/a", "run7/m/b"]));
+    assert_eq!(found("run7/m/b"), expected(&["run7/m/b"]));
+    assert_eq!(found("run8"), expected(&[]));
+    room.store.remove(&room.name("run7/a")).unwrap();
+    assert_eq!(found("run7/"), expected(&["run7/m/b"]));
+}
+
+pub(super) fn first_bytes(room: &Room<'_>) {
+    let first = |name: &str, most: usize| room.store.first_if_there(&room.name(name), most).unwrap();
+    assert_eq!(first("nothing", 10), None);
+    room.store.make_folder(&room.name("folder")).unwrap();
+    assert_eq!(first("folder", 10), None);
+    room.put("object", OpenWrite::New, b"some bytes");
+    assert_eq!(first("object", 4).unwrap(), b"some");
+    assert_eq!(first("object", 100).unwrap(), b"some bytes");
+    room.put("empty", OpenWrite::New, b"");
+    assert_eq!(first("empty", 100).unwrap(), b"");
+}
+
 pub(super) fn missing(room: &Room<'_>) {
     let (store, name) = (room.store, room.name("nothing"));
     fails(store.open_read(&name), ErrorKind::NotFound, &name);
