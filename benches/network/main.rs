@@ -83,7 +83,9 @@ fn main() -> Result<ExitCode, Failure> {
                     ("oob_tcp_if_include", &network),
                     ("mpi_yield_when_idle", "1"),
                 ];
-                settings.iter().for_each(|(name, value)| drop(command.args(["--mca", name, value])));
+                for (name, value) in settings {
+                    command.args(["--mca", name, value]);
+                }
                 command.args(["thalweg", "run", "--mpi", "openmpi", "--", &program]);
                 command.args([label, pattern, &size, &format!("/bench/{label}/{label}")]);
                 command.env("THALWEG_MOUNTS", format!("{files}/mounts.toml"));
