@@ -13,7 +13,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// - `on`: the command that runs another one on a node, if the hosts are nodes.
+    /// - `on`: the command that runs another one on a node, if the hosts are nodes; `ssh` does the same then.
     pub fn new(on: Option<String>) -> Partitions {
         Partitions { on, made: Vec::new() }
     }
@@ -57,19 +57,8 @@ impl Partitions {
         std::fs::write(&file, text)?;
         self.thalweg(first, &["partition", "create", &file])?;
         self.made.push((file.clone(), (*first).to_string()));
-        // Each host starts its own servers, and waits for all.
-        let mut hosts = hosts.to_vec();
-        hosts.sort_unstable();
-        hosts.dedup();
-        let start = ["partition", "start", &file, "--by", "local"];
-        let started: Vec<_> = hosts.iter().map(|host| self.command(host, &start).spawn()).collect();
-        for child in started {
-            let output = child.map_err(|e| format!("cannot run thalweg: {e}"))?.wait_with_output()?;
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("the servers of {file} do not start: {said}").into());
-            }
-        }
+        let by = if self.on.is_some() { "ssh" } else { "local" };
+        self.thalweg(first, &["partition", "start", &file, "--by", by])?;
         Ok(())
     }
 }
@@ -77,7 +66,8 @@ impl Partitions {
 impl Drop for Partitions {
     fn drop(&mut self) {
         for (file, host) in &self.made {
-            for what in ["stop", "remove"] {
+            // Files on other nodes are removed there: the folder of a bench is emptied when it begins.
+            for what in ["stop", "remove"].iter().take(if self.on.is_some() { 1 } else { 2 }) {
                 if let Err(e) = self.thalweg(host, &["partition", what, file]) {
                     eprintln!("{e}");
                 }

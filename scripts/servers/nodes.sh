@@ -6,8 +6,9 @@
 #                         makes nodes tw0, tw1, ...; RATE as for tc, 1gbit if not given
 #   nodes.sh stop FOLDER  ends what runs on them, and removes them
 #
-# FOLDER/on HOST COMMAND... runs a command on a node, as ssh does: Open MPI takes it as its plm_rsh_agent. FOLDER/env sets NODES (their
-# names), NODES_NETWORK (their addresses) and ON. Processes, files and memory are those of the machine.
+# FOLDER/on HOST COMMAND... runs a command on a node, as ssh does: Open MPI takes it as its plm_rsh_agent. FOLDER/bin/ssh is the same under
+# that name. FOLDER/env sets NODES (their names), NODES_NETWORK (their addresses) and ON. Processes, files and memory are those of the
+# machine.
 set -euo pipefail
 
 start() {
@@ -47,7 +48,14 @@ node=\$1
 shift
 exec ip netns exec "$tag-\${node#tw}" unshare --uts -- sh -c 'hostname "\$0" && exec sh -c "\$1"' "\$node" "\$*"
 END
-    chmod +x "$state/on"
+    mkdir "$state/bin"
+    cat >"$state/bin/ssh" <<END
+#!/bin/sh
+# As the program of this name, as far as it runs a command on a node.
+while [ "\${1#-}" != "\$1" ]; do shift; done
+exec "$state/on" "\$@"
+END
+    chmod +x "$state/on" "$state/bin/ssh"
     printf 'export NODES="%s" NODES_NETWORK=10.97.0.0/24 ON=%s\n' "${names[*]}" "$state/on" >"$state/env"
 }
 
