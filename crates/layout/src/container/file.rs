@@ -310,11 +310,16 @@ impl File {
 
     /// Uses what was read while the name was looked up, if this process has not refreshed yet; else refreshes.
     pub fn see_guessed(&self, guessed: Guessed) -> Result<()> {
+        let synopsis = guessed.synopsis.and_then(|bytes| Synopsis::decode(&bytes).ok());
+        let synopsis = synopsis.filter(|synopsis| synopsis.snapshot.container == self.place.stamp.container);
+        if let Some(synopsis) = &synopsis {
+            self.place.note_heads(&synopsis.heads);
+        }
         match guessed.names.map_or(Ok(None), |names| self.place.listed(names))? {
             Some(names) => self.see(&names)?,
             None => self.look()?,
         }
-        if let Some(synopsis) = guessed.synopsis.and_then(|bytes| Synopsis::decode(&bytes).ok()) {
+        if let Some(synopsis) = synopsis {
             self.take_synopsis(synopsis);
         }
         Ok(())

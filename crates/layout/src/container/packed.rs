@@ -449,9 +449,30 @@ impl Place {
         }
     }
 
-    /// Whether some of its sessions are in bundles, as of the last list.
-    pub(super) fn has_bundles(&self) -> bool {
-        !self.packs.lock().bundles.is_empty()
+    /// Names and heads of its bundles, as of the last list.
+    ///
+    /// # Errors
+    /// Errors of the store; `NotFound` for a bundle that was merged since.
+    pub(super) fn heads(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let bundles: Vec<_> =
+            self.packs.lock().bundles.iter().map(|(text, bundle)| (text.clone(), bundle.name)).collect();
+        let read = |(text, name): (String, Name)| {
+            let mut head = vec![0; usize::try_from(name.head).unwrap_or(usize::MAX).min(MOST_BUNDLE as usize)];
+            let got = self.held(&text, name.length)?.read_at(0, &mut head)?;
+            head.truncate(got);
+            Ok((text, head))
+        };
+        bundles.into_iter().map(read).collect()
+    }
+
+    /// Notes heads of bundles that were read elsewhere: those of the next list are not read again. Damaged ones are passed over.
+    pub(super) fn note_heads(&self, heads: &[(String, Vec<u8>)]) {
+        for (text, head) in heads {
+            let name = Name::decode(text).ok().filter(|name| name.head == head.len() as u64);
+            if let Some(bundle) = name.and_then(|name| Bundle::decode(name, self.stamp.container, head).ok()) {
+                self.packs.lock().bundles.insert(text.clone(), Arc::new(bundle));
+            }
+        }
     }
 
     /// Adds the marks in bundles; `None` if a bundle was removed since it was listed.

@@ -6,7 +6,8 @@
 //! | the guess | the upper half of a container's number follows from the name under which the file was made ([`half`]), so that the marks can be listed before the name is read. A file that was renamed is opened as if there were no guess |
 //! | is it of now | the marks were listed after the open began. A synopsis counts only if it covers exactly these marks, all of them closed; so it may be old, missing or another file's without harm |
 //! | who writes it | a writer that closes a file for good ([`Layout::write_synopsis`](crate::Layout::write_synopsis)); each one replaces the last |
-//! | which files | those of containers with packed sessions, over one store, of which no session is in a bundle: small steps are few objects, and are read as such |
+//! | which files | those of containers with packed sessions, over one store |
+//! | bundles  | their heads are in the synopsis: an open reads none of them. They never change, so a synopsis of before still has those of bundles that are still there |
 //! | memory   | [`MOST_END`] bytes of each open file, and its index |
 //!
 //! | byte | size | field |
@@ -15,6 +16,7 @@
 //! | 8 | 4 | version, 1 |
 //! | 12 | 8 | length of the file |
 //! | 20 | ... | last bytes of the file, counted |
+//! | ... | ... | number of bundles, varint; of each the name and the head (`packed`), counted |
 //! | ... | ... | a [`snapshot`](super::snapshot), counted |
 //! | -4 | 4 | CRC-32C of all before |
 
@@ -22,7 +24,7 @@ use super::objects;
 use super::place::{HIDDEN, folder};
 use super::snapshot::{self, Snapshot};
 use super::stamp::Stamp;
-use super::wire::{Cursor, bad, put_counted, seal, sealed};
+use super::wire::{Cursor, bad, put_counted, put_varint, seal, sealed};
 use super::{Container, load, packed};
 use thalweg_store::fresh;
 use thalweg_types::{ErrorKind, Result};
@@ -30,7 +32,7 @@ use thalweg_types::{ErrorKind, Result};
 /// Most bytes of the end of a file that are in its synopsis.
 const MOST_END: u64 = 128 << 10;
 /// Most bytes of a synopsis: more take longer to read than the requests that they save.
-const MOST: usize = 2 << 20;
+const MOST: usize = 4 << 20;
 
 /// What an open needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +43,8 @@ pub struct Synopsis {
     pub length: u64,
     /// The file's last bytes.
     pub end: End,
+    /// Names and heads of the container's bundles.
+    pub heads: Vec<(String, Vec<u8>)>,
 }
 
 /// The last bytes of a file.
@@ -67,6 +71,11 @@ impl Synopsis {
         out.extend_from_slice(&1u32.to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
         put_counted(&mut out, &self.end.bytes);
+        put_varint(&mut out, self.heads.len() as u64);
+        for (name, head) in &self.heads {
+            put_counted(&mut out, name.as_bytes());
+            put_counted(&mut out, head);
+        }
         put_counted(&mut out, &self.snapshot.encode());
         seal(&mut out);
         out
@@ -87,12 +96,15 @@ impl Synopsis {
         }
         let length = c.u64("length of the file")?;
         let bytes = c.counted("end of the file")?.to_vec();
+        let count = c.varint("bundles")?;
+        let head = |c: &mut Cursor<'_>| Ok((c.text("name of a bundle")?, c.counted("head of a bundle")?.to_vec()));
+        let heads = (0..count).map(|_| head(&mut c)).collect::<Result<Vec<_>>>()?;
         let snapshot = Snapshot::decode(c.counted("snapshot")?)?;
         let start = length.checked_sub(bytes.len() as u64);
         let Some(start) = start.filter(|_| c.is_empty()) else {
             return Err(bad(ErrorKind::Corrupt, "a synopsis of impossible content").at_byte(12));
         };
-        Ok(Synopsis { snapshot, length, end: End { start, bytes } })
+        Ok(Synopsis { snapshot, length, end: End { start, bytes }, heads })
     }
 }
 
@@ -183,7 +195,7 @@ impl Container {
         let file = self.look_to_read(path)?;
         let place = &file.place;
         let is_guessed = place.stamp.packed && (place.stamp.container >> 64) as u64 == half(path);
-        if !is_guessed || file.is_written() || file.at_hand() > 0 || place.has_bundles() {
+        if !is_guessed || file.is_written() || file.at_hand() > 0 {
             return Ok(());
         }
         let marks = file.marks();
@@ -198,7 +210,7 @@ impl Container {
             return Ok(());
         }
         let snapshot = Snapshot { container: place.stamp.container, covers, index };
-        let synopsis = Synopsis { snapshot, length, end: End { start, bytes } }.encode();
+        let synopsis = Synopsis { snapshot, length, end: End { start, bytes }, heads: place.heads()? }.encode();
         if synopsis.len() > MOST {
             return Ok(());
         }
@@ -217,9 +229,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn synopses_come_back_and_a_changed_byte_is_noticed(before in 0..1u64 << 40, bytes: Vec<u8>, at: prop::sample::Index, by in 1..=255u8) {
+        fn synopses_come_back_and_a_changed_byte_is_noticed(before in 0..1u64 << 40, bytes: Vec<u8>, heads: Vec<(String, Vec<u8>)>, at: prop::sample::Index, by in 1..=255u8) {
             let snapshot = Snapshot { container: 9, covers: vec!["c-1".into()], index: Fragment::default() };
-            let synopsis = Synopsis { snapshot, length: before + bytes.len() as u64, end: End { start: before, bytes } };
+            let synopsis = Synopsis { snapshot, length: before + bytes.len() as u64, end: End { start: before, bytes }, heads };
             let mut encoded = synopsis.encode();
             prop_assert_eq!(&Synopsis::decode(&encoded).unwrap(), &synopsis);
             let at = at.index(encoded.len());

@@ -268,17 +268,32 @@ fn whichever_request_fails_an_open_has_the_right_bytes_or_an_error() {
 }
 
 #[test]
-fn small_steps_are_opened_as_before() {
+fn files_of_many_small_steps_are_opened_with_few_requests() {
     let inner = Sequential::like_s3();
-    let (_, store) = far(&inner);
+    let (service, store) = far(&inner);
     let layout = over(&store);
     let mut all = Vec::new();
-    for number in 0..40u64 {
+    let append = |layout: &Container, all: &mut Vec<u8>, number: u64| {
         let step = vec![number as u8; 5000];
-        write(&layout, "a", all.len() as u64, &step);
+        write(layout, "a", all.len() as u64, &step);
         all.extend(step);
-    }
-    over(&store).write_synopsis("a").unwrap();
-    assert_eq!(open_and_read_end(&over(&store), "a", &all), 0);
+    };
+    (0..300).for_each(|number| append(&layout, &mut all, number));
+    layout.write_synopsis("a").unwrap();
+    service.watch().take();
+    assert_eq!(open_and_read_end(&over(&store), "a", &all), 128 << 10);
+    let asked = service.watch().take();
+    assert_eq!(asked.len(), 4, "{asked:?}");
     assert!(read(&over(&store), "a").unwrap() == all);
+    // Further steps, in this process and in others: of the bundles that are still there the heads are known.
+    for number in 300..320 {
+        append(&over(&store), &mut all, number);
+        assert_eq!(open_and_read_end(&over(&store), "a", &all), 0);
+        assert!(read(&over(&store), "a").unwrap() == all);
+    }
+    service.watch().take();
+    over(&store).open_read("a").unwrap().length().unwrap();
+    let asked = service.watch().take();
+    assert!(asked.len() <= 8, "{asked:?}");
+    assert!(over(&store).check("a").unwrap().is_clean());
 }

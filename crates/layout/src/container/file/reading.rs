@@ -121,12 +121,11 @@ impl File {
         true
     }
 
-    /// Uses a synopsis, if it covers everything that is published now.
+    /// Uses a synopsis of this container, if it covers everything that is published now.
     pub(super) fn take_synopsis(&self, synopsis: Synopsis) {
         let marks = self.marks();
-        let Synopsis { snapshot, length, end } = synopsis;
-        let is_of_now = snapshot.container == self.place.stamp.container
-            && snapshot::covers(&marks).is_some_and(|covers| covers == snapshot.covers);
+        let Synopsis { snapshot, length, end, .. } = synopsis;
+        let is_of_now = snapshot::covers(&marks).is_some_and(|covers| covers == snapshot.covers);
         if !is_of_now || self.place.stamp.module == Module::Distributed {
             return;
         }
