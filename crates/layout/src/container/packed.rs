@@ -55,7 +55,7 @@ const MOST_BUNDLE: u64 = 16 << 20;
 /// Bytes of an object that are read with its first request, and later ones with one request.
 const WINDOW: usize = 1 << 20;
 /// Memory for objects of all files of a mount, in bytes.
-const MOST_HELD: usize = 32 << 20;
+const MOST_HELD: usize = 64 << 20;
 
 /// Most objects that are read at the same time.
 const MOST_AT_ONCE: usize = 16;
@@ -244,8 +244,9 @@ pub struct Held {
 /// The bytes of a window; empty until one of those who need them has read them.
 type Window = Mutex<Vec<u8>>;
 
-/// Most windows of an object in memory: as many as threads read at the same time.
-const MOST_WINDOWS: usize = 8;
+/// Most windows of an object in memory: as many as threads read at the same time, far away. With fewer, threads that read a bundle from 16
+/// places took each other's windows out, and read them again.
+const MOST_WINDOWS: usize = 16;
 
 impl Held {
     /// - `length`: the object's length, if it is known.
