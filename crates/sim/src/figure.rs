@@ -74,6 +74,7 @@ pub struct Drawn {
 // Points that no constant was fitted to.
 const HELD_OUT: &str = "kept for checking";
 const FITTED: &str = "constants of the noise were fitted to it";
+const AHPIOS: &str = "Isaila et al., AHPIOS";
 const CUG: &str = "Lofstead et al., CUG 2009";
 const OURS: &str = "Which points the paper's figure has was not at hand: the series are ours.";
 const MIB: u64 = 1 << 20;
@@ -355,7 +356,7 @@ fn advantages(name: &'static str, load: &str, ranks: &[u32]) -> Result<Drawn> {
         let deviation = |ours: f64| format!("{ours:.2}, {:+.0} %", (ours / row.advantage - 1.0) * 100.0);
         Published {
             what: row.what,
-            from: "Isaila et al., AHPIOS",
+            from: AHPIOS,
             value: Some(row.advantage),
             x: at,
             series: line,
@@ -363,6 +364,26 @@ fn advantages(name: &'static str, load: &str, ranks: &[u32]) -> Result<Drawn> {
             used: if row.fitted { "constants were fitted to it" } else { HELD_OUT },
         }
     });
+    let mut published: Vec<Published> = published.collect();
+    let what = ["writes elsewhere lie between these", "reads elsewhere lie between these"];
+    for ((line, direction), what) in directions.iter().enumerate().zip(what) {
+        let told = ROWS.iter().filter(|row| row.load == load && row.direction == *direction).map(|row| row.advantage);
+        let (least, most) = told.fold((f64::INFINITY, 0.0_f64), |(least, most), at| (least.min(at), most.max(at)));
+        let elsewhere =
+            |ranks: u32| ROWS.iter().all(|row| (row.load, row.direction, row.ranks) != (load, *direction, ranks));
+        let outside =
+            ranks.iter().zip(&series[line].y).filter(|(at, y)| elsewhere(**at) && !(least..=most).contains(*y));
+        let outside: Vec<String> = outside.map(|(at, y)| format!("{y:.2} at {at}")).collect();
+        published.push(Published {
+            what,
+            from: AHPIOS,
+            value: None,
+            x: None,
+            series: Some(line),
+            ours: if outside.is_empty() { "all do".into() } else { format!("outside: {}", outside.join(", ")) },
+            used: "not used",
+        });
+    }
     Ok(Drawn {
         name,
         title,
@@ -370,7 +391,7 @@ fn advantages(name: &'static str, load: &str, ranks: &[u32]) -> Result<Drawn> {
         x_name: "ranks",
         y_name: "times as fast as the better two-phase",
         x: ranks.iter().map(u32::to_string).collect(),
-        published: published.collect(),
+        published,
         series,
         limit: Some(("1: as fast as the better two-phase".into(), 1.0)),
         remark: "The paper's curves were not at hand, only the least and the most of each: the series are ours.",

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use thalweg_sim::Machine;
+use thalweg_sim::figure::draw;
 use thalweg_sim::load::named;
 use thalweg_sim::partition::plan::Plan;
 use thalweg_sim::partition::published::{ROWS, Row};
 use thalweg_sim::partition::{Contender, clock, plans};
+
+const GUIDE: &str = include_str!("../../../docs/guide/sim.md");
 
 /// Plans do not depend on the fitted constants.
 struct Planned(HashMap<(&'static str, u32), [Plan; 3]>);
@@ -40,7 +43,6 @@ fn rows(fitted: bool) -> Vec<Row> {
 
 /// Each row with its ratio, which the guide states.
 fn ratios(fitted: bool) -> Vec<(Row, f64)> {
-    const GUIDE: &str = include_str!("../../../docs/guide/sim.md");
     let (machine, rows) = (Machine::shipped("lonestar").unwrap(), rows(fitted));
     let planned = Planned::of(&machine, &rows);
     let ratios: Vec<f64> = rows.iter().map(|row| planned.ratio(&machine, row)).collect();
@@ -74,6 +76,21 @@ fn class_c_which_nothing_was_fitted_to_deviates_as_the_guide_says() {
         assert_eq!(row.load, "btio-c");
         assert!((0.6..1.15).contains(&ratio), "{}: {ratio}", row.what);
     }
+}
+
+#[test]
+fn advantages_outside_of_the_published_ranges_are_those_that_the_guide_names() {
+    let mut lines = Vec::new();
+    for load in ["btio-b", "btio-c", "tile"] {
+        for published in draw(&format!("ahpios-{load}"), 1).unwrap().published {
+            let Some(places) = published.ours.strip_prefix("outside: ") else { continue };
+            let direction = published.what.split_whitespace().next().unwrap();
+            lines.push(format!("| `{load}` | {direction} | {places} |"));
+        }
+    }
+    println!("{}", lines.join("\n"));
+    let table = GUIDE.lines().skip_while(|line| !line.starts_with("| load | direction |")).skip(2);
+    assert_eq!(table.take_while(|line| line.starts_with('|')).collect::<Vec<_>>(), lines);
 }
 
 /// The disks' bandwidth, a server's cost of a run, an aggregator's bandwidth in the exchange.
