@@ -7,7 +7,7 @@
 //! - the least advantage of tiles in writes, 1.2, is the least where the own way is ahead; that PVFS2 is "5 % ahead" at 64 is a row
 //!   of its own: an advantage of 1 / 1.05.
 //!
-//! Class B of BTIO and the tiles were used to fit three constants of the description `lonestar`; class C, with the largest numbers of the
+//! Class B of BTIO and the tiles were used to fit three constants of the description `lonestar`; class C, with the headline numbers of the
 //! paper, was kept out. All rows were known when the form of the model was chosen.
 
 use super::Direction;
