@@ -460,13 +460,16 @@ pub struct Profile {
 /// gives the same result.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Built-in machines: jaguar-xt4, jaguarpf-xt5, present-day. Others are described in TOML.
-Figures: cug2009-4, -5, -6, -7, -8, sand-5, drawn to NAME.svg with the published numbers.
+Built-in machines: jaguar-xt4, jaguarpf-xt5, lonestar, present-day. Others are described in TOML.
+Loads: btio-b, btio-c (a square number of ranks), tile; on machines with data servers: lonestar.
+Figures: cug2009-4, -5, -6, -7, -8, sand-5, ahpios-btio-b, -btio-c, -tile, drawn to NAME.svg with
+the published numbers.
 
 Examples:
   thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB                     all methods
   thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB --method ADAPTIVE   with the slowest ranks
   thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB --slow 1%x20        some targets 20 times slower
+  thalweg sim lonestar --load btio-b --ranks 16                            a partition, two-phase
   thalweg sim --figure cug2009-4
 
 Exit codes: 0 simulated, 2 usage, 3 a file can't be read or written.")]
@@ -483,6 +486,9 @@ pub struct Sim {
     /// Simulate this method only; may be repeated
     #[arg(short, long)]
     pub method: Vec<String>,
+    /// Simulate a benchmark's collective MPI-IO calls instead: a partition beside two-phase
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["size", "method", "parameters", "slow", "background", "seed", "slowest"])]
+    pub load: Option<String>,
     /// Parameters of the method, as in the XML: num_files=84;writers_per_target=1
     #[arg(short, long, value_parser = crate::command::sim::parameters)]
     pub parameters: Option<thalweg_params::Parameters>,
@@ -499,7 +505,7 @@ pub struct Sim {
     #[arg(long)]
     pub slowest: Option<usize>,
     /// Draw a figure instead
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["machine", "ranks", "size", "method", "parameters", "slow", "background", "slowest"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["machine", "ranks", "size", "method", "load", "parameters", "slow", "background", "slowest"])]
     pub figure: Option<String>,
     /// File for the picture of a figure
     #[arg(long, value_name = "OUT", requires = "figure", value_hint = ValueHint::FilePath)]

@@ -7,6 +7,8 @@ use thalweg_conformance::scratch::Scratch;
 
 const PUBLISHED: [&str; 6] = ["sim", "jaguarpf-xt5", "--ranks", "32768", "--size", "768MiB"];
 
+const LOAD: [&str; 6] = ["sim", "lonestar", "--load", "btio-b", "--ranks", "16"];
+
 fn with(more: &[&str]) -> String {
     printed(&[&PUBLISHED[..], more].concat())
 }
@@ -66,6 +68,50 @@ fn a_figure_is_a_table_and_a_picture() {
 }
 
 #[test]
+fn a_load_shows_a_partition_beside_two_phase() {
+    insta::assert_snapshot!("sim_load", printed(&LOAD));
+    let document: serde_json::Value = serde_json::from_str(&printed(&[&LOAD[..], &["--json"]].concat())).unwrap();
+    let contenders = document["contenders"].as_array().unwrap();
+    let names: Vec<&str> = contenders.iter().map(|of| of["contender"].as_str().unwrap()).collect();
+    assert_eq!(names, ["partition", "two-phase", "pvfs2"]);
+    let seconds = |key: &str| contenders.iter().map(|of| of[key].as_f64().unwrap()).collect::<Vec<_>>();
+    for (key, direction) in [("write_seconds", "writes"), ("read_seconds", "reads")] {
+        let [own, two_phase, pvfs2] = seconds(key)[..] else { panic!("{names:?}") };
+        let advantage = document["advantage"][direction].as_f64().unwrap();
+        assert!((two_phase.min(pvfs2) / own / advantage - 1.0).abs() < 1e-9);
+    }
+    for of in contenders {
+        assert_eq!(of["server_bytes"], document["bytes"]);
+    }
+}
+
+#[test]
+fn a_figure_of_a_load_stands_beside_published_numbers() {
+    let folder = Scratch::new();
+    let ran = run_in(folder.path(), &["sim", "--figure", "ahpios-tile"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("most in reads: 6.3 at 4") && ran.out.contains("constants were fitted to it"));
+    let picture = std::fs::read_to_string(folder.path().join("ahpios-tile.svg")).unwrap();
+    assert!(picture.contains("reads, published"));
+}
+
+/// Commands of the guide's page, and what it says that they print.
+#[test]
+fn commands_of_the_guide_print_what_it_says() {
+    let page = include_str!("../../../docs/guide/sim.md");
+    let mut shown = 0;
+    for block in page.split("```").skip(1).step_by(2) {
+        let mut lines = block.trim_start().lines();
+        let Some(command) = lines.next().and_then(|line| line.strip_prefix("$ thalweg ")) else { continue };
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let expected: Vec<&str> = lines.collect();
+        assert_eq!(printed(&arguments).lines().collect::<Vec<_>>(), expected, "{command}");
+        shown += 1;
+    }
+    assert_eq!(shown, 2);
+}
+
+#[test]
 fn a_description_with_a_mistake_is_shown_its_line() {
     let folder = Scratch::new();
     std::fs::write(folder.path().join("mine.toml"), "name = \"mine\"\nabout = \"\"\n[targets]\ncount = 0\n").unwrap();
@@ -88,6 +134,11 @@ fn what_makes_no_sense_is_refused() {
         (&["sim", "jaguar-xt4", "-p", "colour=red"], "colour"),
         (&["sim", "jaguar-xt4", "--slow", "3"], "1%x20"),
         (&["sim", "jaguar-xt4", "--background", "120%"], "1.2"),
+        (&["sim", "lonestar", "--load", "btio-z"], "btio-c"),
+        (&["sim", "lonestar", "--load", "btio-b", "--ranks", "32"], "square"),
+        (&["sim", "lonestar", "--load", "tile", "--size", "1MiB"], "--size"),
+        (&["sim", "jaguar-xt4", "--load", "tile"], "[servers]"),
+        (&["sim", "--figure", "ahpios-tile", "--load", "tile"], "--load"),
         (&["sim", "--figure", "cug2009-9"], "cug2009-8"),
         (&["sim", "--figure", "sand-5", "--ranks", "3"], "--ranks"),
     ] {

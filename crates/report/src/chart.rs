@@ -36,8 +36,19 @@ pub struct Chart<'a> {
     pub series: &'a [Series],
     /// A dashed horizontal line: its name and value.
     pub limit: Option<(&'a str, f64)>,
-    /// Published values: category and value of each.
-    pub published: Vec<(usize, f64)>,
+    /// Published values.
+    pub published: Vec<Ring>,
+}
+
+/// A published value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ring {
+    /// Its category.
+    pub at: usize,
+    /// Its height.
+    pub value: f64,
+    /// Number of the line that it belongs to, whose colour it gets; `None`: black, of no line in particular.
+    pub series: Option<usize>,
 }
 
 /// The chart as an SVG document.
@@ -46,7 +57,7 @@ pub fn picture(chart: &Chart<'_>) -> String {
         .series
         .iter()
         .flat_map(|s| s.y.iter().copied())
-        .chain(chart.published.iter().map(|(_, value)| *value))
+        .chain(chart.published.iter().map(|ring| ring.value))
         .chain(chart.limit.map(|(_, y)| y))
         .fold(0.0, f64::max);
     let step = step(highest / 5.0);
@@ -93,13 +104,21 @@ pub fn picture(chart: &Chart<'_>) -> String {
         out.text(WIDTH - RIGHT + 36.0, row + 4.0, "start", "", &series.name);
     }
     let mut row = TOP + 10.0 + 20.0 * chart.series.len() as f64;
-    for (at, value) in &chart.published {
-        let (at, value) = (*at, *value);
-        for cx in [x(at), WIDTH - RIGHT + 21.0] {
-            let cy = if cx < WIDTH - RIGHT { y(value) } else { row };
-            out.circle(cx, cy, 6.0, "fill=\"none\" stroke=\"#000\" stroke-width=\"2\"");
+    let style = |ring: &Ring| {
+        let color = ring.series.map_or("#000", |series| COLORS[series % COLORS.len()]);
+        format!("fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"")
+    };
+    let mut explained: Vec<Option<usize>> = Vec::new();
+    for ring in &chart.published {
+        out.circle(x(ring.at), y(ring.value), 6.0, &style(ring));
+        if explained.contains(&ring.series) {
+            continue;
         }
-        out.text(WIDTH - RIGHT + 36.0, row + 4.0, "start", "", "published");
+        explained.push(ring.series);
+        out.circle(WIDTH - RIGHT + 21.0, row, 6.0, &style(ring));
+        let of = ring.series.and_then(|series| chart.series.get(series));
+        let label = of.map_or("published".to_string(), |series| format!("{}, published", series.name));
+        out.text(WIDTH - RIGHT + 36.0, row + 4.0, "start", "", &label);
         row += 20.0;
     }
     out.finish()
@@ -121,16 +140,31 @@ mod tests {
             x: &x,
             series: &series,
             limit: Some(("all targets", 5.0)),
-            published: vec![(1, 3.5)],
+            published: vec![
+                Ring { at: 1, value: 3.5, series: None },
+                Ring { at: 0, value: 2.5, series: Some(1) },
+                Ring { at: 1, value: 4.5, series: Some(1) },
+            ],
             ..Chart::default()
         };
         let picture = picture(&chart);
         let parsed = roxmltree::Document::parse(&picture).unwrap();
         let count = |tag: &str| parsed.descendants().filter(|n| n.has_tag_name(tag)).count();
-        // Two circles for each line, one ring in the chart and one in the legend.
-        assert_eq!(count("circle"), 2 * 2 + 2);
+        // Two circles for each line, a ring for each published value, and one in the legend for those of each line and of none.
+        assert_eq!(count("circle"), 2 * 2 + 3 + 2);
         let texts: Vec<_> = parsed.descendants().filter(|n| n.has_tag_name("text")).filter_map(|n| n.text()).collect();
-        for text in ["Bandwidth", "ranks", "GB/s", "8", "64", "MPI <a>", "POSIX", "all targets", "published"] {
+        for text in [
+            "Bandwidth",
+            "ranks",
+            "GB/s",
+            "8",
+            "64",
+            "MPI <a>",
+            "POSIX",
+            "all targets",
+            "published",
+            "POSIX, published",
+        ] {
             assert!(texts.contains(&text), "{text} in {texts:?}");
         }
     }

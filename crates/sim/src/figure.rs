@@ -1,17 +1,31 @@
 //! Series beside published numbers.
 //!
-//! The figures have the numbers of those in Lofstead et al., CUG 2009, and in SAND2009-7763. The data points of those plots were
-//! not available; the series are ours, fitted to the published headline numbers. Unknown numbers are not drawn.
+//! The figures have the numbers of those in Lofstead et al., CUG 2009, and in SAND2009-7763; those named `ahpios-` are of Isaila et al.,
+//! *AHPIOS*. The data points of those plots were not available; the series are ours, fitted to the published headline numbers. Unknown
+//! numbers are not drawn.
 
+use crate::load;
 use crate::machine::Machine;
 use crate::methods::{Job, run};
+use crate::partition::published::ROWS;
+use crate::partition::{Direction, advantage, compare};
 use std::fmt::Write;
 use thalweg_movement::method::{Parameters, aggregated, scheduled};
-use thalweg_report::chart::{self, Chart, Series};
+use thalweg_report::chart::{self, Chart, Ring, Series};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The names of all figures.
-pub const FIGURES: [&str; 6] = ["cug2009-4", "cug2009-5", "cug2009-6", "cug2009-7", "cug2009-8", "sand-5"];
+pub const FIGURES: [&str; 9] = [
+    "cug2009-4",
+    "cug2009-5",
+    "cug2009-6",
+    "cug2009-7",
+    "cug2009-8",
+    "sand-5",
+    "ahpios-btio-b",
+    "ahpios-btio-c",
+    "ahpios-tile",
+];
 
 /// A published number and the simulated one.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +38,8 @@ pub struct Published {
     pub value: Option<f64>,
     /// And at which place.
     pub x: Option<usize>,
+    /// The number of the line that it is about, if it is one.
+    pub series: Option<usize>,
     /// The simulated number.
     pub ours: String,
     /// Whether it was kept for checking, or a constant was fitted to it.
@@ -58,6 +74,7 @@ pub struct Drawn {
 // Points that no constant was fitted to.
 const HELD_OUT: &str = "kept for checking";
 const FITTED: &str = "constants of the noise were fitted to it";
+const AHPIOS: &str = "Isaila et al., AHPIOS";
 const CUG: &str = "Lofstead et al., CUG 2009";
 const OURS: &str = "Which points the paper's figure has was not at hand: the series are ours.";
 const MIB: u64 = 1 << 20;
@@ -75,6 +92,9 @@ pub fn draw(name: &str, seed: u64) -> Result<Drawn> {
         "cug2009-7" => by_aggregators(seed),
         "cug2009-8" => by_slow_targets(seed),
         "sand-5" => by_share_of_processes(seed),
+        "ahpios-btio-b" => advantages("ahpios-btio-b", "btio-b", &[9, 16, 36, 64]),
+        "ahpios-btio-c" => advantages("ahpios-btio-c", "btio-c", &[9, 16, 36, 64]),
+        "ahpios-tile" => advantages("ahpios-tile", "tile", &[4, 8, 16, 32, 64]),
         _ => {
             let what = format!("no figure '{name}'; figures: {}", FIGURES.join(", "));
             Err(Error::new(ErrorKind::NotFound, what))
@@ -110,6 +130,7 @@ fn headline(series: &[Series], at: usize) -> Published {
         from: CUG,
         value: Some(83.7),
         x: Some(at),
+        series: None,
         ours: ours.map_or("-".into(), |y| format!("MPI_SCHEDULED {y:.1} GB/s, {:+.1} %", (y / 83.7 - 1.0) * 100.0)),
         used: HELD_OUT,
     }
@@ -178,6 +199,7 @@ fn by_files(seed: u64) -> Result<Drawn> {
                 from: CUG,
                 value: None,
                 x: None,
+                series: None,
                 ours: format!("one shared file (MPI) {shared:.1} GB/s of at most {:.1}", 110.0 * 160.0 / 672.0),
                 used: "part of the description",
             },
@@ -215,6 +237,7 @@ fn by_aggregators(seed: u64) -> Result<Drawn> {
             from: CUG,
             value: None,
             x: None,
+            series: None,
             ours,
             used: HELD_OUT,
         }],
@@ -249,6 +272,7 @@ fn by_slow_targets(seed: u64) -> Result<Drawn> {
             from: "the papers",
             value: None,
             x: None,
+            series: None,
             ours: format!("with 1 % of them 20 times slower: {ours}"),
             used: "not used",
         }],
@@ -291,6 +315,7 @@ fn by_share_of_processes(seed: u64) -> Result<Drawn> {
                 from: "the papers",
                 value: None,
                 x: None,
+                series: None,
                 ours: format!("the middle half {:.1} to {:.1} s", series[0].y[1], series[0].y[3]),
                 used: FITTED,
             },
@@ -299,6 +324,7 @@ fn by_share_of_processes(seed: u64) -> Result<Drawn> {
                 from: "the papers",
                 value: None,
                 x: None,
+                series: None,
                 ours: format!("{stalled:.1} %, at most {:.0} s", series[0].y[9]),
                 used: FITTED,
             },
@@ -306,6 +332,69 @@ fn by_share_of_processes(seed: u64) -> Result<Drawn> {
         series,
         limit: None,
         remark: "Which points the report's figure has was not at hand: the series are ours.",
+    })
+}
+
+/// A partition's own way beside the better of both two-phase contenders.
+fn advantages(name: &'static str, load: &str, ranks: &[u32]) -> Result<Drawn> {
+    let machine = Machine::shipped("lonestar")?;
+    let (title, load_of) = load::named(load)?;
+    let timed = ranks.iter().map(|ranks| compare(&machine, load_of, *ranks)).collect::<Result<Vec<_>>>()?;
+    let directions = [Direction::Write, Direction::Read];
+    let series: Vec<Series> = directions
+        .iter()
+        .zip(["writes", "reads"])
+        .map(|(direction, name)| {
+            let y = timed.iter().map(|all| advantage(all, *direction)).collect();
+            Series { name: name.into(), y }
+        })
+        .collect();
+    let published = ROWS.iter().filter(|row| row.load == load).map(|row| {
+        let line = directions.iter().position(|direction| *direction == row.direction);
+        let at = ranks.iter().position(|ranks| *ranks == row.ranks);
+        let ours = line.zip(at).and_then(|(line, at)| series.get(line)?.y.get(at).copied());
+        let deviation = |ours: f64| format!("{ours:.2}, {:+.0} %", (ours / row.advantage - 1.0) * 100.0);
+        Published {
+            what: row.what,
+            from: AHPIOS,
+            value: Some(row.advantage),
+            x: at,
+            series: line,
+            ours: ours.map_or("-".into(), deviation),
+            used: if row.fitted { "constants were fitted to it" } else { HELD_OUT },
+        }
+    });
+    let mut published: Vec<Published> = published.collect();
+    let what = ["writes elsewhere lie between these", "reads elsewhere lie between these"];
+    for ((line, direction), what) in directions.iter().enumerate().zip(what) {
+        let told = ROWS.iter().filter(|row| row.load == load && row.direction == *direction).map(|row| row.advantage);
+        let (least, most) = told.fold((f64::INFINITY, 0.0_f64), |(least, most), at| (least.min(at), most.max(at)));
+        let elsewhere =
+            |ranks: u32| ROWS.iter().all(|row| (row.load, row.direction, row.ranks) != (load, *direction, ranks));
+        let outside =
+            ranks.iter().zip(&series[line].y).filter(|(at, y)| elsewhere(**at) && !(least..=most).contains(*y));
+        let outside: Vec<String> = outside.map(|(at, y)| format!("{y:.2} at {at}")).collect();
+        published.push(Published {
+            what,
+            from: AHPIOS,
+            value: None,
+            x: None,
+            series: Some(line),
+            ours: if outside.is_empty() { "all do".into() } else { format!("outside: {}", outside.join(", ")) },
+            used: "not used",
+        });
+    }
+    Ok(Drawn {
+        name,
+        title,
+        machine: machine.name,
+        x_name: "ranks",
+        y_name: "times as fast as the better two-phase",
+        x: ranks.iter().map(u32::to_string).collect(),
+        published,
+        series,
+        limit: Some(("1: as fast as the better two-phase".into(), 1.0)),
+        remark: "The paper's curves were not at hand, only the least and the most of each: the series are ours.",
     })
 }
 
@@ -350,7 +439,11 @@ impl Drawn {
             x: &self.x,
             series: &self.series,
             limit: self.limit.as_ref().map(|(name, value)| (name.as_str(), *value)),
-            published: self.published.iter().filter_map(|p| Some((p.x?, p.value?))).collect(),
+            published: self
+                .published
+                .iter()
+                .filter_map(|p| Some(Ring { at: p.x?, value: p.value?, series: p.series }))
+                .collect(),
         })
     }
 }

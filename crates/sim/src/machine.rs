@@ -10,6 +10,8 @@
 //! | `[background]` | share of the targets' bandwidth that others use: each target between 0 and twice that |
 //! | `[slow]` | share of the targets that are slow, and how many times |
 //! | `[noise]` | share of the writing processes that stall and for how long, how much longer or shorter than others a write takes |
+//! | `[servers]` | for loads of collective calls: each target is the disk of a data server; what a message, a byte and a run of the file cost it |
+//! | `[two_phase]` | for loads: an aggregator's buffer, and what bytes and offset-length pairs of the exchange cost |
 //! | `[[constant]]` | of each number above: where it comes from |
 //! | `[[check]]` | published numbers for validation, to which no constant was fitted |
 //!
@@ -160,6 +162,36 @@ pub struct NoiseTable {
     pub jitter: Share,
 }
 
+/// `[servers]`: each storage target is the disk of a data server on a node of its own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Servers {
+    /// Most payload of one message of a partition's client.
+    pub net_buf_kib: Above,
+    /// What a message costs a server's processor.
+    pub request_seconds: NotBelow,
+    /// Bandwidth of a server's processor between network and memory.
+    pub copy_gb_per_second: Above,
+    /// What each run of the file costs it, beside its bytes.
+    pub run_seconds: NotBelow,
+    /// Written bytes in its memory above which writes wait for the disk.
+    pub cache_mib: Above,
+}
+
+/// `[two_phase]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwoPhase {
+    /// Bytes of a round of one aggregator.
+    pub buffer_mib: Above,
+    /// Most payload of one message of PVFS2.
+    pub flow_kib: Above,
+    /// What an offset-length pair costs a process, each time that one is made, received or used.
+    pub pair_seconds: NotBelow,
+    /// Bandwidth of an aggregator's processor in the exchange with other ranks.
+    pub exchange_gb_per_second: Above,
+}
+
 /// Where a number comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -220,6 +252,10 @@ pub struct Machine {
     pub slow: Slow,
     /// Noise.
     pub noise: NoiseTable,
+    /// Data servers; loads need them.
+    pub servers: Option<Servers>,
+    /// Two-phase; loads need it.
+    pub two_phase: Option<TwoPhase>,
     /// Where the numbers come from.
     #[serde(default)]
     pub constant: Vec<Constant>,
@@ -229,9 +265,10 @@ pub struct Machine {
 }
 
 /// The descriptions that are shipped, by name.
-pub const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 4] = [
     ("jaguar-xt4", include_str!("../machines/jaguar-xt4.toml")),
     ("jaguarpf-xt5", include_str!("../machines/jaguarpf-xt5.toml")),
+    ("lonestar", include_str!("../machines/lonestar.toml")),
     ("present-day", include_str!("../machines/present-day.toml")),
 ];
 
@@ -299,6 +336,16 @@ impl Machine {
     /// Seconds that a rank needs to pack so many bytes, while the others of its node do too.
     pub fn copy_seconds(&self, bytes: u64) -> f64 {
         bytes as f64 * f64::from(self.nodes.ranks_per_node.0) / (self.nodes.copy_gb_per_second.0 * 1e9)
+    }
+
+    /// Bytes of a stripe of a shared file.
+    pub fn stripe(&self) -> u64 {
+        ((self.files.stripe_mib.0 * (1 << 20) as f64) as u64).max(1)
+    }
+
+    /// The node of a rank: ranks fill one node after the other.
+    pub fn node_of(&self, rank: u32) -> u32 {
+        rank / self.nodes.ranks_per_node.0
     }
 
     /// Most storage targets under one file.

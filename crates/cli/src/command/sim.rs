@@ -11,7 +11,8 @@ use thalweg_report::text::count;
 use thalweg_sim::figure::{self, Drawn};
 use thalweg_sim::machine::{Above, Share};
 use thalweg_sim::outcome::Outcome as Simulated;
-use thalweg_sim::{Job, Machine, methods};
+use thalweg_sim::partition::{self, Direction, Timed};
+use thalweg_sim::{Job, Machine, load, methods};
 use thalweg_types::{Error, ErrorKind};
 
 pub fn run(arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -22,6 +23,9 @@ pub fn run(arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
         return Err(Failure::Usage("a machine is missing: a description, or one of those shipped".into()));
     };
     let mut machine = Machine::open(machine)?;
+    if let Some(name) = &arguments.load {
+        return compare(&machine, name, arguments, out);
+    }
     if let Some(share) = arguments.background {
         machine.background.share = share;
     }
@@ -144,6 +148,73 @@ fn print(
         }
     }
     Ok(())
+}
+
+/// A load, by every contender.
+fn compare(machine: &Machine, name: &str, arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let (title, load) = load::named(name).map_err(usage)?;
+    let timed = partition::compare(machine, load, arguments.ranks).map_err(usage)?;
+    let advantages = [Direction::Write, Direction::Read].map(|direction| partition::advantage(&timed, direction));
+    let bytes = load.bytes_of_call() * u64::from(load.calls());
+    if arguments.json {
+        let contenders: Vec<Value> = timed.iter().map(of_contender).collect();
+        let document = json!({
+            "machine": machine.name, "load": title, "ranks": arguments.ranks, "calls": load.calls(), "bytes": bytes,
+            "contenders": contenders, "advantage": { "writes": advantages[0], "reads": advantages[1] },
+        });
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        writeln!(out)?;
+        return Ok(Outcome::Done);
+    }
+    let ranks = count(u64::from(arguments.ranks), "rank");
+    let calls = count(u64::from(load.calls()), "write");
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    writeln!(out, "{}: {title}, {ranks}, {calls}, {:.1} MB", plain(&machine.name), megabytes(bytes))?;
+    let heading =
+        ["contender", "write s", "read s", "MB to servers", "MB exchanged", "views KB", "places KB", "messages"];
+    let mut rows = vec![heading.map(String::from)];
+    rows.extend(timed.iter().map(|Timed { contender, write_seconds, read_seconds, wire }| {
+        let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
+        [
+            contender.name().to_string(),
+            format!("{write_seconds:.2}"),
+            format!("{read_seconds:.2}"),
+            format!("{:.1}", megabytes(wire.server_bytes)),
+            format!("{:.1}", megabytes(wire.exchanged_bytes)),
+            kilobytes(wire.view_bytes),
+            kilobytes(wire.place_bytes),
+            wire.server_messages.to_string(),
+        ]
+    }));
+    for (number, row) in rows.iter().enumerate() {
+        let [first, others @ ..] = row;
+        let cells = others.iter().zip(&heading[1..]).map(|(cell, title)| format!("  {cell:>0$}", title.len().max(7)));
+        let line = format!("{first:<10}{}", cells.collect::<String>());
+        if number == 0 {
+            out.styled(HEADING, &line)?
+        } else {
+            write!(out, "{line}")?
+        }
+        writeln!(out)?;
+    }
+    let [writes, reads] = advantages;
+    writeln!(out, "partition beside the better two-phase: writes {writes:.2} times as fast, reads {reads:.2} times")?;
+    Ok(Outcome::Done)
+}
+
+fn of_contender(timed: &Timed) -> Value {
+    let wire = &timed.wire;
+    json!({
+        "contender": timed.contender.name(),
+        "write_seconds": timed.write_seconds,
+        "read_seconds": timed.read_seconds,
+        "view_bytes": wire.view_bytes,
+        "place_bytes": wire.place_bytes,
+        "exchanged_bytes": wire.exchanged_bytes,
+        "between_nodes_bytes": wire.between_nodes_bytes,
+        "server_bytes": wire.server_bytes,
+        "server_messages": wire.server_messages,
+    })
 }
 
 fn of_run(simulated: &Simulated, without: Option<f64>, slowest: usize) -> Value {

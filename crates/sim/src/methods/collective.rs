@@ -39,7 +39,7 @@ impl Collective {
     pub(crate) fn new(machine: &Machine, job: &Job) -> Result<Collective> {
         let before = u64::from(job.ranks - 1).saturating_mul(job.size);
         let last = plan::shared(job.ranks - 1, 0, before, job.size)?.extent;
-        let stripe = ((machine.files.stripe_mib.0 * (1 << 20) as f64) as u64).max(1);
+        let stripe = machine.stripe();
         let width = machine.targets_of_a_file();
         let all = Extent::new(0, last.offset + last.length);
         let aggregators: Option<u32> = job.parameters.get(&AGGREGATORS)?;

@@ -28,7 +28,7 @@ impl Shared {
         plan::shared(job.ranks - 1, 0, u64::from(job.ranks - 1).saturating_mul(job.size), job.size)?;
         Ok(Shared {
             size: job.size,
-            stripe: ((machine.files.stripe_mib.0 * (1 << 20) as f64) as u64).max(1),
+            stripe: machine.stripe(),
             width: machine.targets_of_a_file(),
             left: vec![0; job.ranks as usize],
             ranks_left: job.ranks,
