@@ -24,6 +24,9 @@ server_packages=(default-jre-headless maven golang-go openssl)
 # A batch system, whose jobs have partitions of their own.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
+# Nodes on one machine: network namespaces.
+node_packages=(iproute2)
+
 # Programs that are tried on mounts through FUSE and preload; fuse3 lets users who are not root mount.
 door_packages=(fuse3 rsync fio sqlite3 git)
 

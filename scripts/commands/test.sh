@@ -22,7 +22,7 @@ done
 # Scripts try both MPIs, whichever is chosen.
 needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}" "${cpp_packages[@]}"
 wants "${memory_packages[@]}" "${fault_packages[@]}"
-wants "${foreign_packages[@]}" "${slurm_packages[@]}"
+wants "${foreign_packages[@]}" "${slurm_packages[@]}" "${node_packages[@]}"
 use_mpi "$mpi"
 needs_rust
 needs_python

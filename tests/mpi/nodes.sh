@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# A partition whose servers are on three nodes (network namespaces with names of their own, joined by links): servers started with ssh,
+# clients over TCP with a token, programs of all nodes that append to one file at once, an MPI program with a rank on each node, and a
+# node that is cut off.
+# shellcheck disable=SC2317,SC2016  # functions are called by name, through try; inner shells expand
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/nodes
+source tests/checks.sh
+if [[ $(id -u) != 0 || -z $(command -v ip) || -z $(command -v tc) ]]; then
+    echo "skipped: partitions on several nodes: namespaces need root, ip and tc"
+    exit 0
+fi
+source scripts/build.sh
+build_all
+with_libraries
+"$MPICC" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror benches/views/patterns.c -o "$work/patterns"
+export THALWEG_MOUNTS=$work/mounts.toml THALWEG_MPIIO=$prefix/lib XDG_RUNTIME_DIR=$work/run
+mkdir -m 0700 "$work/run"
+state=$work/made
+ended() {
+    [[ ! -e $work/p.cfg ]] || "$ON" tw0 "$built/thalweg partition stop $work/p.cfg --patience 5" >&2 || true
+    scripts/servers/nodes.sh stop "$state"
+}
+trap ended EXIT
+scripts/servers/nodes.sh start "$state" 3 1gbit
+# shellcheck disable=SC1091  # made by nodes.sh
+source "$state/env"
+export PATH=$state/bin:$PATH
+{
+    printf 'name = p\nstripe_size = 4k\ncache_size = 16M\nlisten = 0.0.0.0\n'
+    printf 'ahpios_server = tw%d:%s\n' 0 "$work/data0" 1 "$work/data1" 2 "$work/data2"
+    printf 'metadata = tw0:%s\n' "$work/names"
+} >"$work/p.cfg"
+printf '[[mount]]\npath = "/mnt/p"\nlayout = "partition"\npartition = "%s"\n' "$work/p.cfg" >"$THALWEG_MOUNTS"
+at() { # at NODE WORDS...: a command line on a node
+    limited 120 "$ON" "$1" "${*:2}"
+}
+partition() { at "$1" "$built/thalweg partition ${*:2} $work/p.cfg"; }
+program() { at "$1" "$built/thalweg run -- ${*:2}"; }
+
+starts() {
+    partition tw0 create
+    partition tw0 start --by ssh | grep -q 'partition p runs, start 1'
+    partition tw2 status --json >"$work/status.txt"
+    python3 -c 'import json, sys; told = json.load(sys.stdin); assert [s["host"] for s in told["servers"]] == ["tw0", "tw1", "tw2"], told' <"$work/status.txt"
+}
+try "ssh starts a server on each node" starts
+
+crosses() {
+    seq 1 200000 >"$work/numbers"
+    program tw0 cp "$work/numbers" /mnt/p/numbers
+    program tw1 cmp "$work/numbers" /mnt/p/numbers
+    program tw2 sha256sum /mnt/p/numbers | grep -qF "$(sha256sum <"$work/numbers" | cut -d' ' -f1)"
+}
+try "what one node writes the others read" crosses
+
+appends() {
+    cat >"$work/append.py" <<'P'
+import os, sys
+node, count = sys.argv[1], int(sys.argv[2])
+log = os.open("/mnt/p/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+for n in range(count):
+    line = f"{node} {n} ".encode() + b"x" * (n * 37 % 900) + b"\n"
+    assert os.write(log, line) == len(line)
+os.close(log)
+P
+    program tw0 touch /mnt/p/log
+    local node jobs=()
+    for node in tw0 tw1 tw2; do
+        program "$node" python3 "$work/append.py" "$node" 200 &
+        jobs+=($!)
+    done
+    for node in "${jobs[@]}"; do wait "$node"; done
+    program tw1 cat /mnt/p/log >"$work/appended"
+    python3 - "$work/appended" <<'P'
+import sys
+left = {node: 0 for node in ("tw0", "tw1", "tw2")}
+for line in open(sys.argv[1], "rb").read().splitlines():
+    node, n, rest = line.split(b" ", 2)
+    assert rest == b"x" * (int(n) * 37 % 900), line
+    assert left[node.decode()] == int(n), line
+    left[node.decode()] += 1
+assert set(left.values()) == {200}, left
+P
+}
+try "programs of three nodes append to one file at once, and no line is lost" appends
+
+ranks() {
+    local settings=(--mca plm_rsh_agent "$ON" --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self
+        --mca btl_tcp_if_include "$NODES_NETWORK" --mca oob_tcp_if_include "$NODES_NETWORK")
+    # A square number of ranks.
+    limited 120 "${mpiexec[@]}" -n 4 --host tw0:2,tw1,tw2 "${settings[@]}" "$built/thalweg" run --mpi openmpi -- \
+        "$work/patterns" nodes btio 24 /mnt/p/btio | grep -q 'value nodes/btio:read'
+}
+[[ $MPI != openmpi ]] || try "ranks on three nodes write and read views of one file" ranks
+
+cut_off() {
+    local started=$SECONDS status=0
+    ip -n "$(cut -d' ' -f1 "$state/made")-2" link set eth0 down
+    program tw0 cat /mnt/p/numbers >"$work/read" 2>"$work/told.txt" || status=$?
+    ip -n "$(cut -d' ' -f1 "$state/made")-2" link set eth0 up
+    [[ $status != 0 ]] && ((SECONDS - started < 100))
+    # What came before the error is right: no byte of the node that was cut off is told to be zero.
+    cmp -n "$(stat -c %s "$work/read")" "$work/read" "$work/numbers"
+    program tw0 cmp "$work/numbers" /mnt/p/numbers
+}
+try "a node that is cut off is an error in bounded time, and its bytes are no zeros" cut_off
+
+ends() {
+    partition tw1 stop
+    local n
+    for n in 0 1 2; do [[ -z $(ip netns pids "$(cut -d' ' -f1 "$state/made")-$n") ]]; done
+    # Another start has the files.
+    partition tw0 start --by ssh >/dev/null
+    program tw2 cmp "$work/numbers" /mnt/p/numbers
+    partition tw0 stop
+}
+try "a stop from any node ends all servers, and the next start has the files" ends
+exit "$failed"
