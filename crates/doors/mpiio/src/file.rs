@@ -4,6 +4,7 @@
 //! are in etypes of the rank's view.
 
 use crate::class::{Class, Failure, Outcome};
+use crate::hints::{Exchange, Given, Hints};
 use crate::mode::Mode;
 use crate::pointer::{Place, SharedPointer};
 use crate::transfer::{self, Memory, MemoryMut};
@@ -81,6 +82,7 @@ struct State {
     epoch: u64,
     /// The views of all ranks, where their collective writes are worth an exchange.
     together: Option<Arc<Vec<View>>>,
+    hints: Hints,
     /// In atomic mode.
     lock: Option<Arc<LockFile>>,
 }
@@ -95,6 +97,10 @@ fn agree(comm: &dyn Communicator, own: Outcome<()>, doing: &str, numbers: &[u64]
         Some(class) => Failure { class, error },
         None => Failure::from(error),
     })
+}
+
+fn other_numbers() -> Failure {
+    Failure::new(Class::Other, "ranks exchanged other numbers than expected")
 }
 
 /// Collective: as [`agree`], for a number that must be the same on all ranks.
@@ -113,16 +119,18 @@ impl File {
     /// - `at`: the layout, and the file's name in it; or this rank's failure, which is then one of all ranks.
     /// - `mode`: the same on all ranks.
     /// - `writer`: the writer number of this process.
+    /// - `hints`: what this rank gives.
     ///
     /// # Errors
     /// `NotSame` for modes that differ; those of the open, on all ranks. A new file may exist then, empty.
     /// # Cost
-    /// An open on each rank and one reduction; one more where the file is created.
+    /// An open on each rank and one reduction; one more where the file is created; a gather where a hint asks for exchanges.
     pub fn open(
         comm: Box<dyn Communicator>,
         at: Outcome<(Arc<dyn Layout>, String)>,
         mode: Mode,
         writer: WriterId,
+        hints: Given,
     ) -> Outcome<File> {
         let (at, own) = match at {
             Ok(at) => (Some(at), Ok(())),
@@ -132,7 +140,9 @@ impl File {
         let first = comm.rank() == 0;
         let open = || match &at {
             Some((layout, name)) => {
-                caught(&doing, || OpenFile::open(layout, name, mode.access(first), None, writer)).map_err(Failure::from)
+                let permissions = hints.permissions.filter(|_| first && mode.creates());
+                caught(&doing, || OpenFile::open(layout, name, mode.access(first), permissions, writer))
+                    .map_err(Failure::from)
             }
             None => Err(Failure::new(Class::Argument, "no file is named")),
         };
@@ -152,10 +162,13 @@ impl File {
         let Place { process, descriptor, cookie } = shared.as_ref().map(SharedPointer::place).unwrap_or_default();
         let bits = u64::from(mode.bits());
         let order = opened.as_ref().map_or(0, OpenFile::order);
-        let numbers = agree(&*comm, own, &doing, &[bits, !bits, process, descriptor, cookie, order])?;
-        let [high, low, process, descriptor, cookie, order] = numbers[..] else {
-            return Err(Failure::new(Class::Other, "ranks exchanged other numbers than expected"));
+        let place = [bits, !bits, process, descriptor, cookie, order];
+        let numbers = agree(&*comm, own, &doing, &[&place[..], &hints.to_agree()].concat())?;
+        let [high, low, process, descriptor, cookie, order, ref given @ ..] = numbers[..] else {
+            return Err(other_numbers());
         };
+        let mut in_use = Hints::default();
+        in_use.take(&hints.agreed(given).ok_or_else(other_numbers)?);
         if high != !low {
             return Err(Failure::new(Class::NotSame, format!("cannot {doing}: the access mode differs between ranks")));
         }
@@ -172,7 +185,8 @@ impl File {
         };
         let shared = shared.unwrap_or_else(|| SharedPointer::at(Place { process, descriptor, cookie }));
         file.order_from(epoch);
-        let state = State { view: Arc::new(View::whole()), position: 0, epoch, together: None, lock: None };
+        let view = Arc::new(View::whole());
+        let state = State { view, position: 0, epoch, together: None, hints: in_use, lock: None };
         let made = File { comm: Mutex::new(comm), file, layout, name, mode, state: Mutex::new(state), shared };
         if mode.appends() {
             let comm = made.comm.lock();
@@ -182,6 +196,9 @@ impl File {
                 if first { made.shared.set(end) } else { Ok(()) }
             });
             agree(&**comm, own, &doing, &[])?;
+        }
+        if in_use.exchange == Exchange::Always {
+            made.look_at_views(&**made.comm.lock(), &made.view())?;
         }
         Ok(made)
     }
@@ -194,6 +211,39 @@ impl File {
     /// Its name in the layout.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    fn hints(&self) -> Hints {
+        self.state.lock().hints
+    }
+
+    /// Keys and values of the hints in use.
+    pub fn hints_in_use(&self) -> Vec<(&'static str, String)> {
+        let ranks = self.comm.lock().size();
+        let exchanges = ranks > 1 && self.mode.writes() && self.layout.prefers_runs(&self.name);
+        self.hints().in_use(ranks, exchanges)
+    }
+
+    /// Collective: takes over hints that ranks give while the file is open.
+    ///
+    /// # Errors
+    /// `PeerLost` or `Timeout` where a rank was lost.
+    /// # Cost
+    /// One reduction; a gather where collective writes begin or end to exchange bytes.
+    pub fn set_hints(&self, given: &Given) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let numbers = agree(&**comm, Ok(()), "set hints", &given.to_agree())?;
+        if self.take_hints(given, &numbers)? {
+            self.look_at_views(&**comm, &self.view())?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the hints of this rank that are its own, and the numbers that all agreed on; returns whether views have to be looked
+    /// at again, the same on all ranks.
+    fn take_hints(&self, given: &Given, numbers: &[u64]) -> Outcome<bool> {
+        let agreed = given.agreed(numbers).ok_or_else(other_numbers)?;
+        Ok(self.state.lock().hints.take(&agreed))
     }
 
     fn view(&self) -> Arc<View> {
@@ -238,9 +288,10 @@ impl File {
     /// - `displacement`: in bytes; `None`: where the shared pointer is, for sequential files.
     /// - `etype`: its pattern.
     /// - `filetype`: its pattern, or this rank's failure.
+    /// - `hints`: what this rank gives.
     ///
     /// # Errors
-    /// Those of [`View::new`]. The views are as before.
+    /// Those of [`View::new`]. Views and hints are as before.
     /// # Cost
     /// One reduction.
     pub fn set_view(
@@ -248,6 +299,7 @@ impl File {
         displacement: Option<u64>,
         etype: Outcome<Pattern>,
         filetype: Outcome<Pattern>,
+        hints: &Given,
     ) -> Outcome<()> {
         let comm = self.comm.lock();
         let made = (|| {
@@ -270,19 +322,20 @@ impl File {
             Err(failure) => (None, Err(failure)),
         };
         // All ranks have asked the shared pointer where they need it; the first one resets it before any rank goes on.
-        let numbers = agree(&**comm, own, "set the view", &[self.file.order()])?;
-        self.epoch_after(numbers.first().copied().unwrap_or(0));
+        let order = [self.file.order()];
+        let numbers = agree(&**comm, own, "set the view", &[&order[..], &hints.to_agree()].concat())?;
+        let Some(([order], given)) = numbers.split_first_chunk::<1>() else { return Err(other_numbers()) };
+        self.epoch_after(*order);
+        self.take_hints(hints, given)?;
         let own = if comm.rank() == 0 { self.shared.set(0) } else { Ok(()) };
         if self.mode.is_sequential() || own.is_err() || comm.size() > 1 {
             agree(&**comm, own, "set the view", &[])?;
         }
-        let together = match &view {
-            Some(view) if self.mode.writes() && comm.size() > 1 => self.views_together(&**comm, view)?,
-            _ => None,
-        };
+        if let Some(view) = &view {
+            self.look_at_views(&**comm, view)?;
+        }
         let mut state = self.state.lock();
         state.position = 0;
-        state.together = together;
         if let Some(view) = view {
             state.view = Arc::new(view);
         }
@@ -294,8 +347,19 @@ impl File {
         self.view().displacement()
     }
 
+    /// Collective: decides whether writes through the ranks' views exchange bytes.
+    fn look_at_views(&self, comm: &dyn Communicator, view: &View) -> Outcome<()> {
+        let hints = self.hints();
+        let together = match self.mode.writes() && comm.size() > 1 && hints.exchange != Exchange::Never {
+            true => self.views_together(comm, view, &hints)?,
+            false => None,
+        };
+        self.state.lock().together = together;
+        Ok(())
+    }
+
     /// Collective: the views of all ranks, if writes through them are worth an exchange.
-    fn views_together(&self, comm: &dyn Communicator, view: &View) -> Outcome<Option<Arc<Vec<View>>>> {
+    fn views_together(&self, comm: &dyn Communicator, view: &View, hints: &Hints) -> Outcome<Option<Arc<Vec<View>>>> {
         let own = match self.layout.prefers_runs(&self.name) && view.is_rising() {
             true => view.encode(),
             false => Vec::new(),
@@ -307,7 +371,7 @@ impl File {
         }
         let views = all.iter().map(|bytes| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
         let views = views.map_err(|e| self.named(e.into()))?;
-        Ok(two_phase::pays(&views).then(|| Arc::new(views)))
+        Ok(hints.exchange_pays(&views).then(|| Arc::new(views)))
     }
 
     /// Collective: writes with an exchange: see [`two_phase`].
@@ -323,7 +387,8 @@ impl File {
             .iter()
             .map(|told| Access { start: number(told), bytes: number(told.get(8..).unwrap_or(&[])) })
             .collect();
-        let domains = two_phase::domains(views, &accesses);
+        let plan = self.hints().plan;
+        let domains = two_phase::domains(views, &accesses, &plan);
         let rank = comm.rank() as usize;
         let mut written = match (domains.is_empty(), views.get(rank)) {
             (true, _) if accesses.iter().any(|access| access.bytes > 0) => {
@@ -332,10 +397,10 @@ impl File {
             (_, None) => Err(Error::new(ErrorKind::InvalidArgument, "a rank without a view")),
             _ => Ok(()),
         };
-        for round in 0..two_phase::rounds(&domains) {
+        for round in 0..plan.rounds(&domains) {
             let mut parts = vec![Vec::new(); comm.size() as usize];
             for (part, domain) in parts.iter_mut().zip(&domains) {
-                let window = two_phase::window(domain, round);
+                let window = plan.window(domain, round);
                 let taken = views.get(rank).map_or(0..0, |view| own.part_within(view, &window));
                 match caught(doing, || memory.part(taken)) {
                     Ok(bytes) => *part = bytes,
@@ -346,8 +411,8 @@ impl File {
             let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
             drop(parts);
             if let Some(domain) = domains.get(rank) {
-                let outcome =
-                    caught(doing, || self.write_window(views, &accesses, &two_phase::window(domain, round), &received));
+                let window = plan.window(domain, round);
+                let outcome = caught(doing, || self.write_window(views, &accesses, &window, &received));
                 written = written.and(outcome);
             }
         }
@@ -591,7 +656,9 @@ impl File {
         }
         let (start, view) = self.begin(at, bytes)?;
         let bytes = memory.size();
-        self.atomically(Kind::Exclusive, &view, start, bytes, || transfer::write(&self.file, &view, start, memory))?;
+        let most = self.hints().write_buffer;
+        let transfer = || transfer::write(&self.file, &view, start, memory, most);
+        self.atomically(Kind::Exclusive, &view, start, bytes, transfer)?;
         self.advance(at, start + bytes, &view);
         Ok(bytes)
     }
@@ -621,8 +688,9 @@ impl File {
         };
         let wanted = bytes.as_ref().copied().unwrap_or(0);
         let (start, view) = self.begin(at, bytes)?;
-        let got =
-            self.atomically(Kind::Shared, &view, start, wanted, || transfer::read(&self.file, &view, start, memory))?;
+        let most = self.hints().read_buffer;
+        let transfer = || transfer::read(&self.file, &view, start, memory, most);
+        let got = self.atomically(Kind::Shared, &view, start, wanted, transfer)?;
         self.advance(at, start + got, &view);
         Ok(got)
     }

@@ -15,6 +15,7 @@
 //! | [`file`](mod@file) | open files: positions, views, sizes, atomic mode |
 //! | [`mode`] | access modes of an open |
 //! | [`transfer`] | bytes between memory and the extents of a view |
+//! | [`hints`] | hints of programs, and the values in use |
 //! | [`two_phase`] | collective writes of small interleaved extents, planned and exchanged |
 //! | [`pointer`](mod@pointer) | the shared file pointer |
 //! | [`class`] | MPI's error classes of failures |
@@ -25,6 +26,7 @@
 
 pub mod class;
 pub mod file;
+pub mod hints;
 pub mod mode;
 pub mod pointer;
 pub mod transfer;
@@ -33,5 +35,6 @@ pub mod two_phase;
 
 pub use class::{Class, Failure, Outcome};
 pub use file::{At, Caller, File, Whence};
+pub use hints::Given;
 pub use mode::Mode;
 pub use transfer::{Memory, MemoryMut};

@@ -1,9 +1,10 @@
 //! Files that ranks have open, with threads as ranks: views, pointers, the order of collective calls, outcomes of all ranks.
 
 use std::sync::Arc;
+use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Container, Direct, Layout, WriterId};
-use thalweg_mpiio::{At, Caller, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_store::Posix;
 use thalweg_view::{Datatype, Pattern};
 
@@ -29,7 +30,7 @@ fn on_ranks(work: impl Fn(&dyn Communicator, &File) + Sync) {
         threads::run(RANKS, |comm| {
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let at = Ok((layout.clone(), "file".into()));
-            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank())).unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default()).unwrap();
             work(&comm, &file);
             file.close().unwrap();
         });
@@ -51,7 +52,7 @@ fn write(file: &File, at: At, collective: bool, data: &[u8]) {
 
 fn all(file: &File) -> Vec<u8> {
     let mut out = vec![0xee; 4096];
-    file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1))).unwrap();
+    file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1)), &Given::default()).unwrap();
     let got = file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut out))).unwrap();
     out.truncate(got as usize);
     out
@@ -62,7 +63,7 @@ fn each_rank_writes_the_columns_of_its_view() {
     on_ranks(|comm, file| {
         let rank = comm.rank();
         let column = Datatype::Vector { count: 3, block: 2, stride: 8, of: Box::new(Datatype::Elementary(1)) };
-        file.set_view(Some(2 * u64::from(rank)), pattern(bytes(1)), pattern(column)).unwrap();
+        file.set_view(Some(2 * u64::from(rank)), pattern(bytes(1)), pattern(column), &Given::default()).unwrap();
         write(file, At::Individual, true, &[rank as u8; 4]);
         write(file, At::Individual, true, &[rank as u8 + 100; 2]);
         assert_eq!(file.position().unwrap(), 6);
@@ -153,7 +154,7 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             let rank = comm.rank();
             let mode = Mode::of_bits(READ_WRITE | CREATE | DELETE_ON_CLOSE).unwrap();
             let other = Mode::of_bits(READ_WRITE | CREATE).unwrap();
-            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank));
+            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default());
             let named = || Ok((layout.clone(), "file".to_owned()));
             let failed = match rank {
                 2 => open(Err(Failure::new(Class::NoSpace, "full")), mode),
@@ -168,6 +169,62 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             file.close().unwrap();
             comm.barrier().unwrap();
             assert!(layout.stat("file").is_err(), "removed at its close");
+        });
+    }
+}
+
+#[test]
+fn hints_begin_and_end_the_exchange_of_collective_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    for (layout, exchanges) in layouts(folder.path()).into_iter().zip([true, false]) {
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let counting = Counting::new(comm.duplicate().unwrap());
+            let counts = counting.counts();
+            let always = Given::of([("romio_cb_write", "enable"), ("cb_buffer_size", "4096"), ("cb_nodes", "2")]);
+            // One rank's hint is one of all.
+            let own = if rank == 1 { always } else { Given::default() };
+            let at = Ok((layout.clone(), "file".into()));
+            let file = File::open(Box::new(counting), at, mode, WriterId(rank), own).unwrap();
+            let data = vec![rank as u8; 10_000];
+            let exchanged = || {
+                let before = counts.snapshot();
+                write(&file, At::Offset(u64::from(rank) * 10_000), true, &data);
+                counts.snapshot().since(&before).all_to_alls
+            };
+            // Two ranks write 16,384 and 23,616 bytes, 4096 at a time.
+            assert_eq!(exchanged(), if exchanges { 6 } else { 0 });
+            file.set_hints(&Given::of([("cb_buffer_size", "1048576")])).unwrap();
+            assert_eq!(exchanged(), u64::from(exchanges));
+            file.set_hints(&Given::of([("collective_buffering", "true")])).unwrap();
+            assert_eq!(exchanged(), 0, "side by side it does not pay");
+            file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1)), &always).unwrap();
+            assert_eq!(exchanged(), if exchanges { 6 } else { 0 });
+            file.set_hints(&Given::of([("romio_cb_write", "disable")])).unwrap();
+            assert_eq!(exchanged(), 0);
+            let in_use = file.hints_in_use();
+            assert!(in_use.contains(&("romio_cb_write", "disable".into())), "{in_use:?}");
+            file.sync().unwrap();
+            let mut back = vec![0xee; 40_001];
+            let got = file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut back))).unwrap();
+            assert_eq!(got, 40_000);
+            assert!((0..40_000).all(|i| back[i] == (i / 10_000) as u8));
+            file.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn permissions_of_a_new_file_are_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        threads::run(RANKS, |comm| {
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let hints = Given::of([("file_perm", "600")]);
+            let at = Ok((layout.clone(), "file".into()));
+            File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), hints).unwrap().close().unwrap();
+            assert_eq!(layout.attributes("file").unwrap().mode & 0o777, 0o600);
         });
     }
 }
