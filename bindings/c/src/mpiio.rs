@@ -15,6 +15,7 @@ use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, WriterId};
 use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence, tree};
+use thalweg_profile::calls::Begin;
 use thalweg_view::Pattern;
 
 /// `ThalwegMpiioMemory`: memory of a program.
@@ -137,7 +138,11 @@ unsafe extern "C" fn thalweg_core_mpiio_open(
         };
         // SAFETY: from C.
         let hints = unsafe { hints_of(hints, hints_bytes) };
-        let file = File::open(comm, at, mode, writer, hints)?;
+        let (profiled, at) = match thalweg_profile::requested() {
+            Ok(profiled) => (profiled, at),
+            Err(e) => (false, Err(e.into())),
+        };
+        let file = File::open(comm, at, mode, writer, hints, profiled)?;
         // SAFETY: from C.
         *unsafe { pointer::out(out, "place for the file") }? = Box::into_raw(Box::new(file));
         Ok(())
@@ -163,6 +168,44 @@ unsafe extern "C" fn thalweg_core_mpiio_delete(path: *const c_char) -> c_int {
         let (layout, name) = found(path)?.ok_or_else(|| wrong("a path below no mount"))?;
         Ok(layout.remove(&name)?)
     })
+}
+
+/// Whether a profile of the file is taken: then its calls are told.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_is_profiled(of: *const File) -> c_int {
+    // SAFETY: null, or a file.
+    c_int::from(unsafe { of.as_ref() }.is_some_and(|of| of.profile().is_some()))
+}
+
+/// A call of a profiled file begins: its time, and that which the rank has waited so far.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_call_begins(of: *const File, at: *mut i64, waited: *mut u64) {
+    classed(|| {
+        // SAFETY: from C.
+        let (of, at, waited) = unsafe { (file(of)?, pointer::out(at, "place")?, pointer::out(waited, "place")?) };
+        let begin = of.profile().map(thalweg_mpiio::profile::Profile::begins).unwrap_or_default();
+        (*at, *waited) = (begin.at, begin.waited);
+        Ok(())
+    });
+}
+
+/// The call ends; `name` is without `MPI_File_`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_call_ends(
+    of: *const File,
+    name: *const c_char,
+    at: i64,
+    waited: u64,
+    bytes: u64,
+) {
+    classed(|| {
+        // SAFETY: from C.
+        let (of, name) = unsafe { (file(of)?, pointer::text(name, "the name of a call")?) };
+        if let Some(profile) = of.profile() {
+            profile.ends(Begin { at, waited }, name, bytes);
+        }
+        Ok(())
+    });
 }
 
 /// The pattern of a datatype, from its words ([`tree`]).

@@ -31,6 +31,7 @@ typedef struct File {
     const char *representation_name;
     int is_split; /* between a begin and its end: one of the letters below */
     MPI_Status split;
+    int is_profiled;
     struct File *next;
 } File;
 
@@ -215,6 +216,7 @@ static int open_ours(MPI_Comm comm, const char *path, int amode, MPI_Info info, 
         free(file);
         return raise_at(MPI_FILE_NULL, own ? code : MPI_ERR_OTHER);
     }
+    file->is_profiled = thalweg_core_mpiio_is_profiled(file->core);
     keep(file);
     *out = file->carrier;
     return MPI_SUCCESS;
@@ -239,6 +241,28 @@ static int close_ours(File *file, MPI_File *handle) {
     return code;
 }
 
+/* The present call of this thread, where its file is profiled. */
+static _Thread_local struct {
+    int is_told;
+    int64_t at;
+    uint64_t waited, bytes;
+} call;
+
+static void call_begins(const File *file) {
+    call.is_told = file->is_profiled;
+    if (!call.is_told) return;
+    call.bytes = 0;
+    thalweg_core_mpiio_call_begins(file->core, &call.at, &call.waited);
+}
+
+/* An error handler may have made other calls, and closed the file. */
+static int call_ends(MPI_File carrier, const File *file, const char *name, int code) {
+    if (!call.is_told) return code;
+    call.is_told = 0;
+    if (find(carrier) == file) thalweg_core_mpiio_call_ends(file->core, name, call.at, call.waited, call.bytes);
+    return code;
+}
+
 /* Both names of a function. `FOUND` finds our file (`file`), or says with a null pointer that the call is another's. */
 #define BOTH(name, params, arguments, found, ours)                                                          \
     EXPORT int MPI_File_##name params;                                                                      \
@@ -256,7 +280,8 @@ static int close_ours(File *file, MPI_File *handle) {
         if (!next) next = NEXT("PMPI_File_" #name, params);                                                 \
         return next arguments;                                                                              \
     }
-#define FILE_CALL(name, params, arguments, ours) BOTH(name, params, arguments, find(fh), ours)
+#define FILE_CALL(name, params, arguments, ours) \
+    BOTH(name, params, arguments, find(fh), (call_begins(file), call_ends(fh, file, #name, (ours))))
 
 /* Calls with a path: `ours` is called where the path is ours. */
 #define PATH_CALL(prefix, name, params, arguments, asked, ours)                \
@@ -539,6 +564,7 @@ static int blocking(const File *file, int writes, int at, MPI_Offset offset, voi
                     MPI_Status *status) {
     uint64_t moved = 0;
     int code = transfer(file, writes, at, offset, buffer, count, type, &moved);
+    call.bytes = moved;
     told(status, moved);
     return raise_at(file->carrier, code);
 }
@@ -568,6 +594,7 @@ static int nonblocking(const File *file, int writes, int at, MPI_Offset offset, 
     *request = MPI_REQUEST_NULL;
     if (!moved) return raise_at(file->carrier, MPI_ERR_NO_MEM);
     int code = transfer(file, writes, at, offset, buffer, count, type, moved);
+    call.bytes = *moved;
     if (code == MPI_SUCCESS) code = PMPI_Grequest_start(request_query, request_free, request_cancel, moved, request);
     if (code == MPI_SUCCESS) return PMPI_Grequest_complete(*request);
     free(moved);
@@ -580,6 +607,7 @@ static int begun(File *file, int letter, int at, MPI_Offset offset, void *buffer
     CHECK(file, !file->is_split, MPI_ERR_REQUEST);
     uint64_t moved = 0;
     int code = transfer(file, letter == 'W' || letter == 'V' || letter == 'O', at, offset, buffer, count, type, &moved);
+    call.bytes = moved;
     told(&file->split, moved);
     if (code == MPI_SUCCESS) file->is_split = letter;
     return raise_at(file->carrier, code);

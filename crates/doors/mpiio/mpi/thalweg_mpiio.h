@@ -98,6 +98,10 @@ int thalweg_core_mpiio_open(ThalwegMpiioFile **file, const char *path, uint32_t 
                             const ThalwegMpiTable *table, void *comm);
 int thalweg_core_mpiio_close(ThalwegMpiioFile *file);
 int thalweg_core_mpiio_delete(const char *path);
+/* Whether a profile is taken: calls of the file are then told, with their names without MPI_File_, and the bytes that they moved. */
+int thalweg_core_mpiio_is_profiled(const ThalwegMpiioFile *file);
+void thalweg_core_mpiio_call_begins(const ThalwegMpiioFile *file, int64_t *at, uint64_t *waited);
+void thalweg_core_mpiio_call_ends(const ThalwegMpiioFile *file, const char *name, int64_t at, uint64_t waited, uint64_t bytes);
 int thalweg_core_mpiio_pattern(ThalwegMpiioPattern **pattern, const int64_t *words, uint64_t count);
 void thalweg_core_mpiio_pattern_free(ThalwegMpiioPattern *pattern);
 int64_t thalweg_core_mpiio_pattern_extent(const ThalwegMpiioPattern *pattern);

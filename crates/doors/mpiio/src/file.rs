@@ -7,18 +7,23 @@ use crate::class::{Class, Failure, Outcome};
 use crate::hints::{Exchange, Given, Hints};
 use crate::mode::Mode;
 use crate::pointer::{Place, SharedPointer};
+use crate::profile::Profile;
 use crate::transfer::{self, Memory, MemoryMut};
 use crate::two_phase::{self, Access, Filled};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::{agreed, apart};
 use thalweg_layout::{Layout, WriterId};
 use thalweg_open_file::OpenFile;
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_profile::calls::Begin;
+use thalweg_profile::recorder::Running;
+use thalweg_profile::{Phase, Taking};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Pattern, View};
@@ -71,6 +76,7 @@ pub struct File {
     mode: Mode,
     state: Mutex<State>,
     shared: SharedPointer,
+    profile: Option<Profile>,
 }
 
 struct State {
@@ -120,6 +126,7 @@ impl File {
     /// - `mode`: the same on all ranks.
     /// - `writer`: the writer number of this process.
     /// - `hints`: what this rank gives.
+    /// - `profiled`: whether this rank asks for a profile of all.
     ///
     /// # Errors
     /// `NotSame` for modes that differ; those of the open, on all ranks. A new file may exist then, empty.
@@ -131,8 +138,10 @@ impl File {
         mode: Mode,
         writer: WriterId,
         hints: Given,
+        profiled: bool,
     ) -> Outcome<File> {
-        let (at, own) = match at {
+        let begins = Instant::now();
+        let (at, mut own) = match at {
             Ok(at) => (Some(at), Ok(())),
             Err(failure) => (None, Err(failure)),
         };
@@ -147,7 +156,6 @@ impl File {
             None => Err(Failure::new(Class::Argument, "no file is named")),
         };
         let mut opened = None;
-        let mut own = own;
         if own.is_ok() && (first || !mode.creates()) {
             own = open().and_then(|file| {
                 if mode.creates() && comm.size() > 1 {
@@ -162,9 +170,10 @@ impl File {
         let Place { process, descriptor, cookie } = shared.as_ref().map(SharedPointer::place).unwrap_or_default();
         let bits = u64::from(mode.bits());
         let order = opened.as_ref().map_or(0, OpenFile::order);
-        let place = [bits, !bits, process, descriptor, cookie, order];
+        let place = [bits, !bits, process, descriptor, cookie, order, u64::from(profiled)];
+        let meets = Instant::now();
         let numbers = agree(&*comm, own, &doing, &[&place[..], &hints.to_agree()].concat())?;
-        let [high, low, process, descriptor, cookie, order, ref given @ ..] = numbers[..] else {
+        let [high, low, process, descriptor, cookie, order, profiled, ref given @ ..] = numbers[..] else {
             return Err(other_numbers());
         };
         let mut in_use = Hints::default();
@@ -172,6 +181,18 @@ impl File {
         if high != !low {
             return Err(Failure::new(Class::NotSame, format!("cannot {doing}: the access mode differs between ranks")));
         }
+        // A profile of one rank is one of all.
+        let (comm, taken) = match (profiled != 0, &at) {
+            (true, Some((layout, _))) => {
+                let run = RandomState::new().hash_one(std::process::id());
+                // Before any rank can have written.
+                let empty = || opened.as_ref().is_some_and(|file| file.length().is_ok_and(|length| length == 0));
+                let is_new = first && mode.creates() && empty();
+                let begun = Taking::begin(comm, layout.clone(), begins, meets, run);
+                (begun.comm, Some((begun.opening, Profile { taking: begun.taking, run, is_new })))
+            }
+            _ => (comm, None),
+        };
         if mode.creates() {
             let own = match opened {
                 Some(_) => Ok(()),
@@ -187,7 +208,8 @@ impl File {
         file.order_from(epoch);
         let view = Arc::new(View::whole());
         let state = State { view, position: 0, epoch, together: None, hints: in_use, lock: None };
-        let made = File { comm: Mutex::new(comm), file, layout, name, mode, state: Mutex::new(state), shared };
+        let state = Mutex::new(state);
+        let mut made = File { comm: Mutex::new(comm), file, layout, name, mode, state, shared, profile: None };
         if mode.appends() {
             let comm = made.comm.lock();
             let end = made.file.length().map_err(Failure::from);
@@ -200,6 +222,12 @@ impl File {
         if in_use.exchange == Exchange::Always {
             made.look_at_views(&**made.comm.lock(), &made.view())?;
         }
+        if let Some((opening, mut profile)) = taken {
+            drop(opening);
+            profile.taking.opened();
+            profile.ends(Begin::default(), "open", 0);
+            made.profile = Some(profile);
+        }
         Ok(made)
     }
 
@@ -211,6 +239,18 @@ impl File {
     /// Its name in the layout.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its profile, if one is taken.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    /// Records a phase in the profile.
+    fn span(&self, phase: Phase, bytes: u64) -> Option<Running> {
+        let mut running = self.profile()?.taking.recorder().span(phase);
+        running.bytes(bytes);
+        Some(running)
     }
 
     fn hints(&self) -> Hints {
@@ -445,6 +485,7 @@ impl File {
             }
         }
         for run in filled.runs() {
+            let _running = self.span(Phase::Write, run.length);
             self.file.write_at(run.offset, &[IoSlice::new(filled.bytes(&run))])?;
         }
         Ok(())
@@ -657,7 +698,10 @@ impl File {
         let (start, view) = self.begin(at, bytes)?;
         let bytes = memory.size();
         let most = self.hints().write_buffer;
-        let transfer = || transfer::write(&self.file, &view, start, memory, most);
+        let transfer = || {
+            let _running = self.span(Phase::Write, bytes);
+            transfer::write(&self.file, &view, start, memory, most)
+        };
         self.atomically(Kind::Exclusive, &view, start, bytes, transfer)?;
         self.advance(at, start + bytes, &view);
         Ok(bytes)
@@ -689,7 +733,12 @@ impl File {
         let wanted = bytes.as_ref().copied().unwrap_or(0);
         let (start, view) = self.begin(at, bytes)?;
         let most = self.hints().read_buffer;
-        let transfer = || transfer::read(&self.file, &view, start, memory, most);
+        let transfer = || {
+            let mut running = self.span(Phase::Read, 0);
+            let got = transfer::read(&self.file, &view, start, memory, most)?;
+            running.iter_mut().for_each(|running| running.bytes(got));
+            Ok(got)
+        };
         let got = self.atomically(Kind::Shared, &view, start, wanted, transfer)?;
         self.advance(at, start + got, &view);
         Ok(got)
@@ -795,7 +844,10 @@ impl File {
     pub fn sync(&self) -> Outcome<()> {
         let comm = self.comm.lock();
         let doing = "sync the file";
-        let own = caught(doing, || self.file.sync());
+        let own = caught(doing, || {
+            let _running = self.span(Phase::Sync, 0);
+            self.file.sync()
+        });
         let numbers = agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[self.file.order()])?;
         self.epoch_after(numbers.first().copied().unwrap_or(0));
         let own = if comm.size() == 1 { Ok(()) } else { caught(doing, || self.renew()) };
@@ -809,8 +861,9 @@ impl File {
     /// # Cost
     /// A close on each rank, one reduction; one more where rank 0 removes the file.
     pub fn close(self) -> Outcome<()> {
-        let File { comm, file, layout, name, mode, .. } = self;
-        let comm = comm.into_inner();
+        let File { comm, file, layout, name, mode, profile, .. } = self;
+        let mut comm = comm.into_inner();
+        let profile = profile.map(Profile::closes);
         let doing = format!("close {name}");
         let named = |e: Error| Failure::from(e.in_object(&name));
         let outcome = agree(&*comm, caught(&doing, || file.close()).map_err(named), &doing, &[]).map(drop);
@@ -824,6 +877,9 @@ impl File {
         };
         let lost = outcome.as_ref().is_err_and(|f| matches!(f.error.kind(), ErrorKind::PeerLost | ErrorKind::Timeout));
         if !lost {
+            if let Some(closing) = profile {
+                closing.closed(&mut *comm, &*layout, &name, outcome.as_ref().err().map(|failure| &failure.error));
+            }
             comm.set_idle();
         }
         outcome

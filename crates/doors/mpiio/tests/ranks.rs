@@ -4,6 +4,9 @@ use std::sync::Arc;
 use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Container, Direct, Layout, WriterId};
+use thalweg_profile::document::path_of;
+use thalweg_profile::waits::summary;
+use thalweg_profile::{Document, Phase, calls};
 use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_store::Posix;
 use thalweg_view::{Datatype, Pattern};
@@ -30,7 +33,7 @@ fn on_ranks(work: impl Fn(&dyn Communicator, &File) + Sync) {
         threads::run(RANKS, |comm| {
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let at = Ok((layout.clone(), "file".into()));
-            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default()).unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default(), false).unwrap();
             work(&comm, &file);
             file.close().unwrap();
         });
@@ -114,6 +117,23 @@ fn the_later_collective_call_stays_without_a_sync() {
 }
 
 #[test]
+fn what_one_rank_writes_after_a_collective_call_stays() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        for round in 0..4u8 {
+            // As HDF5, whose ranks write fill values together before a rank writes values alone.
+            write(file, At::Offset(u64::from(rank) * 10), true, &[round; 10]);
+            comm.barrier().unwrap();
+            let other = (rank + 1 + u32::from(round) % (RANKS - 1)) % RANKS;
+            write(file, At::Offset(u64::from(other) * 10), false, &[100 + round; 10]);
+            comm.barrier().unwrap();
+        }
+        file.sync().unwrap();
+        assert_eq!(all(file), [103; 10 * RANKS as usize]);
+    });
+}
+
+#[test]
 fn ordered_writes_follow_the_ranks_and_a_failing_rank_fails_all() {
     on_ranks(|comm, file| {
         let rank = comm.rank();
@@ -154,7 +174,7 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             let rank = comm.rank();
             let mode = Mode::of_bits(READ_WRITE | CREATE | DELETE_ON_CLOSE).unwrap();
             let other = Mode::of_bits(READ_WRITE | CREATE).unwrap();
-            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default());
+            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), false);
             let named = || Ok((layout.clone(), "file".to_owned()));
             let failed = match rank {
                 2 => open(Err(Failure::new(Class::NoSpace, "full")), mode),
@@ -186,7 +206,7 @@ fn hints_begin_and_end_the_exchange_of_collective_writes() {
             // One rank's hint is one of all.
             let own = if rank == 1 { always } else { Given::default() };
             let at = Ok((layout.clone(), "file".into()));
-            let file = File::open(Box::new(counting), at, mode, WriterId(rank), own).unwrap();
+            let file = File::open(Box::new(counting), at, mode, WriterId(rank), own, false).unwrap();
             let data = vec![rank as u8; 10_000];
             let exchanged = || {
                 let before = counts.snapshot();
@@ -223,8 +243,72 @@ fn permissions_of_a_new_file_are_a_hint() {
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let hints = Given::of([("file_perm", "600")]);
             let at = Ok((layout.clone(), "file".into()));
-            File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), hints).unwrap().close().unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), hints, false);
+            file.unwrap().close().unwrap();
             assert_eq!(layout.attributes("file").unwrap().mode & 0o777, 0o600);
         });
+    }
+}
+
+/// A profile beside the file.
+fn document(layout: &Arc<dyn Layout>, number: u64) -> Document {
+    let object = layout.open_read(&path_of("file", number)).unwrap();
+    let mut text = vec![0; object.length().unwrap() as usize];
+    object.read_at(0, &mut text).unwrap();
+    Document::from_json(&text).unwrap()
+}
+
+#[test]
+fn a_profile_names_the_rank_that_came_last_and_counts_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        for number in [0, 1, 0] {
+            threads::run(RANKS, |comm| {
+                let rank = comm.rank();
+                // The third open finds no file.
+                let mode = if number == 0 { READ_WRITE | CREATE } else { READ_WRITE };
+                let at = Ok((layout.clone(), "file".into()));
+                let mode = Mode::of_bits(mode).unwrap();
+                // Rank 2 asks for all.
+                let file =
+                    File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), rank == 2);
+                let file = file.unwrap();
+                let profile = file.profile().unwrap();
+                for name in ["write_at_all_c", "sync"] {
+                    if rank == 1 && name == "sync" {
+                        std::thread::sleep(std::time::Duration::from_millis(100));
+                    }
+                    let begin = profile.begins();
+                    match name {
+                        "sync" => file.sync().unwrap(),
+                        _ => write(&file, At::Offset(u64::from(rank) * 100), true, &[1; 100]),
+                    }
+                    profile.ends(begin, name, if name == "sync" { 0 } else { 100 });
+                }
+                file.close().unwrap();
+                comm.barrier().unwrap();
+            });
+            let document = document(&layout, number);
+            assert_eq!((document.ranks, document.bytes, document.by_rank.len()), (RANKS, 400, 4));
+            assert_eq!((document.step, document.methods[0].as_str()), (number, "MPI-IO"));
+            let made = calls::collective(&document);
+            let names: Vec<&str> = made.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(names, ["open", "write_at_all", "sync", "close"]);
+            assert_eq!(made[1].waited, 0, "nobody waits for another rank's write");
+            let sync = &made[2];
+            assert_eq!(sync.last, 1);
+            assert!(sync.apart >= 50_000_000 && sync.waited >= 150_000_000, "{sync:?}");
+            let rows = calls::rows(std::slice::from_ref(&document));
+            let row = rows.iter().find(|row| row.name == "write_at_all").unwrap();
+            assert_eq!((row.calls, row.bytes), (4, 400));
+            let summary = summary(&[document]);
+            let write = summary.phases.iter().find(|row| row.phase == Phase::Write).unwrap();
+            assert_eq!(write.bytes, 400);
+            assert_eq!((summary.causes[0].rank, summary.causes[0].doing), (1, None), "its program came late");
+            if number == 1 {
+                layout.remove("file").unwrap();
+            }
+        }
+        assert!(layout.open_read(&path_of("file", 1)).is_err(), "profiles of the former file are gone");
     }
 }
