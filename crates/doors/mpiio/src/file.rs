@@ -83,8 +83,8 @@ struct State {
     view: Arc<View>,
     /// The individual pointer.
     position: u64,
-    /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch: where ranks write
-    /// the same bytes, those of the later epoch stay, without any message.
+    /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch, and collective
+    /// reads and writes also end theirs: where ranks write the same bytes, those of the later epoch stay, without any message.
     epoch: u64,
     /// The views of all ranks, where their collective writes are worth an exchange.
     together: Option<Arc<Vec<View>>>,
@@ -295,6 +295,18 @@ impl File {
         let mut state = self.state.lock();
         state.epoch = state.epoch.saturating_add(EPOCH);
         self.file.order_from(state.epoch);
+    }
+
+    /// Runs a call that reads or writes. One that all ranks make is an epoch of its own: what a rank writes alone afterwards comes after
+    /// all that the others wrote in it.
+    fn in_epoch<T>(&self, caller: Caller, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        if caller == Caller::OneRank {
+            return call();
+        }
+        self.next_epoch();
+        let outcome = call();
+        self.next_epoch();
+        outcome
     }
 
     /// Begins an epoch that is later than all that any rank has written.
@@ -679,9 +691,10 @@ impl File {
     /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::replace`], with [`At::Ordered`] of three reductions. In
     /// atomic mode a lock, a refresh and a publication.
     pub fn write(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
-        if caller != Caller::OneRank {
-            self.next_epoch();
-        }
+        self.in_epoch(caller, || self.write_now(at, caller, memory))
+    }
+
+    fn write_now(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
         let memory = match self.mode.writes() {
             true => memory,
             false => self.refused(Class::ReadOnly, "the file is open for reading only"),
@@ -716,9 +729,10 @@ impl File {
     /// # Cost
     /// As [`File::write`], with [`transfer::read`].
     pub fn read(&self, at: At, caller: Caller, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
-        if caller != Caller::OneRank {
-            self.next_epoch();
-        }
+        self.in_epoch(caller, || self.read_now(at, memory))
+    }
+
+    fn read_now(&self, at: At, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
         let memory = match self.mode.reads() {
             true => memory,
             false => self.refused(Class::Access, "the file is open for writing only"),

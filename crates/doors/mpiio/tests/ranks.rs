@@ -4,10 +4,10 @@ use std::sync::Arc;
 use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Container, Direct, Layout, WriterId};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_profile::document::path_of;
 use thalweg_profile::waits::summary;
 use thalweg_profile::{Document, Phase, calls};
-use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_store::Posix;
 use thalweg_view::{Datatype, Pattern};
 
@@ -19,7 +19,7 @@ const DELETE_ON_CLOSE: u32 = 32;
 fn layouts(folder: &std::path::Path) -> Vec<Arc<dyn Layout>> {
     let store = |name: &str| {
         let below = folder.join(name);
-        std::fs::create_dir(&below).unwrap();
+        std::fs::create_dir_all(&below).unwrap();
         Arc::new(Posix::at(below).unwrap())
     };
     let container = Container::new(vec![store("container")], Default::default()).unwrap();
@@ -29,11 +29,14 @@ fn layouts(folder: &std::path::Path) -> Vec<Arc<dyn Layout>> {
 /// Each rank opens a new file of both layouts and does this with it.
 fn on_ranks(work: impl Fn(&dyn Communicator, &File) + Sync) {
     let folder = tempfile::tempdir().unwrap();
-    for layout in layouts(folder.path()) {
+    for kind in 0..layouts(folder.path()).len() {
         threads::run(RANKS, |comm| {
+            // Ranks are processes elsewhere, which share nothing of a layout's state.
+            let layout = layouts(folder.path()).remove(kind);
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let at = Ok((layout.clone(), "file".into()));
-            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default(), false).unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default(), false)
+                .unwrap();
             work(&comm, &file);
             file.close().unwrap();
         });
@@ -174,7 +177,8 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             let rank = comm.rank();
             let mode = Mode::of_bits(READ_WRITE | CREATE | DELETE_ON_CLOSE).unwrap();
             let other = Mode::of_bits(READ_WRITE | CREATE).unwrap();
-            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), false);
+            let open =
+                |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), false);
             let named = || Ok((layout.clone(), "file".to_owned()));
             let failed = match rank {
                 2 => open(Err(Failure::new(Class::NoSpace, "full")), mode),
@@ -270,8 +274,7 @@ fn a_profile_names_the_rank_that_came_last_and_counts_calls() {
                 let at = Ok((layout.clone(), "file".into()));
                 let mode = Mode::of_bits(mode).unwrap();
                 // Rank 2 asks for all.
-                let file =
-                    File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), rank == 2);
+                let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), rank == 2);
                 let file = file.unwrap();
                 let profile = file.profile().unwrap();
                 for name in ["write_at_all_c", "sync"] {

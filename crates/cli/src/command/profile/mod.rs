@@ -260,10 +260,8 @@ fn print_calls(documents: &[Document], most: usize, out: &mut Terminal) -> Resul
     }
     writeln!(out)?;
     writeln!(out, "Collective calls, and the ranks that came last:")?;
-    let heading = format!(
-        "{:<19}  {:>9}  {:>9}  {:>15}  {:>13}",
-        "call", "last rank", "calls", "ranks apart", "others waited"
-    );
+    let heading =
+        format!("{:<19}  {:>9}  {:>9}  {:>15}  {:>13}", "call", "last rank", "calls", "ranks apart", "others waited");
     out.styled(HEADING, &heading)?;
     writeln!(out)?;
     for LastRow { name, rank, calls, apart, waited } in last.iter().take(most) {
@@ -306,8 +304,7 @@ fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
             })
         })
         .collect();
-    let mut all =
-        json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": causes });
+    let mut all = json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": causes });
     let rows = calls::rows(documents);
     if !rows.is_empty() {
         let rows = rows.iter().map(|row| {
