@@ -15,6 +15,7 @@ python_packages=(python3 python3-venv)
 foreign_packages=(
     libadios-bin libadios-dev libadios-openmpi-dev libhdf5-openmpi-dev
     libpnetcdf-dev libnetcdf-mpi-dev liblz4-dev libblosc-dev libaec-dev libbz2-dev zlib1g-dev # what a static libadios.a is linked with
+    python3-h5py python3-h5py-mpi python3-pytest-mpi # with the Python, NumPy, MPI for Python and pytest of the distribution
 )
 
 # Servers that stores are tried on: HDFS runs on Java and is fetched by Maven, the S3 server is built with Go (1.21 or newer:

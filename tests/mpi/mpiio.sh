@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, libraries that
-# stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests; on layouts direct, container, flat and small_file. Files outside of mounts
+# stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container, flat and small_file. Files outside of mounts
 # go to the MPI.
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
@@ -67,12 +67,14 @@ for mpi in openmpi mpich; do
         # Bytes that two ranks write without a sync in between are those of the rank that publishes later.
         less=()
         [[ $layout != small_file ]] || less=(noepochs)
+        # Each rank has a log of its own, or servers that sort what ranks write.
+        [[ $layout != container && $layout != small_file && $layout != partition ]] || less+=(noexchange)
         many "$mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/calls.$mpi" "/mpiio/$layout/calls.$mpi" "${less[@]}"
         for interface in MPIF MPI F08; do
             many "$interface, $mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/fortran.$mpi.$interface" "/mpiio/$layout/fortran.$mpi"
         done
     done
-    many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi"
+    many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi" noexchange
     many "$mpi, by name" with "$mpi" 2 "$work/calls.$mpi" "thalweg:$work/by.name.$mpi"
     # Rank 1 has no mounts.
     : >"$work/none.toml"
@@ -90,12 +92,60 @@ for mpi in openmpi mpich; do
     try "a file outside of the mounts is the MPI's ($mpi)" plainly
 done
 
+# Profiles: what the program waits.c is known to call, and who came late.
+profiled() { # profiled MPI LAYOUT
+    local ranks path=/mpiio/$2/waits.$1
+    ranks=$(ranks_of "$1")
+    # Not asked for: none is there.
+    with "$1" "$ranks" "$work/waits.$1" "$path"
+    if "$thalweg" profile "$path" 2>"$work/none.log"; then echo "a profile nobody asked for" && return 1; fi
+    "$thalweg" run -- rm "$path"
+    for _ in 0 1; do THALWEG_PROFILE=1 with "$1" "$ranks" "$work/waits.$1" "$path"; done
+    "$thalweg" profile "$path" --svg "$work/waits.svg" --chrome "$work/waits.trace"
+    "$thalweg" profile "$path" --json >"$work/waits.json"
+    "$thalweg" run -- rm -r "$path" "$path.profile"
+    python3 - "$work/waits.json" "$ranks" <<'PYTHON'
+import json, sys
+told, ranks = json.load(open(sys.argv[1])), int(sys.argv[2])
+assert [o["step"] for o in told["outputs"]] == [0, 1], told["outputs"]
+for output in told["outputs"]:
+    assert output["methods"] == ["MPI-IO"] and output["missing"] == 0 and output["error"] is None, output
+    assert output["bytes"] == ranks * (3 * 4096 + 100) + 10, output
+calls = {row["call"]: row for row in told["calls"]}
+for name, count, moved in [
+    ("open", ranks, 0), ("close", ranks, 0), ("sync", 3 * ranks, 0), ("get_size", 3 * ranks, 0),
+    ("write_at_all", 3 * ranks, 3 * ranks * 4096), ("iwrite_at", ranks, 100 * ranks), ("write_all_begin", ranks, 0),
+    ("write_all_end", ranks, 0), ("read_at", 1, 10),
+]:
+    assert (calls[name]["calls"], calls[name]["bytes"]) == (2 * count, 2 * moved), (name, calls[name])
+assert len(calls) == 9, calls
+assert calls["sync"]["longest_seconds"] > 0.4 > calls["write_at_all"]["longest_seconds"], calls
+late = told["last_ranks"][0]
+assert (late["call"], late["last_rank"], late["calls"]) == ("sync", ranks - 1, 6), told["last_ranks"]
+assert late["ranks_apart_seconds"] > 0.08 and late["others_waited_seconds"] > 0.4 * (ranks - 1), late
+assert all(row["others_waited_seconds"] == 0 for row in told["last_ranks"] if "write" in row["call"]), told["last_ranks"]
+order = [call["call"] for call in told["collective_calls"] if call["step"] == 1]
+assert order == ["open"] + 3 * ["write_at_all", "sync"] + ["write_all_begin", "close"], order
+phases = {row["phase"]: row for row in told["phases"]}
+assert phases["write"]["bytes"] == 2 * ranks * (3 * 4096 + 100) and phases["read"]["bytes"] == 20, phases
+cause = told["kept_waiting"][0]
+assert cause["rank"] == ranks - 1 and cause["doing"] is None, told["kept_waiting"]
+PYTHON
+}
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || continue
+    try "a program compiles whose profile is known ($mpi)" "mpicc.$mpi" -std=gnu11 -O1 -Wall -Wextra -Werror tests/mpi/mpiio/waits.c -o "$work/waits.$mpi"
+    for layout in direct container partition; do
+        try "a profile counts calls and names the rank that others waited for ($mpi, $layout)" profiled $mpi $layout
+    done
+done
+
 # Two programs of two MPIs, which can neither spawn nor connect to each other, on one partition at once.
 together() {
     local first status=0
-    with openmpi 4 "$work/calls.openmpi" /mpiio/partition/together.openmpi >"$work/together.openmpi.log" &
+    with openmpi 4 "$work/calls.openmpi" /mpiio/partition/together.openmpi noexchange >"$work/together.openmpi.log" &
     first=$!
-    with mpich 2 "$work/calls.mpich" /mpiio/partition/together.mpich >"$work/together.mpich.log" || status=1
+    with mpich 2 "$work/calls.mpich" /mpiio/partition/together.mpich noexchange >"$work/together.mpich.log" || status=1
     wait "$first" || status=1
     cat "$work"/together.*.log
     [[ $status == 0 ]] && ! grep '^not ok' "$work"/together.*.log && grep -q '^ok' "$work/together.openmpi.log" && grep -q '^ok' "$work/together.mpich.log"
@@ -132,7 +182,7 @@ tool() { # tool MPI PRELOADED PROGRAM
     local mpi=$1 preloaded=$2 program=$3
     local -a launch=(mpiexec.mpich -n 2)
     [[ $mpi == mpich ]] || launch=(mpiexec.openmpi --oversubscribe -n 2)
-    TOOL=1 alone "${launch[@]}" env LD_PRELOAD="$preloaded" "$program" /mpiio/container/tool >"$work/tool.log" || return 1
+    TOOL=1 alone "${launch[@]}" env LD_PRELOAD="$preloaded" "$program" /mpiio/container/tool noexchange >"$work/tool.log" || return 1
     ! grep '^not ok' "$work/tool.log" && grep -q '^ok every blocking call' "$work/tool.log"
 }
 # The program opens files of the mount alone.

@@ -14,7 +14,8 @@ use thalweg_comm::alone::Alone;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, WriterId};
-use thalweg_mpiio::{At, Caller, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence, tree};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence, tree};
+use thalweg_profile::calls::Begin;
 use thalweg_view::Pattern;
 
 /// `ThalwegMpiioMemory`: memory of a program.
@@ -92,13 +93,29 @@ unsafe extern "C" fn thalweg_core_mpiio_is_ours(path: *const c_char) -> c_int {
     if class == 0 { c_int::from(ours) } else { -class }
 }
 
+/// Hints of C: keys and values in turn, each with a NUL behind it.
+///
 /// # Safety
-/// `table` and `comm` as in `MpiCommunicator::from_raw`; both null for a file of one process.
+/// `bytes` bytes at `hints`, which may be null.
+unsafe fn hints_of(hints: *const c_char, bytes: u64) -> Given {
+    if hints.is_null() {
+        return Given::default();
+    }
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { slice::from_raw_parts(hints.cast::<u8>(), bytes as usize) };
+    let mut words = bytes.split(|byte| *byte == 0).map(|word| std::str::from_utf8(word).unwrap_or(""));
+    Given::of(std::iter::from_fn(|| Some((words.next()?, words.next()?))))
+}
+
+/// # Safety
+/// `table` and `comm` as in `MpiCommunicator::from_raw`; both null for a file of one process. Hints as in [`hints_of`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_core_mpiio_open(
     out: *mut *mut File,
     path: *const c_char,
     mode: u32,
+    hints: *const c_char,
+    hints_bytes: u64,
     table: *const ThalwegMpiTable,
     comm: *mut c_void,
 ) -> c_int {
@@ -119,7 +136,13 @@ unsafe extern "C" fn thalweg_core_mpiio_open(
             // The same on all ranks, or a mistake of one of them that all hear of.
             Err(failure) => (Err(failure), Mode::of_bits(1)?),
         };
-        let file = File::open(comm, at, mode, writer)?;
+        // SAFETY: from C.
+        let hints = unsafe { hints_of(hints, hints_bytes) };
+        let (profiled, at) = match thalweg_profile::requested() {
+            Ok(profiled) => (profiled, at),
+            Err(e) => (false, Err(e.into())),
+        };
+        let file = File::open(comm, at, mode, writer, hints, profiled)?;
         // SAFETY: from C.
         *unsafe { pointer::out(out, "place for the file") }? = Box::into_raw(Box::new(file));
         Ok(())
@@ -145,6 +168,44 @@ unsafe extern "C" fn thalweg_core_mpiio_delete(path: *const c_char) -> c_int {
         let (layout, name) = found(path)?.ok_or_else(|| wrong("a path below no mount"))?;
         Ok(layout.remove(&name)?)
     })
+}
+
+/// Whether a profile of the file is taken: then its calls are told.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_is_profiled(of: *const File) -> c_int {
+    // SAFETY: null, or a file.
+    c_int::from(unsafe { of.as_ref() }.is_some_and(|of| of.profile().is_some()))
+}
+
+/// A call of a profiled file begins: its time, and that which the rank has waited so far.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_call_begins(of: *const File, at: *mut i64, waited: *mut u64) {
+    classed(|| {
+        // SAFETY: from C.
+        let (of, at, waited) = unsafe { (file(of)?, pointer::out(at, "place")?, pointer::out(waited, "place")?) };
+        let begin = of.profile().map(thalweg_mpiio::profile::Profile::begins).unwrap_or_default();
+        (*at, *waited) = (begin.at, begin.waited);
+        Ok(())
+    });
+}
+
+/// The call ends; `name` is without `MPI_File_`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_call_ends(
+    of: *const File,
+    name: *const c_char,
+    at: i64,
+    waited: u64,
+    bytes: u64,
+) {
+    classed(|| {
+        // SAFETY: from C.
+        let (of, name) = unsafe { (file(of)?, pointer::text(name, "the name of a call")?) };
+        if let Some(profile) = of.profile() {
+            profile.ends(Begin { at, waited }, name, bytes);
+        }
+        Ok(())
+    });
 }
 
 /// The pattern of a datatype, from its words ([`tree`]).
@@ -193,12 +254,52 @@ unsafe extern "C" fn thalweg_core_mpiio_set_view(
     displacement: i64,
     etype: *const Pattern,
     filetype: *const Pattern,
+    hints: *const c_char,
+    hints_bytes: u64,
 ) -> c_int {
     classed(|| {
         // SAFETY: from C.
-        let (of, etype, filetype) = unsafe { (file(of)?, pattern(etype, "etype"), pattern(filetype, "filetype")) };
-        of.set_view(u64::try_from(displacement).ok(), etype, filetype)
+        let (of, etype, filetype, hints) = unsafe {
+            (file(of)?, pattern(etype, "etype"), pattern(filetype, "filetype"), hints_of(hints, hints_bytes))
+        };
+        of.set_view(u64::try_from(displacement).ok(), etype, filetype, &hints)
     })
+}
+
+/// Collective: takes over hints.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_set_hints(of: *const File, hints: *const c_char, hints_bytes: u64) -> c_int {
+    // SAFETY: from C.
+    classed(|| unsafe { file(of)?.set_hints(&hints_of(hints, hints_bytes)) })
+}
+
+/// Key and value of a hint in use, by its number from 0, each with a NUL behind it, in places for `room` bytes each. Returns whether
+/// there is one of this number; places stay as they are if there is none. A value without room is empty.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_mpiio_hint(
+    of: *const File,
+    number: u64,
+    key: *mut c_char,
+    value: *mut c_char,
+    room: u64,
+) -> c_int {
+    let mut found = false;
+    let class = classed(|| {
+        // SAFETY: from C.
+        let all = unsafe { file(of) }?.hints_in_use();
+        let Some((name, text)) = all.get(number as usize) else { return Ok(()) };
+        for (place, word) in [(key, *name), (value, text.as_str())] {
+            // SAFETY: from C: `room` bytes, which nothing else uses meanwhile.
+            let place = unsafe { pointer::bytes_mut(place.cast(), room, "place for a hint") }?;
+            let word = if word.len() < place.len() { word } else { "" };
+            let Some((here, rest)) = place.split_at_mut_checked(word.len()) else { continue };
+            here.copy_from_slice(word.as_bytes());
+            rest.iter_mut().take(1).for_each(|byte| *byte = 0);
+        }
+        found = true;
+        Ok(())
+    });
+    c_int::from(found && class == 0)
 }
 
 fn whence(number: c_int) -> Outcome<Whence> {

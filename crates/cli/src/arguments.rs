@@ -422,7 +422,7 @@ pub enum GenLanguage {
 /// Show where ranks spent their time in an output, and which ranks delayed others.
 ///
 /// Outputs write profiles to NAME.profile/step-N.json if their method has profile=yes in the XML, or if THALWEG_PROFILE=1 is set.
-/// Several profiles are added up.
+/// With the latter, files that MPI-IO programs use through the door have profiles too, one per open. Several profiles are added up.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The time of a phase excludes phases nested in it. If a rank waits for a rank that waits itself, the

@@ -164,7 +164,7 @@ fn what_is_no_profile_is_refused_and_its_place_named() {
     wrong["by_rank"][1]["spans"][0][0] = 77.into();
     let wrong = save(folder.path(), "wrong.json", &wrong);
     let other = save(folder.path(), "other.json", &json!({ "format": "a", "version": 1 }));
-    let newer = save(folder.path(), "newer.json", &json!({ "format": "thalweg-profile", "version": 2 }));
+    let newer = save(folder.path(), "newer.json", &json!({ "format": "thalweg-profile", "version": 3 }));
     let torn = folder.path().join("torn.json");
     std::fs::write(&torn, &serde_json::to_vec(&turns(2, 0)).unwrap()[..300]).unwrap();
     let bare = folder.path().join("run.bp");
@@ -174,7 +174,7 @@ fn what_is_no_profile_is_refused_and_its_place_named() {
     for (path, says) in [
         (wrong, "rank 1: span 0: there is no phase 77"),
         (other, "not a profile: its format is \"a\""),
-        (newer, "a profile of version 2; version 1 is understood"),
+        (newer, "a profile of version 3; versions 1 to 2 are understood"),
         (torn.display().to_string(), "EOF while parsing"),
         (bare.display().to_string(), "has no profile"),
         (empty.display().to_string(), "no file is called step-N.json"),

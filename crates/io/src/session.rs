@@ -194,7 +194,7 @@ impl Session {
             left_out.iter().for_each(|text| thalweg_warnings::tell_once(text));
         }
         let layout: Arc<dyn Layout> = Arc::new(Guarded::new(layout));
-        let profiled = profiled_by_environment()?;
+        let profiled = thalweg_profile::requested()?;
         let compares = crate::consistency::by_environment()?;
         let Schema { host_language, groups, methods, buffer } = schema;
         let groups = groups
@@ -415,19 +415,6 @@ impl Session {
         let outcome = caught("finalize", || self.finish());
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
-}
-
-/// Whether `THALWEG_PROFILE` requests a profile of every output.
-fn profiled_by_environment() -> Result<bool> {
-    const NAME: &str = "THALWEG_PROFILE";
-    let Some(value) = std::env::var_os(NAME) else { return Ok(false) };
-    let value = value.to_string_lossy().trim().to_string();
-    if value.is_empty() {
-        return Ok(false);
-    }
-    thalweg_params::switch(&value).ok_or_else(|| {
-        Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected yes or no"))
-    })
 }
 
 /// All errors of a document, as one.

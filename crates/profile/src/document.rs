@@ -3,6 +3,7 @@
 //! The format is `docs/format/profile.md`. Times are integer nanoseconds.
 
 use crate::Phase;
+use crate::calls::CallTotal;
 use crate::recorder::{Record, Span, Total, Whom};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -10,8 +11,10 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Value of `format`.
 pub const FORMAT: &str = "thalweg-profile";
-/// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+/// The version that is written. Readers also read version 1, which had neither calls nor the phase `read`.
+pub const VERSION: u32 = 2;
+/// Phases that version 1 had.
+const PHASES_OF_VERSION_1: usize = 12;
 /// Longest valid time, in ns: 146 years; sums of two fit in 64 bits.
 const LONGEST: u64 = 1 << 62;
 
@@ -72,6 +75,19 @@ pub struct RankPart {
     pub spans: Vec<[i64; 6]>,
     /// Spans shorter than this may be missing or joined.
     pub resolution_ns: u64,
+    /// Calls that a door served, by kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallTotal>,
+    /// Collective ones: position of the kind in `calls`, begin, length, time waited, bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collective: Vec<[i64; 5]>,
+    /// `collective` has every so many-th collective call, from the first one on; 0 as 1.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub collective_every: u64,
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 fn corrupt(what: String) -> Error {
@@ -104,12 +120,16 @@ impl RankPart {
             totals: record.totals.iter().map(|t| [t.own, t.calls, t.bytes]).collect(),
             spans: record.spans.iter().map(span).collect(),
             resolution_ns: record.resolution,
+            calls: Vec::new(),
+            collective: Vec::new(),
+            collective_every: 0,
         }
     }
 
     /// Shifts all times.
     pub(super) fn shift(&mut self, by: i64) {
         let times = self.open.iter_mut().chain(&mut self.close).chain(self.spans.iter_mut().map(|s| &mut s[1]));
+        let times = times.chain(self.collective.iter_mut().map(|call| &mut call[1]));
         times.for_each(|t| *t = t.saturating_add(by));
     }
 
@@ -135,7 +155,9 @@ impl RankPart {
     }
 
     /// Checks the conditions that the other methods rely on.
-    pub(super) fn check(&self, ranks: u32) -> Result<()> {
+    ///
+    /// - `phases`: how many the document knows.
+    pub(super) fn check(&self, ranks: u32, phases: usize) -> Result<()> {
         let at = |what: String| Err(corrupt(format!("rank {}: {what}", self.rank)));
         if self.rank >= ranks {
             return at(format!("there are {ranks} ranks"));
@@ -150,8 +172,8 @@ impl RankPart {
         {
             return at(format!("open {:?} and close {:?} are not one after the other", self.open, self.close));
         }
-        if self.totals.len() != Phase::ALL.len() {
-            return at(format!("{} totals for {} phases", self.totals.len(), Phase::ALL.len()));
+        if self.totals.len() != phases {
+            return at(format!("{} totals for {phases} phases", self.totals.len()));
         }
         if self.totals.iter().any(|t| t[0] >= LONGEST) {
             return at("a phase takes longer than any can".into());
@@ -159,7 +181,8 @@ impl RankPart {
         for (i, s) in self.spans.iter().enumerate() {
             let [phase, begin, length, bytes, rank, meeting] = *s;
             let bad = |what: String| at(format!("span {i}: {what}"));
-            let Some(phase) = usize::try_from(phase).ok().and_then(|p| Phase::ALL.get(p)) else {
+            let Some(phase) = usize::try_from(phase).ok().filter(|p| *p < phases).and_then(|p| Phase::ALL.get(p))
+            else {
                 return bad(format!("there is no phase {phase}"));
             };
             if length < 0 || bytes < 0 || !believed(begin) || !believed(length) {
@@ -170,6 +193,19 @@ impl RankPart {
             }
             if !(-1..i64::from(ranks)).contains(&rank) || !(-1..=i64::from(u32::MAX)).contains(&meeting) {
                 return bad(format!("rank {rank}, meeting {meeting}"));
+            }
+        }
+        if let Some(total) = self.calls.iter().find(|total| total.time_ns >= LONGEST) {
+            return at(format!("calls of {} take longer than any can", total.name));
+        }
+        for (i, call) in self.collective.iter().enumerate() {
+            let [kind, begin, length, waited, bytes] = *call;
+            if usize::try_from(kind).ok().and_then(|kind| self.calls.get(kind)).is_none() {
+                return at(format!("collective call {i}: there is no kind {kind}"));
+            }
+            if !believed(begin) || !believed(length) || length < 0 || bytes < 0 || !(0..=length).contains(&waited) {
+                let what = format!("begin {begin}, length {length}, waited {waited}, bytes {bytes}");
+                return at(format!("collective call {i}: {what}"));
             }
         }
         if let Some(i) = self.spans.windows(2).position(|two| two[1][1] < two[0][1]) {
@@ -195,8 +231,8 @@ impl Document {
         if head.format != FORMAT {
             return Err(corrupt(format!("not a profile: its format is \"{}\", not \"{FORMAT}\"", head.format)));
         }
-        if head.version != u64::from(VERSION) {
-            let what = format!("a profile of version {}; version {VERSION} is understood", head.version);
+        if !(1..=u64::from(VERSION)).contains(&head.version) {
+            let what = format!("a profile of version {}; versions 1 to {VERSION} are understood", head.version);
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let document: Document = serde_json::from_slice(text).map_err(json)?;
@@ -216,12 +252,14 @@ impl Document {
     /// # Errors
     /// As [`Document::from_json`].
     pub fn check(&self) -> Result<()> {
-        if !self.phases.iter().map(String::as_str).eq(Phase::ALL.iter().map(|p| p.name())) {
+        // Phases that were added later have the highest numbers.
+        let known = Phase::ALL.into_iter().map(Phase::name).take(self.phases.len().max(PHASES_OF_VERSION_1));
+        if !self.phases.iter().map(String::as_str).eq(known) {
             return Err(corrupt(format!("unknown phases: {}", self.phases.join(", "))));
         }
         let mut seen = HashSet::new();
         for part in &self.by_rank {
-            part.check(self.ranks)?;
+            part.check(self.ranks, self.phases.len())?;
             if !seen.insert(part.rank) {
                 return Err(corrupt(format!("rank {} is there twice", part.rank)));
             }
@@ -250,6 +288,11 @@ pub fn path_of(output: &str, step: u64) -> String {
 /// The folder of an output's profiles.
 pub fn folder_of(output: &str) -> String {
     format!("{output}.profile")
+}
+
+/// The number behind those of all profiles of an output: that of the next one, where its steps are not counted.
+pub fn next_step(names: &[String]) -> u64 {
+    names.iter().filter_map(|name| step_of(name)).max().map_or(0, |last| last.saturating_add(1))
 }
 
 /// The step in a profile's file name.
@@ -289,12 +332,25 @@ mod tests {
         assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
         assert_eq!(step_of("step-12.json"), Some(12));
         assert_eq!(path_of("a/run.bp", 3), "a/run.bp.profile/step-3.json");
+        assert_eq!((next_step(&[]), next_step(&["step-9.json".into(), "x".into(), "step-10.json".into()])), (0, 11));
+    }
+
+    #[test]
+    fn a_profile_of_version_1_is_read() {
+        let mut old = document();
+        old.version = 1;
+        old.phases.truncate(12);
+        old.by_rank.iter_mut().for_each(|part| part.totals.truncate(12));
+        assert_eq!(Document::from_json(&old.to_json()).unwrap(), old);
+        old.by_rank[0].spans[0][0] = Phase::Read.place() as i64;
+        let e = Document::from_json(&old.to_json()).unwrap_err().to_string();
+        assert!(e.contains("there is no phase 12"), "{e}");
     }
 
     #[test]
     fn what_does_not_fit_together_is_refused_and_its_place_named() {
         type Change = fn(&mut Document);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 11] = [
             (|d| d.format = "other".into(), "not a profile"),
             (|d| d.version = 9, "version 9"),
             (|d| d.phases.truncate(2), "unknown phases: open, wait"),
@@ -304,6 +360,15 @@ mod tests {
             (|d| d.by_rank[1].spans[0][0] = 99, "rank 1: span 0: there is no phase 99"),
             (|d| d.by_rank[0].spans[0][2] = 18, "write is not between open and close"),
             (|d| d.by_rank[0].spans[0][4] = 2, "span 0: rank 2"),
+            (|d| d.by_rank[0].collective.push([0; 5]), "rank 0: collective call 0: there is no kind 0"),
+            (
+                |d| {
+                    let name = "sync".to_string();
+                    d.by_rank[1].calls.push(CallTotal { name, calls: 1, bytes: 0, time_ns: 1 });
+                    d.by_rank[1].collective.push([0, 5, 1, 2, 0]);
+                },
+                "rank 1: collective call 0: begin 5, length 1, waited 2",
+            ),
         ];
         for (change, says) in changes {
             let mut document = document();

@@ -8,6 +8,7 @@
 //! | a lost rank | its part is missing; the lowest survivor takes the place of rank 0 |
 //! | on failure | a warning: no output fails because of its profile |
 
+use crate::calls::{CallLog, MOST_CALLS};
 use crate::document::{Document, FORMAT, RankPart, VERSION, folder_of, path_of, step_of};
 use crate::ranks::{self, Left};
 use crate::recorder::{MOST_SPANS, Recorder, Running, shorten};
@@ -43,6 +44,7 @@ struct Sent {
 /// The profile of one output in progress, on one rank.
 pub struct Taking {
     recorder: Arc<Recorder>,
+    calls: Arc<CallLog>,
     /// Identifies the output; the same on all ranks.
     token: u64,
     rank: u32,
@@ -124,6 +126,7 @@ impl Taking {
         let comm = Watched::with(comm, ranks::Recorded::new(recorder.clone(), left.clone()));
         let taking = Taking {
             recorder: recorder.clone(),
+            calls: Arc::new(CallLog::new(recorder.clone())),
             token,
             rank,
             ranks,
@@ -142,6 +145,11 @@ impl Taking {
         &self.recorder
     }
 
+    /// The log of the program's calls, for doors.
+    pub fn calls(&self) -> &Arc<CallLog> {
+        &self.calls
+    }
+
     /// Records the end of the open.
     pub fn opened(&mut self) {
         self.open[1] = self.recorder.now();
@@ -158,6 +166,9 @@ impl Taking {
         let mut record = self.recorder.finish();
         shorten(&mut record, (MOST_IN_ALL / comm.size() as usize).clamp(16, MOST_SPANS));
         let mut part = RankPart::of(self.rank, self.open, [self.closes, closed], &record);
+        let mut calls = self.calls.finish();
+        calls.shorten((MOST_IN_ALL / comm.size() as usize).clamp(16, 2 * MOST_CALLS));
+        (part.calls, part.collective, part.collective_every) = (calls.totals, calls.collective, calls.every);
         part.group_bytes = about.group_bytes;
         part.buffer_bytes = about.buffer_bytes;
         part.error = about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what()));

@@ -5,6 +5,7 @@
 //! | [`recorder`] | spans of one rank, from open to close |
 //! | [`ranks`] | a communicator whose waits and sends are recorded |
 //! | [`storage`] | a layout whose opens, writes and syncs are recorded |
+//! | [`calls`] | calls of a program that a door serves, by kind, and the ranks that came last to collective ones |
 //! | [`gather`] | all ranks' records on rank 0, with aligned clocks |
 //! | [`document`] | the JSON document beside the output: encoding, checks |
 //! | [`waits`] | the causes of waiting |
@@ -16,7 +17,9 @@
 //! Format and words: `docs/format/profile.md`.
 
 use thalweg_params::Parameter;
+use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod calls;
 pub mod document;
 pub mod gather;
 pub mod ranks;
@@ -24,6 +27,7 @@ pub mod recorder;
 pub mod storage;
 pub mod waits;
 
+pub use calls::CallLog;
 pub use document::Document;
 pub use gather::{About, Begun, Taking};
 pub use recorder::{Recorder, Working, span};
@@ -31,6 +35,23 @@ pub use recorder::{Recorder, Working, span};
 /// `profile`, a parameter of every method; an output is profiled if one of its methods sets it.
 pub const PARAMETER: Parameter =
     Parameter::switch("profile", false, "write a profile beside each output: the phases of each rank with their times");
+
+/// Whether the environment variable `THALWEG_PROFILE` asks for a profile of every output, and of every file that a program opens through
+/// the door for MPI-IO.
+///
+/// # Errors
+/// `Config` for a value that is neither yes nor no.
+pub fn requested() -> Result<bool> {
+    const NAME: &str = "THALWEG_PROFILE";
+    let Some(value) = std::env::var_os(NAME) else { return Ok(false) };
+    let value = value.to_string_lossy().trim().to_string();
+    if value.is_empty() {
+        return Ok(false);
+    }
+    thalweg_params::switch(&value).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected yes or no"))
+    })
+}
 
 /// A phase of a rank. The time of a phase excludes the phases inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,11 +80,13 @@ pub enum Phase {
     Calculation,
     /// The end of a program's iteration; without duration.
     Iteration,
+    /// Reading data.
+    Read,
 }
 
 impl Phase {
     /// All phases; files refer to a phase by its position here.
-    pub const ALL: [Phase; 12] = [
+    pub const ALL: [Phase; 13] = [
         Phase::Open,
         Phase::Wait,
         Phase::Copy,
@@ -76,6 +99,7 @@ impl Phase {
         Phase::Close,
         Phase::Calculation,
         Phase::Iteration,
+        Phase::Read,
     ];
 
     /// Its name.
@@ -93,6 +117,7 @@ impl Phase {
             Phase::Close => "close",
             Phase::Calculation => "calculation",
             Phase::Iteration => "iteration",
+            Phase::Read => "read",
         }
     }
 

@@ -176,6 +176,11 @@ impl Recorder {
         }
     }
 
+    /// Time spent so far in waits that have ended, in ns.
+    pub fn waited(&self) -> u64 {
+        self.state().record.totals[Phase::Wait.place()].own
+    }
+
     /// Nanoseconds since the recorder's zero.
     pub fn now(&self) -> i64 {
         ns(self.zero, Instant::now())

@@ -36,6 +36,7 @@ fn color(phase: Phase) -> &'static str {
         Phase::Sync => "#003B5C",
         Phase::Index => "#D55E00",
         Phase::Close => "#8C6BB1",
+        Phase::Read => "#44AA99",
         Phase::Calculation | Phase::Iteration => "#EFE9DC",
     }
 }
@@ -110,7 +111,8 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
     chosen.into_iter().collect()
 }
 
-/// One line that names outputs: `run.bp, step 4, group restart: MPI, 8 ranks`.
+/// One line that names outputs: `run.bp, step 4, group restart: MPI, 8 ranks`; files that a door served have opens in place of steps, and
+/// no group.
 ///
 /// - `whole`: the path of the file instead of its name.
 pub fn title(documents: &[Document], whole: bool) -> String {
@@ -129,13 +131,20 @@ pub fn title(documents: &[Document], whole: bool) -> String {
     let mut numbers: Vec<u64> = documents.iter().map(|d| d.step).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let group = if same(|d| &d.group) { format!(", group {}", first.group) } else { String::new() };
+    let opens = documents.iter().all(|d| d.group.is_empty());
+    let group = if !opens && same(|d| &d.group) { format!(", group {}", first.group) } else { String::new() };
     let methods = if documents.iter().all(|d| d.methods == first.methods) {
         first.methods.join(", ")
     } else {
         "several methods".to_string()
     };
-    let (word, numbers) = (if numbers.len() == 1 { "step" } else { "steps" }, steps(&numbers));
+    let word = match (opens, numbers.len()) {
+        (false, 1) => "step",
+        (false, _) => "steps",
+        (true, 1) => "open",
+        (true, _) => "opens",
+    };
+    let numbers = steps(&numbers);
     printable(&format!("{name}, {word} {numbers}{group}: {methods}, {ranks}")).into_owned()
 }
 

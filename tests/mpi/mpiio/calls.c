@@ -1,7 +1,8 @@
 /* Every function of MPI-IO, on a file that its argument names (below a mount, or anywhere), beside a model: what the file must hold is
  * computed by every rank from what all ranks do. Prints "ok NAME" or "not ok NAME (why)" from rank 0.
  *
- *     calls PATH [nolocks] [noepochs]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are not tried
+ *     calls PATH [nolocks] [noepochs] [noexchange]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are
+ *                                                    not tried; noexchange: ranks never exchange bytes to write them together
  *     calls PATH apart                  the path is below a mount on some ranks only
  */
 #include <mpi.h>
@@ -13,7 +14,7 @@
 
 static int rank, ranks, wrong;
 static char why[256], path[1024];
-static int locks = 1, epochs = 1;
+static int locks = 1, epochs = 1, exchanges = 1;
 
 static void fail(int line, const char *format, ...) {
     if (!wrong) {
@@ -590,27 +591,99 @@ static void error_handlers(void) {
     told("error handlers of a file and of no file are called with the class");
 }
 
-static void hints(void) {
-    MPI_Info info, got;
-    char value[64] = "";
+/* A hint in use; empty without one. */
+static const char *hint(MPI_File file, const char *key) {
+    static char value[MPI_MAX_INFO_VAL + 1];
     int found = 0;
+    MPI_Info info = MPI_INFO_NULL;
+    value[0] = 0;
+    OK(MPI_File_get_info(file, &info));
+    if (info != MPI_INFO_NULL) {
+        MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
+        MPI_Info_free(&info);
+    }
+    if (!found) value[0] = 0;
+    return value;
+}
+#define HINT(file, key, wanted)                                                                              \
+    do {                                                                                                     \
+        const char *got_ = hint(file, key);                                                                  \
+        if (strcmp(got_, wanted)) fail(__LINE__, "hint %s is \"%s\", not \"%s\"", key, got_, wanted);           \
+    } while (0)
+
+/* Every rank writes every n-th int. */
+static void write_interleaved(MPI_File file, MPI_Info info) {
+    enum { COUNT = 3000 };
+    static int own[COUNT], all[64 * COUNT];
+    MPI_Datatype there;
+    MPI_Status status;
+    MPI_Type_vector(COUNT, 1, ranks, MPI_INT, &there);
+    MPI_Type_commit(&there);
+    OK(MPI_File_set_view(file, 4 * rank, MPI_INT, there, "native", info));
+    for (int i = 0; i < COUNT; i++) own[i] = rank * 10000 + i;
+    OK(MPI_File_write_at_all(file, 0, own, COUNT, MPI_INT, &status));
+    IS(count_of(&status, MPI_INT), COUNT);
+    OK(MPI_File_sync(file));
+    for (int i = 0; i < COUNT * ranks; i++) all[i] = i % ranks * 10000 + i / ranks;
+    holds(__LINE__, all, COUNT * ranks);
+    OK(MPI_File_sync(file));
+    MPI_Type_free(&there);
+}
+
+static void hints(void) {
+    char number[16];
+    int together = exchanges && ranks > 1;
+    MPI_Info info, other;
     MPI_File file;
     MPI_Info_create(&info);
     MPI_Info_set(info, "cb_nodes", "1");
+    MPI_Info_set(info, "romio_cb_write", "enable");
+    MPI_Info_set(info, "access_style", "write_once");
+    MPI_Info_set(info, "of_another_library", "1");
     if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
-    MPI_Info_set(info, "access_style", "write_once");
-    OK(MPI_File_set_info(file, info));
-    OK(MPI_File_get_info(file, &got));
-    MPI_Info_get(got, "cb_nodes", 63, value, &found);
-    IS(found && !strcmp(value, "1"), 1);
-    MPI_Info_free(&got);
+    HINT(file, "filename", path);
+    HINT(file, "of_another_library", "");
+    HINT(file, "access_style", "");
+    HINT(file, "romio_cb_read", "disable");
+    HINT(file, "romio_ds_write", "disable");
+    HINT(file, "romio_cb_write", together ? "enable" : "disable");
+    HINT(file, "collective_buffering", together ? "true" : "false");
+    HINT(file, "cb_nodes", together ? "1" : "");
+    HINT(file, "cb_buffer_size", together ? "16777216" : "");
+    write_interleaved(file, MPI_INFO_NULL);
+    /* In many windows of a rank. */
+    MPI_Info_create(&other);
+    MPI_Info_set(other, "cb_buffer_size", "4096");
+    MPI_Info_set(other, "striping_unit", "8192");
+    MPI_Info_set(other, "ind_rd_buffer_size", "65536");
+    MPI_Info_set(other, "cb_nodes", "no number");
+    OK(MPI_File_set_info(file, other));
+    HINT(file, "cb_buffer_size", together ? "4096" : "");
+    HINT(file, "striping_unit", together ? "8192" : "");
+    HINT(file, "ind_rd_buffer_size", "65536");
+    HINT(file, "cb_nodes", together ? "1" : "");
+    write_interleaved(file, MPI_INFO_NULL);
+    /* Of ranks that differ the largest counts: none waits for another one that has another plan. */
+    snprintf(number, sizeof number, "%d", rank + 1);
+    MPI_Info_set(other, "cb_nodes", number);
+    OK(MPI_File_set_info(file, other));
+    snprintf(number, sizeof number, "%d", ranks);
+    HINT(file, "cb_nodes", together ? number : "");
+    write_interleaved(file, MPI_INFO_NULL);
+    MPI_Info_set(other, "romio_cb_write", rank == 0 ? "disable" : "automatic");
+    write_interleaved(file, other);
+    HINT(file, "romio_cb_write", "disable");
+    HINT(file, "collective_buffering", "false");
+    HINT(file, "cb_nodes", "");
+    FAILS(MPI_File_set_info(file, MPI_INFO_NULL), MPI_ERR_INFO);
+    MPI_Info_free(&other);
     MPI_Info_free(&info);
     MPI_Fint handle = MPI_File_c2f(file);
     IS(MPI_File_f2c(handle) == file, 1);
     OK(MPI_File_close(&file));
-    told("hints come back, and handles of Fortran are handles");
+    told("hints are in use, or ignored, and handles of Fortran are handles");
 }
 
 /* Each rank adds one to every int of the file in turn; without a sync in between, but in atomic mode: nobody's addition is lost when
@@ -761,6 +834,7 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "nolocks")) locks = 0;
         if (!strcmp(argv[i], "noepochs")) epochs = 0;
+        if (!strcmp(argv[i], "noexchange")) exchanges = 0;
     }
     if (argc > 2 && !strcmp(argv[2], "apart")) {
         MPI_File file;

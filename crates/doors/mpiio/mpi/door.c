@@ -23,7 +23,7 @@ typedef struct File {
     MPI_File carrier;
     ThalwegMpiioFile *core;
     MPI_Group group;
-    MPI_Info info;
+    char *path;         /* as the program gave it */
     int mode;           /* amode */
     MPI_Offset displacement; /* of the view */
     MPI_Datatype etype, filetype;
@@ -31,6 +31,7 @@ typedef struct File {
     const char *representation_name;
     int is_split; /* between a begin and its end: one of the letters below */
     MPI_Status split;
+    int is_profiled;
     struct File *next;
 } File;
 
@@ -152,6 +153,27 @@ static uint32_t mode_of(int amode) {
 
 static int is_ours(const char *path) { return path ? thalweg_core_mpiio_is_ours(path) : 0; }
 
+/* Hints. */
+
+/* Keys and values of an info object, one after the other, each with its NUL; null without any. A key or value that cannot be read is
+ * left out: hints may be ignored. */
+static char *hints_of(MPI_Info info, uint64_t *bytes) {
+    int keys = 0;
+    *bytes = 0;
+    if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS || keys <= 0) return NULL;
+    char *text = malloc((size_t)keys * (MPI_MAX_INFO_KEY + MPI_MAX_INFO_VAL + 2)), *at = text;
+    for (int i = 0; text && i < keys; i++) {
+        char *key = at;
+        int found = 0;
+        if (PMPI_Info_get_nthkey(info, i, key) != MPI_SUCCESS) continue;
+        char *value = key + strlen(key) + 1;
+        if (PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found) != MPI_SUCCESS || !found) continue;
+        at = value + strlen(value) + 1;
+    }
+    if (text) *bytes = (uint64_t)(at - text);
+    return text;
+}
+
 static int open_ours(MPI_Comm comm, const char *path, int amode, MPI_Info info, MPI_File *out) {
     static int (*carry)(MPI_Comm, const char *, int, MPI_Info, MPI_File *);
     static int (*close_carrier)(MPI_File *);
@@ -166,31 +188,35 @@ static int open_ours(MPI_Comm comm, const char *path, int amode, MPI_Info info, 
     File *file = calloc(1, sizeof *file);
     if (!file) return raise_at(MPI_FILE_NULL, MPI_ERR_NO_MEM);
     file->group = MPI_GROUP_NULL;
-    file->info = MPI_INFO_NULL;
+    file->path = strdup(path);
     file->mode = amode;
     file->etype = file->filetype = MPI_BYTE;
     file->representation_name = "native";
     file->carrier = MPI_FILE_NULL;
-    int class = thalweg_core_mpiio_open(&file->core, path, mode_of(amode), size > 1 ? thalweg_mpi_table() : NULL,
+    uint64_t hints_bytes = 0;
+    char *hints = hints_of(info, &hints_bytes);
+    int class = thalweg_core_mpiio_open(&file->core, path, mode_of(amode), hints, hints_bytes, size > 1 ? thalweg_mpi_table() : NULL,
                                         size > 1 ? thalweg_mpi_wrap(comm) : NULL);
+    free(hints);
     if (class != 0) {
+        free(file->path);
         free(file);
         return raise_at(MPI_FILE_NULL, thalweg_mpiio_code(class));
     }
     /* All have it open. The carrier comes last: MPICH counts the handler of MPI_FILE_NULL once too little for a file that is closed. */
     code = carry(MPI_COMM_SELF, "/dev/null", amode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR), MPI_INFO_NULL, &file->carrier);
     if (code == MPI_SUCCESS) code = PMPI_Comm_group(comm, &file->group);
-    if (code == MPI_SUCCESS) code = info == MPI_INFO_NULL ? PMPI_Info_create(&file->info) : PMPI_Info_dup(info, &file->info);
     int own = code != MPI_SUCCESS, any = own;
     if (size > 1) PMPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, comm);
     if (any) {
         thalweg_core_mpiio_close(file->core);
         if (file->group != MPI_GROUP_NULL) PMPI_Group_free(&file->group);
-        if (file->info != MPI_INFO_NULL) PMPI_Info_free(&file->info);
         if (file->carrier != MPI_FILE_NULL) close_carrier(&file->carrier);
+        free(file->path);
         free(file);
         return raise_at(MPI_FILE_NULL, own ? code : MPI_ERR_OTHER);
     }
+    file->is_profiled = thalweg_core_mpiio_is_profiled(file->core);
     keep(file);
     *out = file->carrier;
     return MPI_SUCCESS;
@@ -208,10 +234,32 @@ static int close_ours(File *file, MPI_File *handle) {
     let_go(&file->etype);
     let_go(&file->filetype);
     PMPI_Group_free(&file->group);
-    PMPI_Info_free(&file->info);
     close_carrier(&file->carrier);
+    free(file->path);
     free(file);
     *handle = MPI_FILE_NULL;
+    return code;
+}
+
+/* The present call of this thread, where its file is profiled. */
+static _Thread_local struct {
+    int is_told;
+    int64_t at;
+    uint64_t waited, bytes;
+} call;
+
+static void call_begins(const File *file) {
+    call.is_told = file->is_profiled;
+    if (!call.is_told) return;
+    call.bytes = 0;
+    thalweg_core_mpiio_call_begins(file->core, &call.at, &call.waited);
+}
+
+/* An error handler may have made other calls, and closed the file. */
+static int call_ends(MPI_File carrier, const File *file, const char *name, int code) {
+    if (!call.is_told) return code;
+    call.is_told = 0;
+    if (find(carrier) == file) thalweg_core_mpiio_call_ends(file->core, name, call.at, call.waited, call.bytes);
     return code;
 }
 
@@ -232,7 +280,8 @@ static int close_ours(File *file, MPI_File *handle) {
         if (!next) next = NEXT("PMPI_File_" #name, params);                                                 \
         return next arguments;                                                                              \
     }
-#define FILE_CALL(name, params, arguments, ours) BOTH(name, params, arguments, find(fh), ours)
+#define FILE_CALL(name, params, arguments, ours) \
+    BOTH(name, params, arguments, find(fh), (call_begins(file), call_ends(fh, file, #name, (ours))))
 
 /* Calls with a path: `ours` is called where the path is ours. */
 #define PATH_CALL(prefix, name, params, arguments, asked, ours)                \
@@ -292,27 +341,25 @@ static int get_amode(const File *file, int *amode) {
     return MPI_SUCCESS;
 }
 
-/* Hints: those that a program gave are kept and returned; new values replace old ones. */
-static int set_info(File *file, MPI_Info info) {
-    int keys = 0;
+/* Collective. A rank without an info object takes part: the others wait for it. */
+static int set_info(const File *file, MPI_Info info) {
+    uint64_t bytes = 0;
+    char *hints = hints_of(info, &bytes);
+    int class = thalweg_core_mpiio_set_hints(file->core, hints, bytes);
+    free(hints);
     CHECK(file, info != MPI_INFO_NULL, MPI_ERR_INFO);
-    int code = PMPI_Info_get_nkeys(info, &keys);
-    char *value = malloc(MPI_MAX_INFO_VAL + 1);
-    if (!value) return raise_at(file->carrier, MPI_ERR_NO_MEM);
-    for (int i = 0; code == MPI_SUCCESS && i < keys; i++) {
-        char key[MPI_MAX_INFO_KEY + 1];
-        int found = 0;
-        code = PMPI_Info_get_nthkey(info, i, key);
-        if (code == MPI_SUCCESS) code = PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
-        if (code == MPI_SUCCESS && found) code = PMPI_Info_set(file->info, key, value);
-    }
-    free(value);
-    return raise_at(file->carrier, code);
+    return raise_class(file, class);
 }
 
+/* The hints in use. */
 static int get_info(const File *file, MPI_Info *info) {
+    char key[64] = "", value[64] = "";
     CHECK(file, info, MPI_ERR_ARG);
-    return raise_at(file->carrier, PMPI_Info_dup(file->info, info));
+    int code = PMPI_Info_create(info);
+    for (uint64_t i = 0; code == MPI_SUCCESS && thalweg_core_mpiio_hint(file->core, i, key, value, sizeof value); i++)
+        code = PMPI_Info_set(*info, key, value);
+    if (code == MPI_SUCCESS && file->path && strlen(file->path) < MPI_MAX_INFO_VAL) code = PMPI_Info_set(*info, "filename", file->path);
+    return raise_at(file->carrier, code);
 }
 
 FILE_CALL(set_size, (MPI_File fh, MPI_Offset size), (fh, size), change(file, THALWEG_MPIIO_SET_SIZE, size))
@@ -387,7 +434,11 @@ static int set_view(File *file, MPI_Offset displacement, MPI_Datatype etype, MPI
         thalweg_core_mpiio_pattern_free(pattern);
         pattern = NULL;
     }
-    int class = thalweg_core_mpiio_set_view(file->core, is_current ? -1 : displacement < 0 ? 0 : displacement, unit, pattern);
+    uint64_t hints_bytes = 0;
+    char *hints = hints_of(info, &hints_bytes);
+    int class = thalweg_core_mpiio_set_view(file->core, is_current ? -1 : displacement < 0 ? 0 : displacement, unit, pattern, hints,
+                                            hints_bytes);
+    free(hints);
     thalweg_core_mpiio_pattern_free(unit);
     thalweg_core_mpiio_pattern_free(pattern);
     if (code == MPI_SUCCESS) code = thalweg_mpiio_code(class);
@@ -405,7 +456,7 @@ static int set_view(File *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     file->filetype = own_filetype;
     file->representation = representation;
     file->representation_name = kept;
-    return info == MPI_INFO_NULL ? MPI_SUCCESS : set_info(file, info);
+    return MPI_SUCCESS;
 }
 
 static int get_view(const File *file, MPI_Offset *displacement, MPI_Datatype *etype, MPI_Datatype *filetype, char *name) {
@@ -513,6 +564,7 @@ static int blocking(const File *file, int writes, int at, MPI_Offset offset, voi
                     MPI_Status *status) {
     uint64_t moved = 0;
     int code = transfer(file, writes, at, offset, buffer, count, type, &moved);
+    call.bytes = moved;
     told(status, moved);
     return raise_at(file->carrier, code);
 }
@@ -542,6 +594,7 @@ static int nonblocking(const File *file, int writes, int at, MPI_Offset offset, 
     *request = MPI_REQUEST_NULL;
     if (!moved) return raise_at(file->carrier, MPI_ERR_NO_MEM);
     int code = transfer(file, writes, at, offset, buffer, count, type, moved);
+    call.bytes = *moved;
     if (code == MPI_SUCCESS) code = PMPI_Grequest_start(request_query, request_free, request_cancel, moved, request);
     if (code == MPI_SUCCESS) return PMPI_Grequest_complete(*request);
     free(moved);
@@ -554,6 +607,7 @@ static int begun(File *file, int letter, int at, MPI_Offset offset, void *buffer
     CHECK(file, !file->is_split, MPI_ERR_REQUEST);
     uint64_t moved = 0;
     int code = transfer(file, letter == 'W' || letter == 'V' || letter == 'O', at, offset, buffer, count, type, &moved);
+    call.bytes = moved;
     told(&file->split, moved);
     if (code == MPI_SUCCESS) file->is_split = letter;
     return raise_at(file->carrier, code);

@@ -93,14 +93,23 @@ enum {
 };
 
 int thalweg_core_mpiio_is_ours(const char *path); /* 1: ours, 0: not; negative: a class */
-int thalweg_core_mpiio_open(ThalwegMpiioFile **file, const char *path, uint32_t mode, const ThalwegMpiTable *table, void *comm);
+/* Hints: keys and values in turn, each with its NUL, in so many bytes; null for none. */
+int thalweg_core_mpiio_open(ThalwegMpiioFile **file, const char *path, uint32_t mode, const char *hints, uint64_t hints_bytes,
+                            const ThalwegMpiTable *table, void *comm);
 int thalweg_core_mpiio_close(ThalwegMpiioFile *file);
 int thalweg_core_mpiio_delete(const char *path);
+/* Whether a profile is taken: calls of the file are then told, with their names without MPI_File_, and the bytes that they moved. */
+int thalweg_core_mpiio_is_profiled(const ThalwegMpiioFile *file);
+void thalweg_core_mpiio_call_begins(const ThalwegMpiioFile *file, int64_t *at, uint64_t *waited);
+void thalweg_core_mpiio_call_ends(const ThalwegMpiioFile *file, const char *name, int64_t at, uint64_t waited, uint64_t bytes);
 int thalweg_core_mpiio_pattern(ThalwegMpiioPattern **pattern, const int64_t *words, uint64_t count);
 void thalweg_core_mpiio_pattern_free(ThalwegMpiioPattern *pattern);
 int64_t thalweg_core_mpiio_pattern_extent(const ThalwegMpiioPattern *pattern);
 int thalweg_core_mpiio_set_view(const ThalwegMpiioFile *file, int64_t displacement, const ThalwegMpiioPattern *etype,
-                                const ThalwegMpiioPattern *filetype);
+                                const ThalwegMpiioPattern *filetype, const char *hints, uint64_t hints_bytes);
+int thalweg_core_mpiio_set_hints(const ThalwegMpiioFile *file, const char *hints, uint64_t hints_bytes);
+/* Key and value of hint `number` in use, in places for `room` bytes each; 0 behind the last one. */
+int thalweg_core_mpiio_hint(const ThalwegMpiioFile *file, uint64_t number, char *key, char *value, uint64_t room);
 int thalweg_core_mpiio_seek(const ThalwegMpiioFile *file, int64_t offset, int whence, int shared);
 int thalweg_core_mpiio_ask(const ThalwegMpiioFile *file, int what, int64_t argument, int64_t *answer);
 int thalweg_core_mpiio_change(const ThalwegMpiioFile *file, int what, int64_t argument);

@@ -4,20 +4,26 @@
 //! are in etypes of the rank's view.
 
 use crate::class::{Class, Failure, Outcome};
+use crate::hints::{Exchange, Given, Hints};
 use crate::mode::Mode;
 use crate::pointer::{Place, SharedPointer};
+use crate::profile::Profile;
 use crate::transfer::{self, Memory, MemoryMut};
 use crate::two_phase::{self, Access, Filled};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::{agreed, apart};
 use thalweg_layout::{Layout, WriterId};
 use thalweg_open_file::OpenFile;
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_profile::calls::Begin;
+use thalweg_profile::recorder::Running;
+use thalweg_profile::{Phase, Taking};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Pattern, View};
@@ -70,17 +76,19 @@ pub struct File {
     mode: Mode,
     state: Mutex<State>,
     shared: SharedPointer,
+    profile: Option<Profile>,
 }
 
 struct State {
     view: Arc<View>,
     /// The individual pointer.
     position: u64,
-    /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch: where ranks write
-    /// the same bytes, those of the later epoch stay, without any message.
+    /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch, and collective
+    /// reads and writes also end theirs: where ranks write the same bytes, those of the later epoch stay, without any message.
     epoch: u64,
     /// The views of all ranks, where their collective writes are worth an exchange.
     together: Option<Arc<Vec<View>>>,
+    hints: Hints,
     /// In atomic mode.
     lock: Option<Arc<LockFile>>,
 }
@@ -95,6 +103,10 @@ fn agree(comm: &dyn Communicator, own: Outcome<()>, doing: &str, numbers: &[u64]
         Some(class) => Failure { class, error },
         None => Failure::from(error),
     })
+}
+
+fn other_numbers() -> Failure {
+    Failure::new(Class::Other, "ranks exchanged other numbers than expected")
 }
 
 /// Collective: as [`agree`], for a number that must be the same on all ranks.
@@ -113,18 +125,23 @@ impl File {
     /// - `at`: the layout, and the file's name in it; or this rank's failure, which is then one of all ranks.
     /// - `mode`: the same on all ranks.
     /// - `writer`: the writer number of this process.
+    /// - `hints`: what this rank gives.
+    /// - `profiled`: whether this rank asks for a profile of all.
     ///
     /// # Errors
     /// `NotSame` for modes that differ; those of the open, on all ranks. A new file may exist then, empty.
     /// # Cost
-    /// An open on each rank and one reduction; one more where the file is created.
+    /// An open on each rank and one reduction; one more where the file is created; a gather where a hint asks for exchanges.
     pub fn open(
         comm: Box<dyn Communicator>,
         at: Outcome<(Arc<dyn Layout>, String)>,
         mode: Mode,
         writer: WriterId,
+        hints: Given,
+        profiled: bool,
     ) -> Outcome<File> {
-        let (at, own) = match at {
+        let begins = Instant::now();
+        let (at, mut own) = match at {
             Ok(at) => (Some(at), Ok(())),
             Err(failure) => (None, Err(failure)),
         };
@@ -132,12 +149,13 @@ impl File {
         let first = comm.rank() == 0;
         let open = || match &at {
             Some((layout, name)) => {
-                caught(&doing, || OpenFile::open(layout, name, mode.access(first), None, writer)).map_err(Failure::from)
+                let permissions = hints.permissions.filter(|_| first && mode.creates());
+                caught(&doing, || OpenFile::open(layout, name, mode.access(first), permissions, writer))
+                    .map_err(Failure::from)
             }
             None => Err(Failure::new(Class::Argument, "no file is named")),
         };
         let mut opened = None;
-        let mut own = own;
         if own.is_ok() && (first || !mode.creates()) {
             own = open().and_then(|file| {
                 if mode.creates() && comm.size() > 1 {
@@ -152,13 +170,29 @@ impl File {
         let Place { process, descriptor, cookie } = shared.as_ref().map(SharedPointer::place).unwrap_or_default();
         let bits = u64::from(mode.bits());
         let order = opened.as_ref().map_or(0, OpenFile::order);
-        let numbers = agree(&*comm, own, &doing, &[bits, !bits, process, descriptor, cookie, order])?;
-        let [high, low, process, descriptor, cookie, order] = numbers[..] else {
-            return Err(Failure::new(Class::Other, "ranks exchanged other numbers than expected"));
+        let place = [bits, !bits, process, descriptor, cookie, order, u64::from(profiled)];
+        let meets = Instant::now();
+        let numbers = agree(&*comm, own, &doing, &[&place[..], &hints.to_agree()].concat())?;
+        let [high, low, process, descriptor, cookie, order, profiled, ref given @ ..] = numbers[..] else {
+            return Err(other_numbers());
         };
+        let mut in_use = Hints::default();
+        in_use.take(&hints.agreed(given).ok_or_else(other_numbers)?);
         if high != !low {
             return Err(Failure::new(Class::NotSame, format!("cannot {doing}: the access mode differs between ranks")));
         }
+        // A profile of one rank is one of all.
+        let (comm, taken) = match (profiled != 0, &at) {
+            (true, Some((layout, _))) => {
+                let run = RandomState::new().hash_one(std::process::id());
+                // Before any rank can have written.
+                let empty = || opened.as_ref().is_some_and(|file| file.length().is_ok_and(|length| length == 0));
+                let is_new = first && mode.creates() && empty();
+                let begun = Taking::begin(comm, layout.clone(), begins, meets, run);
+                (begun.comm, Some((begun.opening, Profile { taking: begun.taking, run, is_new })))
+            }
+            _ => (comm, None),
+        };
         if mode.creates() {
             let own = match opened {
                 Some(_) => Ok(()),
@@ -172,8 +206,10 @@ impl File {
         };
         let shared = shared.unwrap_or_else(|| SharedPointer::at(Place { process, descriptor, cookie }));
         file.order_from(epoch);
-        let state = State { view: Arc::new(View::whole()), position: 0, epoch, together: None, lock: None };
-        let made = File { comm: Mutex::new(comm), file, layout, name, mode, state: Mutex::new(state), shared };
+        let view = Arc::new(View::whole());
+        let state = State { view, position: 0, epoch, together: None, hints: in_use, lock: None };
+        let state = Mutex::new(state);
+        let mut made = File { comm: Mutex::new(comm), file, layout, name, mode, state, shared, profile: None };
         if mode.appends() {
             let comm = made.comm.lock();
             let end = made.file.length().map_err(Failure::from);
@@ -182,6 +218,15 @@ impl File {
                 if first { made.shared.set(end) } else { Ok(()) }
             });
             agree(&**comm, own, &doing, &[])?;
+        }
+        if in_use.exchange == Exchange::Always {
+            made.look_at_views(&**made.comm.lock(), &made.view())?;
+        }
+        if let Some((opening, mut profile)) = taken {
+            drop(opening);
+            profile.taking.opened();
+            profile.ends(Begin::default(), "open", 0);
+            made.profile = Some(profile);
         }
         Ok(made)
     }
@@ -196,6 +241,51 @@ impl File {
         &self.name
     }
 
+    /// Its profile, if one is taken.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    /// Records a phase in the profile.
+    fn span(&self, phase: Phase, bytes: u64) -> Option<Running> {
+        let mut running = self.profile()?.taking.recorder().span(phase);
+        running.bytes(bytes);
+        Some(running)
+    }
+
+    fn hints(&self) -> Hints {
+        self.state.lock().hints
+    }
+
+    /// Keys and values of the hints in use.
+    pub fn hints_in_use(&self) -> Vec<(&'static str, String)> {
+        let ranks = self.comm.lock().size();
+        let exchanges = ranks > 1 && self.mode.writes() && self.layout.prefers_runs(&self.name);
+        self.hints().in_use(ranks, exchanges)
+    }
+
+    /// Collective: takes over hints that ranks give while the file is open.
+    ///
+    /// # Errors
+    /// `PeerLost` or `Timeout` where a rank was lost.
+    /// # Cost
+    /// One reduction; a gather where collective writes begin or end to exchange bytes.
+    pub fn set_hints(&self, given: &Given) -> Outcome<()> {
+        let comm = self.comm.lock();
+        let numbers = agree(&**comm, Ok(()), "set hints", &given.to_agree())?;
+        if self.take_hints(given, &numbers)? {
+            self.look_at_views(&**comm, &self.view())?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the hints of this rank that are its own, and the numbers that all agreed on; returns whether views have to be looked
+    /// at again, the same on all ranks.
+    fn take_hints(&self, given: &Given, numbers: &[u64]) -> Outcome<bool> {
+        let agreed = given.agreed(numbers).ok_or_else(other_numbers)?;
+        Ok(self.state.lock().hints.take(&agreed))
+    }
+
     fn view(&self) -> Arc<View> {
         self.state.lock().view.clone()
     }
@@ -205,6 +295,18 @@ impl File {
         let mut state = self.state.lock();
         state.epoch = state.epoch.saturating_add(EPOCH);
         self.file.order_from(state.epoch);
+    }
+
+    /// Runs a call that reads or writes. One that all ranks make is an epoch of its own: what a rank writes alone afterwards comes after
+    /// all that the others wrote in it.
+    fn in_epoch<T>(&self, caller: Caller, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        if caller == Caller::OneRank {
+            return call();
+        }
+        self.next_epoch();
+        let outcome = call();
+        self.next_epoch();
+        outcome
     }
 
     /// Begins an epoch that is later than all that any rank has written.
@@ -238,9 +340,10 @@ impl File {
     /// - `displacement`: in bytes; `None`: where the shared pointer is, for sequential files.
     /// - `etype`: its pattern.
     /// - `filetype`: its pattern, or this rank's failure.
+    /// - `hints`: what this rank gives.
     ///
     /// # Errors
-    /// Those of [`View::new`]. The views are as before.
+    /// Those of [`View::new`]. Views and hints are as before.
     /// # Cost
     /// One reduction.
     pub fn set_view(
@@ -248,6 +351,7 @@ impl File {
         displacement: Option<u64>,
         etype: Outcome<Pattern>,
         filetype: Outcome<Pattern>,
+        hints: &Given,
     ) -> Outcome<()> {
         let comm = self.comm.lock();
         let made = (|| {
@@ -270,19 +374,20 @@ impl File {
             Err(failure) => (None, Err(failure)),
         };
         // All ranks have asked the shared pointer where they need it; the first one resets it before any rank goes on.
-        let numbers = agree(&**comm, own, "set the view", &[self.file.order()])?;
-        self.epoch_after(numbers.first().copied().unwrap_or(0));
+        let order = [self.file.order()];
+        let numbers = agree(&**comm, own, "set the view", &[&order[..], &hints.to_agree()].concat())?;
+        let Some(([order], given)) = numbers.split_first_chunk::<1>() else { return Err(other_numbers()) };
+        self.epoch_after(*order);
+        self.take_hints(hints, given)?;
         let own = if comm.rank() == 0 { self.shared.set(0) } else { Ok(()) };
         if self.mode.is_sequential() || own.is_err() || comm.size() > 1 {
             agree(&**comm, own, "set the view", &[])?;
         }
-        let together = match &view {
-            Some(view) if self.mode.writes() && comm.size() > 1 => self.views_together(&**comm, view)?,
-            _ => None,
-        };
+        if let Some(view) = &view {
+            self.look_at_views(&**comm, view)?;
+        }
         let mut state = self.state.lock();
         state.position = 0;
-        state.together = together;
         if let Some(view) = view {
             state.view = Arc::new(view);
         }
@@ -294,8 +399,19 @@ impl File {
         self.view().displacement()
     }
 
+    /// Collective: decides whether writes through the ranks' views exchange bytes.
+    fn look_at_views(&self, comm: &dyn Communicator, view: &View) -> Outcome<()> {
+        let hints = self.hints();
+        let together = match self.mode.writes() && comm.size() > 1 && hints.exchange != Exchange::Never {
+            true => self.views_together(comm, view, &hints)?,
+            false => None,
+        };
+        self.state.lock().together = together;
+        Ok(())
+    }
+
     /// Collective: the views of all ranks, if writes through them are worth an exchange.
-    fn views_together(&self, comm: &dyn Communicator, view: &View) -> Outcome<Option<Arc<Vec<View>>>> {
+    fn views_together(&self, comm: &dyn Communicator, view: &View, hints: &Hints) -> Outcome<Option<Arc<Vec<View>>>> {
         let own = match self.layout.prefers_runs(&self.name) && view.is_rising() {
             true => view.encode(),
             false => Vec::new(),
@@ -307,7 +423,7 @@ impl File {
         }
         let views = all.iter().map(|bytes| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
         let views = views.map_err(|e| self.named(e.into()))?;
-        Ok(two_phase::pays(&views).then(|| Arc::new(views)))
+        Ok(hints.exchange_pays(&views).then(|| Arc::new(views)))
     }
 
     /// Collective: writes with an exchange: see [`two_phase`].
@@ -323,7 +439,8 @@ impl File {
             .iter()
             .map(|told| Access { start: number(told), bytes: number(told.get(8..).unwrap_or(&[])) })
             .collect();
-        let domains = two_phase::domains(views, &accesses);
+        let plan = self.hints().plan;
+        let domains = two_phase::domains(views, &accesses, &plan);
         let rank = comm.rank() as usize;
         let mut written = match (domains.is_empty(), views.get(rank)) {
             (true, _) if accesses.iter().any(|access| access.bytes > 0) => {
@@ -332,10 +449,10 @@ impl File {
             (_, None) => Err(Error::new(ErrorKind::InvalidArgument, "a rank without a view")),
             _ => Ok(()),
         };
-        for round in 0..two_phase::rounds(&domains) {
+        for round in 0..plan.rounds(&domains) {
             let mut parts = vec![Vec::new(); comm.size() as usize];
             for (part, domain) in parts.iter_mut().zip(&domains) {
-                let window = two_phase::window(domain, round);
+                let window = plan.window(domain, round);
                 let taken = views.get(rank).map_or(0..0, |view| own.part_within(view, &window));
                 match caught(doing, || memory.part(taken)) {
                     Ok(bytes) => *part = bytes,
@@ -346,8 +463,8 @@ impl File {
             let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
             drop(parts);
             if let Some(domain) = domains.get(rank) {
-                let outcome =
-                    caught(doing, || self.write_window(views, &accesses, &two_phase::window(domain, round), &received));
+                let window = plan.window(domain, round);
+                let outcome = caught(doing, || self.write_window(views, &accesses, &window, &received));
                 written = written.and(outcome);
             }
         }
@@ -380,6 +497,7 @@ impl File {
             }
         }
         for run in filled.runs() {
+            let _running = self.span(Phase::Write, run.length);
             self.file.write_at(run.offset, &[IoSlice::new(filled.bytes(&run))])?;
         }
         Ok(())
@@ -573,9 +691,10 @@ impl File {
     /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::replace`], with [`At::Ordered`] of three reductions. In
     /// atomic mode a lock, a refresh and a publication.
     pub fn write(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
-        if caller != Caller::OneRank {
-            self.next_epoch();
-        }
+        self.in_epoch(caller, || self.write_now(at, caller, memory))
+    }
+
+    fn write_now(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
         let memory = match self.mode.writes() {
             true => memory,
             false => self.refused(Class::ReadOnly, "the file is open for reading only"),
@@ -591,7 +710,12 @@ impl File {
         }
         let (start, view) = self.begin(at, bytes)?;
         let bytes = memory.size();
-        self.atomically(Kind::Exclusive, &view, start, bytes, || transfer::write(&self.file, &view, start, memory))?;
+        let most = self.hints().write_buffer;
+        let transfer = || {
+            let _running = self.span(Phase::Write, bytes);
+            transfer::write(&self.file, &view, start, memory, most)
+        };
+        self.atomically(Kind::Exclusive, &view, start, bytes, transfer)?;
         self.advance(at, start + bytes, &view);
         Ok(bytes)
     }
@@ -605,9 +729,10 @@ impl File {
     /// # Cost
     /// As [`File::write`], with [`transfer::read`].
     pub fn read(&self, at: At, caller: Caller, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
-        if caller != Caller::OneRank {
-            self.next_epoch();
-        }
+        self.in_epoch(caller, || self.read_now(at, memory))
+    }
+
+    fn read_now(&self, at: At, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
         let memory = match self.mode.reads() {
             true => memory,
             false => self.refused(Class::Access, "the file is open for writing only"),
@@ -621,8 +746,14 @@ impl File {
         };
         let wanted = bytes.as_ref().copied().unwrap_or(0);
         let (start, view) = self.begin(at, bytes)?;
-        let got =
-            self.atomically(Kind::Shared, &view, start, wanted, || transfer::read(&self.file, &view, start, memory))?;
+        let most = self.hints().read_buffer;
+        let transfer = || {
+            let mut running = self.span(Phase::Read, 0);
+            let got = transfer::read(&self.file, &view, start, memory, most)?;
+            running.iter_mut().for_each(|running| running.bytes(got));
+            Ok(got)
+        };
+        let got = self.atomically(Kind::Shared, &view, start, wanted, transfer)?;
         self.advance(at, start + got, &view);
         Ok(got)
     }
@@ -727,7 +858,10 @@ impl File {
     pub fn sync(&self) -> Outcome<()> {
         let comm = self.comm.lock();
         let doing = "sync the file";
-        let own = caught(doing, || self.file.sync());
+        let own = caught(doing, || {
+            let _running = self.span(Phase::Sync, 0);
+            self.file.sync()
+        });
         let numbers = agree(&**comm, own.map_err(|e| self.named(e.into())), doing, &[self.file.order()])?;
         self.epoch_after(numbers.first().copied().unwrap_or(0));
         let own = if comm.size() == 1 { Ok(()) } else { caught(doing, || self.renew()) };
@@ -741,8 +875,9 @@ impl File {
     /// # Cost
     /// A close on each rank, one reduction; one more where rank 0 removes the file.
     pub fn close(self) -> Outcome<()> {
-        let File { comm, file, layout, name, mode, .. } = self;
-        let comm = comm.into_inner();
+        let File { comm, file, layout, name, mode, profile, .. } = self;
+        let mut comm = comm.into_inner();
+        let profile = profile.map(Profile::closes);
         let doing = format!("close {name}");
         let named = |e: Error| Failure::from(e.in_object(&name));
         let outcome = agree(&*comm, caught(&doing, || file.close()).map_err(named), &doing, &[]).map(drop);
@@ -756,6 +891,9 @@ impl File {
         };
         let lost = outcome.as_ref().is_err_and(|f| matches!(f.error.kind(), ErrorKind::PeerLost | ErrorKind::Timeout));
         if !lost {
+            if let Some(closing) = profile {
+                closing.closed(&mut *comm, &*layout, &name, outcome.as_ref().err().map(|failure| &failure.error));
+            }
             comm.set_idle();
         }
         outcome

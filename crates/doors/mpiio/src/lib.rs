@@ -7,6 +7,7 @@
 //! | data | each rank reads and writes the extents of its view itself, and waits for no rank; exception: blocking collective writes of small interleaved extents where the layout prefers runs ([`two_phase`]) |
 //! | ordered and shared pointers | one number per open file, in memory that the ranks of a node share ([`pointer`](mod@pointer)) |
 //! | nonblocking calls | are complete when they return their request |
+//! | profiles | with `THALWEG_PROFILE`, one per open of a file ([`mod@profile`]) |
 //! | consistency | as MPI says: other ranks see bytes after `MPI_File_sync` or close, and at once in atomic mode, for which a layout must have locks |
 //! | errors | MPI's error class ([`class`]), on all ranks of collective calls that agree on an outcome (open, close, sizes, views, sync); a class that says too little is explained on the standard error stream |
 //!
@@ -15,6 +16,8 @@
 //! | [`file`](mod@file) | open files: positions, views, sizes, atomic mode |
 //! | [`mode`] | access modes of an open |
 //! | [`transfer`] | bytes between memory and the extents of a view |
+//! | [`hints`] | hints of programs, and the values in use |
+//! | [`mod@profile`] | the profile of a file, from open to close |
 //! | [`two_phase`] | collective writes of small interleaved extents, planned and exchanged |
 //! | [`pointer`](mod@pointer) | the shared file pointer |
 //! | [`class`] | MPI's error classes of failures |
@@ -25,13 +28,16 @@
 
 pub mod class;
 pub mod file;
+pub mod hints;
 pub mod mode;
 pub mod pointer;
+pub mod profile;
 pub mod transfer;
 pub mod tree;
 pub mod two_phase;
 
 pub use class::{Class, Failure, Outcome};
 pub use file::{At, Caller, File, Whence};
+pub use hints::Given;
 pub use mode::Mode;
 pub use transfer::{Memory, MemoryMut};

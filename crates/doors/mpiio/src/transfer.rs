@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | extents | are the layout's: it gets the view and the bytes ([`OpenFile::write_view`]) |
 //! | memory that is one run | is written from and read into directly |
-//! | other memory | is gathered into, or scattered from, a buffer of at most [`BUFFER`] bytes |
+//! | other memory | is gathered into, or scattered from, a buffer of at most [`BUFFER`] bytes, or as a hint says |
 //! | end of the file | a read ends there and returns what there was |
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use thalweg_open_file::OpenFile;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::{Pattern, View};
 
-/// Largest buffer of a call, in bytes.
+/// Largest buffer of a call, in bytes, without a hint.
 pub const BUFFER: usize = 4 << 20;
 
 /// Memory to write from.
@@ -101,9 +101,9 @@ impl MemoryMut<'_> {
     }
 }
 
-/// A buffer for `total` bytes, a part at a time.
-fn buffer(total: u64) -> Result<Vec<u8>> {
-    let bytes = usize::try_from(total).unwrap_or(usize::MAX).min(BUFFER);
+/// A buffer for `total` bytes, at most `most` at a time.
+fn buffer(total: u64, most: usize) -> Result<Vec<u8>> {
+    let bytes = usize::try_from(total).unwrap_or(usize::MAX).min(most.max(1));
     let mut made = Vec::new();
     let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {bytes} bytes"));
     made.try_reserve_exact(bytes).map_err(no_memory)?;
@@ -113,17 +113,19 @@ fn buffer(total: u64) -> Result<Vec<u8>> {
 
 /// Writes memory at bytes `start..` of a view.
 ///
+/// - `most`: bytes of a buffer for memory that is not one run.
+///
 /// # Errors
 /// Those of the layout, which name the byte of the file; bytes before it are written, later ones perhaps. `OutOfBounds` for bytes that
 /// the view does not have, and nothing is written then.
 /// # Cost
-/// As [`thalweg_layout::WriteObject::write_view`], once for each [`BUFFER`] of memory that is not one run.
-pub fn write(file: &OpenFile, view: &Arc<View>, start: u64, memory: Memory<'_>) -> Result<()> {
+/// As [`thalweg_layout::WriteObject::write_view`], once for each buffer of memory that is not one run.
+pub fn write(file: &OpenFile, view: &Arc<View>, start: u64, memory: Memory<'_>, most: usize) -> Result<()> {
     let total = memory.size();
     match memory {
         Memory::Run(bytes) => file.write_view(view, start, bytes),
         Memory::Pattern { pattern, count, memory, origin } => {
-            let mut buffer = buffer(total)?;
+            let mut buffer = buffer(total, most)?;
             let mut done = 0;
             while done < total {
                 let part = usize::try_from(total - done).unwrap_or(usize::MAX).min(buffer.len());
@@ -138,16 +140,18 @@ pub fn write(file: &OpenFile, view: &Arc<View>, start: u64, memory: Memory<'_>) 
 
 /// Reads bytes `start..` of a view into memory; returns how many there were before the end of the file.
 ///
+/// - `most`: bytes of a buffer for memory that is not one run.
+///
 /// # Errors
 /// Those of the layout; part of the memory may be filled. `OutOfBounds` as [`write()`].
 /// # Cost
-/// As [`thalweg_layout::ReadObject::read_view`], once for each [`BUFFER`] of memory that is not one run.
-pub fn read(file: &OpenFile, view: &Arc<View>, start: u64, memory: MemoryMut<'_>) -> Result<u64> {
+/// As [`thalweg_layout::ReadObject::read_view`], once for each buffer of memory that is not one run.
+pub fn read(file: &OpenFile, view: &Arc<View>, start: u64, memory: MemoryMut<'_>, most: usize) -> Result<u64> {
     let total = memory.size();
     match memory {
         MemoryMut::Run(bytes) => file.read_view(view, start, bytes),
         MemoryMut::Pattern { pattern, count, memory, origin } => {
-            let mut buffer = buffer(total)?;
+            let mut buffer = buffer(total, most)?;
             let mut done = 0;
             while done < total {
                 let part = usize::try_from(total - done).unwrap_or(usize::MAX).min(buffer.len());

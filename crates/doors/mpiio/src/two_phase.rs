@@ -6,8 +6,9 @@
 //! | which files | those of layouts that prefer runs (`Layout::prefers_runs`): `direct` and `flat` on POSIX, where each small write is a system call, and partitions whose clients map views. On `container` every rank has a log of its own, and nothing is exchanged |
 //! | which views | decided when they are set, by a pure function of all ranks' views ([`pays`]): extents below [`SMALL`] bytes that are interleaved between ranks |
 //! | what is sent | views once, when they are set; of a write its place and length (16 bytes per rank), and the payload once. Since the receiver has the view, payload travels without lists of extents: it is a run of the sender's bytes |
-//! | file domains | the range of the call, cut evenly among as many ranks as leave each [`LEAST`] bytes ([`domains`]) |
-//! | memory | a window of [`WINDOW`] bytes per rank, and what is sent for it |
+//! | file domains | the range of the call, cut evenly among as many ranks as leave each [`LEAST`] bytes ([`domains`]), or as many as a hint says |
+//! | memory | a window per rank, of [`WINDOW`] bytes or as a hint says, and what is sent for it |
+//! | hints | [`Plan`]; whether there is an exchange: [`crate::hints`] |
 //! | holes | are not written: runs of bytes that ranks gave are |
 //! | errors | of one rank are those of all, as a rank's bytes are written by others |
 //!
@@ -22,10 +23,27 @@ use thalweg_view::View;
 pub const SMALL: u64 = 64 << 10;
 /// Least bytes of a file domain.
 pub const LEAST: u64 = 1 << 20;
-/// Most bytes of a domain that are gathered at a time.
+/// Most bytes of a domain that are gathered at a time, without a hint.
 pub const WINDOW: u64 = 16 << 20;
 /// Longest encoding of a view that is told to all ranks.
 pub const LONGEST_VIEW: usize = 4 << 10;
+
+/// How bytes are exchanged; the same on all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Number of ranks that write; `None`: as many as leave each [`LEAST`] bytes.
+    pub writers: Option<u64>,
+    /// Most bytes of a domain that are gathered at a time; not 0.
+    pub window: u64,
+    /// Domains begin at multiples of so many bytes; `None`: of a page, or of [`LEAST`] bytes where they are as long.
+    pub unit: Option<u64>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan { writers: None, window: WINDOW, unit: None }
+    }
+}
 
 /// Bytes of its view that a rank writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,10 +76,15 @@ impl Access {
     }
 }
 
+/// Whether collective writes through these views can exchange bytes.
+pub fn is_possible(views: &[View]) -> bool {
+    views.len() > 1 && views.iter().all(|view| view.is_rising() && view.pattern().size() > 0)
+}
+
 /// Whether collective writes through these views are worth an exchange, if they write one instance of each or more.
 pub fn pays(views: &[View]) -> bool {
     const SAMPLE: usize = 16;
-    if views.len() < 2 || views.iter().any(|view| !view.is_rising() || view.pattern().size() == 0) {
+    if !is_possible(views) {
         return false;
     }
     // Of each view: the reach of an instance, and the mean length of its first extents.
@@ -86,16 +109,16 @@ pub fn pays(views: &[View]) -> bool {
 
 /// The ranges of the file that ranks write: as many as there are aggregators, the first ranks. Empty without bytes, and where a view has
 /// no place for them.
-pub fn domains(views: &[View], accesses: &[Access]) -> Vec<Range<u64>> {
+pub fn domains(views: &[View], accesses: &[Access], plan: &Plan) -> Vec<Range<u64>> {
     let mut reach: Option<(u64, u64)> = None;
     for (view, access) in views.iter().zip(accesses).filter(|(_, access)| access.bytes > 0) {
         let Some((low, high)) = access.reach(view) else { return Vec::new() };
         reach = Some(reach.map_or((low, high), |(l, h)| (l.min(low), h.max(high))));
     }
     let Some((low, high)) = reach else { return Vec::new() };
-    let count = ((high - low) / LEAST).clamp(1, views.len() as u64);
+    let count = plan.writers.unwrap_or((high - low) / LEAST).clamp(1, views.len() as u64);
     // Cut at multiples of a page or of the least domain.
-    let unit = if (high - low) / count >= LEAST { LEAST } else { 4096 };
+    let unit = plan.unit.unwrap_or(if (high - low) / count >= LEAST { LEAST } else { 4096 }).max(1);
     let cut = |n: u64| {
         let at = low + ((u128::from(high - low) * u128::from(n)) / u128::from(count)) as u64;
         if n == count { high } else { (at / unit * unit).clamp(low, high) }
@@ -103,15 +126,17 @@ pub fn domains(views: &[View], accesses: &[Access]) -> Vec<Range<u64>> {
     (0..count).map(|n| if n == 0 { low..cut(1) } else { cut(n)..cut(n + 1) }).collect()
 }
 
-/// Window `round` of a domain; empty behind its end.
-pub fn window(domain: &Range<u64>, round: u64) -> Range<u64> {
-    let start = domain.start.saturating_add(round.saturating_mul(WINDOW)).min(domain.end);
-    start..start.saturating_add(WINDOW).min(domain.end)
-}
+impl Plan {
+    /// Window `round` of a domain; empty behind its end.
+    pub fn window(&self, domain: &Range<u64>, round: u64) -> Range<u64> {
+        let start = domain.start.saturating_add(round.saturating_mul(self.window)).min(domain.end);
+        start..start.saturating_add(self.window).min(domain.end)
+    }
 
-/// Number of windows of the longest domain.
-pub fn rounds(domains: &[Range<u64>]) -> u64 {
-    domains.iter().map(|domain| (domain.end - domain.start).div_ceil(WINDOW)).max().unwrap_or(0)
+    /// Number of windows of the longest domain.
+    pub fn rounds(&self, domains: &[Range<u64>]) -> u64 {
+        domains.iter().map(|domain| (domain.end - domain.start).div_ceil(self.window.max(1))).max().unwrap_or(0)
+    }
 }
 
 /// A window of the file that is being filled.
@@ -234,7 +259,8 @@ mod tests {
             let views = blocks(n, side);
             let size = views[0].pattern().size();
             let accesses = vec![Access { start: 0, bytes: size }; views.len()];
-            let domains = domains(&views, &accesses);
+            let plan = Plan::default();
+            let domains = domains(&views, &accesses, &plan);
             assert!(domains.len() <= most && !domains.is_empty());
             assert_eq!((domains[0].start, domains.last().unwrap().end), (100, 100 + n * n));
             assert!(domains.windows(2).all(|pair| pair[0].end == pair[1].start));
@@ -242,8 +268,8 @@ mod tests {
             for (view, access) in views.iter().zip(&accesses).step_by(7) {
                 let mut at = 0;
                 for domain in &domains {
-                    for round in 0..rounds(&domains) {
-                        let part = access.within(view, &window(domain, round));
+                    for round in 0..plan.rounds(&domains) {
+                        let part = access.within(view, &plan.window(domain, round));
                         assert!(part.is_empty() || part.start == at);
                         at = at.max(part.end);
                     }
@@ -251,7 +277,26 @@ mod tests {
                 assert_eq!(at, size);
             }
         }
-        assert!(domains(&blocks(64, 2), &[Access::default(); 4]).is_empty());
+        assert!(domains(&blocks(64, 2), &[Access::default(); 4], &Plan::default()).is_empty());
+    }
+
+    #[test]
+    fn a_plan_says_how_many_ranks_write_where_their_domains_begin_and_how_much_at_a_time() {
+        let views = blocks(4096, 4);
+        let accesses = vec![Access { start: 0, bytes: views[0].pattern().size() }; 16];
+        let plan = Plan { writers: Some(3), window: 100_000, unit: Some(10_000) };
+        let three = domains(&views, &accesses, &plan);
+        assert_eq!(three.len(), 3);
+        assert_eq!((three[0].start, three[2].end), (100, 100 + 4096 * 4096));
+        assert!(three[1..].iter().all(|domain| domain.start % 10_000 == 0));
+        let windows: Vec<_> = (0..plan.rounds(&three)).map(|round| plan.window(&three[0], round)).collect();
+        assert!(windows.iter().all(|window| window.end - window.start <= 100_000));
+        assert_eq!(windows.iter().map(|window| window.end - window.start).sum::<u64>(), three[0].end - three[0].start);
+        // More than there are ranks, and units longer than what is written: some ranks write nothing.
+        let plan = Plan { writers: Some(100), unit: Some(1 << 30), ..plan };
+        let all = domains(&views, &accesses, &plan);
+        assert_eq!(all.len(), 16);
+        assert_eq!(all.iter().map(|domain| domain.end - domain.start).sum::<u64>(), 4096 * 4096);
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Files that ranks have open, with threads as ranks: views, pointers, the order of collective calls, outcomes of all ranks.
 
 use std::sync::Arc;
+use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Container, Direct, Layout, WriterId};
-use thalweg_mpiio::{At, Caller, Class, Failure, File, Memory, MemoryMut, Mode, Outcome, Whence};
+use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
+use thalweg_profile::document::path_of;
+use thalweg_profile::waits::summary;
+use thalweg_profile::{Document, Phase, calls};
 use thalweg_store::Posix;
 use thalweg_view::{Datatype, Pattern};
 
@@ -15,7 +19,7 @@ const DELETE_ON_CLOSE: u32 = 32;
 fn layouts(folder: &std::path::Path) -> Vec<Arc<dyn Layout>> {
     let store = |name: &str| {
         let below = folder.join(name);
-        std::fs::create_dir(&below).unwrap();
+        std::fs::create_dir_all(&below).unwrap();
         Arc::new(Posix::at(below).unwrap())
     };
     let container = Container::new(vec![store("container")], Default::default()).unwrap();
@@ -25,11 +29,14 @@ fn layouts(folder: &std::path::Path) -> Vec<Arc<dyn Layout>> {
 /// Each rank opens a new file of both layouts and does this with it.
 fn on_ranks(work: impl Fn(&dyn Communicator, &File) + Sync) {
     let folder = tempfile::tempdir().unwrap();
-    for layout in layouts(folder.path()) {
+    for kind in 0..layouts(folder.path()).len() {
         threads::run(RANKS, |comm| {
+            // Ranks are processes elsewhere, which share nothing of a layout's state.
+            let layout = layouts(folder.path()).remove(kind);
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let at = Ok((layout.clone(), "file".into()));
-            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank())).unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), Given::default(), false)
+                .unwrap();
             work(&comm, &file);
             file.close().unwrap();
         });
@@ -51,7 +58,7 @@ fn write(file: &File, at: At, collective: bool, data: &[u8]) {
 
 fn all(file: &File) -> Vec<u8> {
     let mut out = vec![0xee; 4096];
-    file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1))).unwrap();
+    file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1)), &Given::default()).unwrap();
     let got = file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut out))).unwrap();
     out.truncate(got as usize);
     out
@@ -62,7 +69,7 @@ fn each_rank_writes_the_columns_of_its_view() {
     on_ranks(|comm, file| {
         let rank = comm.rank();
         let column = Datatype::Vector { count: 3, block: 2, stride: 8, of: Box::new(Datatype::Elementary(1)) };
-        file.set_view(Some(2 * u64::from(rank)), pattern(bytes(1)), pattern(column)).unwrap();
+        file.set_view(Some(2 * u64::from(rank)), pattern(bytes(1)), pattern(column), &Given::default()).unwrap();
         write(file, At::Individual, true, &[rank as u8; 4]);
         write(file, At::Individual, true, &[rank as u8 + 100; 2]);
         assert_eq!(file.position().unwrap(), 6);
@@ -113,6 +120,23 @@ fn the_later_collective_call_stays_without_a_sync() {
 }
 
 #[test]
+fn what_one_rank_writes_after_a_collective_call_stays() {
+    on_ranks(|comm, file| {
+        let rank = comm.rank();
+        for round in 0..4u8 {
+            // As HDF5, whose ranks write fill values together before a rank writes values alone.
+            write(file, At::Offset(u64::from(rank) * 10), true, &[round; 10]);
+            comm.barrier().unwrap();
+            let other = (rank + 1 + u32::from(round) % (RANKS - 1)) % RANKS;
+            write(file, At::Offset(u64::from(other) * 10), false, &[100 + round; 10]);
+            comm.barrier().unwrap();
+        }
+        file.sync().unwrap();
+        assert_eq!(all(file), [103; 10 * RANKS as usize]);
+    });
+}
+
+#[test]
 fn ordered_writes_follow_the_ranks_and_a_failing_rank_fails_all() {
     on_ranks(|comm, file| {
         let rank = comm.rank();
@@ -153,7 +177,8 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             let rank = comm.rank();
             let mode = Mode::of_bits(READ_WRITE | CREATE | DELETE_ON_CLOSE).unwrap();
             let other = Mode::of_bits(READ_WRITE | CREATE).unwrap();
-            let open = |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank));
+            let open =
+                |at, mode| File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), false);
             let named = || Ok((layout.clone(), "file".to_owned()));
             let failed = match rank {
                 2 => open(Err(Failure::new(Class::NoSpace, "full")), mode),
@@ -169,5 +194,124 @@ fn one_rank_s_failure_to_open_is_that_of_all() {
             comm.barrier().unwrap();
             assert!(layout.stat("file").is_err(), "removed at its close");
         });
+    }
+}
+
+#[test]
+fn hints_begin_and_end_the_exchange_of_collective_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    for (layout, exchanges) in layouts(folder.path()).into_iter().zip([true, false]) {
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let counting = Counting::new(comm.duplicate().unwrap());
+            let counts = counting.counts();
+            let always = Given::of([("romio_cb_write", "enable"), ("cb_buffer_size", "4096"), ("cb_nodes", "2")]);
+            // One rank's hint is one of all.
+            let own = if rank == 1 { always } else { Given::default() };
+            let at = Ok((layout.clone(), "file".into()));
+            let file = File::open(Box::new(counting), at, mode, WriterId(rank), own, false).unwrap();
+            let data = vec![rank as u8; 10_000];
+            let exchanged = || {
+                let before = counts.snapshot();
+                write(&file, At::Offset(u64::from(rank) * 10_000), true, &data);
+                counts.snapshot().since(&before).all_to_alls
+            };
+            // Two ranks write 16,384 and 23,616 bytes, 4096 at a time.
+            assert_eq!(exchanged(), if exchanges { 6 } else { 0 });
+            file.set_hints(&Given::of([("cb_buffer_size", "1048576")])).unwrap();
+            assert_eq!(exchanged(), u64::from(exchanges));
+            file.set_hints(&Given::of([("collective_buffering", "true")])).unwrap();
+            assert_eq!(exchanged(), 0, "side by side it does not pay");
+            file.set_view(Some(0), pattern(bytes(1)), pattern(bytes(1)), &always).unwrap();
+            assert_eq!(exchanged(), if exchanges { 6 } else { 0 });
+            file.set_hints(&Given::of([("romio_cb_write", "disable")])).unwrap();
+            assert_eq!(exchanged(), 0);
+            let in_use = file.hints_in_use();
+            assert!(in_use.contains(&("romio_cb_write", "disable".into())), "{in_use:?}");
+            file.sync().unwrap();
+            let mut back = vec![0xee; 40_001];
+            let got = file.read(At::Offset(0), Caller::OneRank, Ok(MemoryMut::Run(&mut back))).unwrap();
+            assert_eq!(got, 40_000);
+            assert!((0..40_000).all(|i| back[i] == (i / 10_000) as u8));
+            file.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn permissions_of_a_new_file_are_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        threads::run(RANKS, |comm| {
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let hints = Given::of([("file_perm", "600")]);
+            let at = Ok((layout.clone(), "file".into()));
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), hints, false);
+            file.unwrap().close().unwrap();
+            assert_eq!(layout.attributes("file").unwrap().mode & 0o777, 0o600);
+        });
+    }
+}
+
+/// A profile beside the file.
+fn document(layout: &Arc<dyn Layout>, number: u64) -> Document {
+    let object = layout.open_read(&path_of("file", number)).unwrap();
+    let mut text = vec![0; object.length().unwrap() as usize];
+    object.read_at(0, &mut text).unwrap();
+    Document::from_json(&text).unwrap()
+}
+
+#[test]
+fn a_profile_names_the_rank_that_came_last_and_counts_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        for number in [0, 1, 0] {
+            threads::run(RANKS, |comm| {
+                let rank = comm.rank();
+                // The third open finds no file.
+                let mode = if number == 0 { READ_WRITE | CREATE } else { READ_WRITE };
+                let at = Ok((layout.clone(), "file".into()));
+                let mode = Mode::of_bits(mode).unwrap();
+                // Rank 2 asks for all.
+                let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), Given::default(), rank == 2);
+                let file = file.unwrap();
+                let profile = file.profile().unwrap();
+                for name in ["write_at_all_c", "sync"] {
+                    if rank == 1 && name == "sync" {
+                        std::thread::sleep(std::time::Duration::from_millis(100));
+                    }
+                    let begin = profile.begins();
+                    match name {
+                        "sync" => file.sync().unwrap(),
+                        _ => write(&file, At::Offset(u64::from(rank) * 100), true, &[1; 100]),
+                    }
+                    profile.ends(begin, name, if name == "sync" { 0 } else { 100 });
+                }
+                file.close().unwrap();
+                comm.barrier().unwrap();
+            });
+            let document = document(&layout, number);
+            assert_eq!((document.ranks, document.bytes, document.by_rank.len()), (RANKS, 400, 4));
+            assert_eq!((document.step, document.methods[0].as_str()), (number, "MPI-IO"));
+            let made = calls::collective(&document);
+            let names: Vec<&str> = made.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(names, ["open", "write_at_all", "sync", "close"]);
+            assert_eq!(made[1].waited, 0, "nobody waits for another rank's write");
+            let sync = &made[2];
+            assert_eq!(sync.last, 1);
+            assert!(sync.apart >= 50_000_000 && sync.waited >= 150_000_000, "{sync:?}");
+            let rows = calls::rows(std::slice::from_ref(&document));
+            let row = rows.iter().find(|row| row.name == "write_at_all").unwrap();
+            assert_eq!((row.calls, row.bytes), (4, 400));
+            let summary = summary(&[document]);
+            let write = summary.phases.iter().find(|row| row.phase == Phase::Write).unwrap();
+            assert_eq!(write.bytes, 400);
+            assert_eq!((summary.causes[0].rank, summary.causes[0].doing), (1, None), "its program came late");
+            if number == 1 {
+                layout.remove("file").unwrap();
+            }
+        }
+        assert!(layout.open_read(&path_of("file", 1)).is_err(), "profiles of the former file are gone");
     }
 }

@@ -1,4 +1,5 @@
-//! `thalweg profile`: the phases of the ranks of an output and the ranks that delayed others, as a table, a picture, a trace.
+//! `thalweg profile`: the phases of the ranks of an output and the ranks that delayed others, as a table, a picture, a trace. Of a file
+//! that the door for MPI-IO served also its calls.
 
 use crate::arguments::Profile;
 use crate::outcome::{Failure, Outcome};
@@ -7,6 +8,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use thalweg_layout::Layout;
+use thalweg_profile::calls::{self, CallRow, CollectiveCall, LastRow};
 use thalweg_profile::document::{folder_of, step_of};
 use thalweg_profile::waits::{Summary, WaitCause, summary};
 use thalweg_profile::{Document, Phase};
@@ -21,8 +24,13 @@ const LISTED: usize = 12;
 pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> {
     let mut documents = Vec::new();
     for path in &arguments.profile {
-        for file in files_of(path)? {
-            documents.push(read(&file)?);
+        match below_mount(path)? {
+            Some(name) => documents.extend(of_mount(&name)?),
+            None => {
+                for file in files_of(path)? {
+                    documents.push(read(&file)?);
+                }
+            }
         }
     }
     documents.sort_by(|a, b| (a.began_unix_us, &a.output, a.step).cmp(&(b.began_unix_us, &b.output, b.step)));
@@ -76,6 +84,47 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found.into_iter().map(|(_, file)| file).collect())
 }
 
+/// The name of a path in the layout of all mounts, if it is below one.
+fn below_mount(path: &Path) -> Result<Option<String>, Failure> {
+    let Some(name) = path.to_str() else { return Ok(None) };
+    Ok(thalweg_io::mounts::of_process()?.place(name)?.mount.map(|_| name.to_string()))
+}
+
+/// The profiles of a path below a mount: as [`files_of`].
+fn of_mount(name: &str) -> Result<Vec<Document>, Failure> {
+    let layout = thalweg_io::mounts::layout()?;
+    let found = layout.stat(name);
+    let folder = match found {
+        Ok(found) if found.is_folder => name.to_string(),
+        Ok(_) if name.ends_with(".json") => return Ok(vec![read_in(&*layout, name)?]),
+        _ => folder_of(name),
+    };
+    let names = layout.list(&folder).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            let what = format!("'{name}' has no profile: there is no folder '{folder}'");
+            Failure::File(Error::new(ErrorKind::NotFound, what))
+        }
+        _ => Failure::File(e),
+    })?;
+    let mut found: Vec<(u64, String)> =
+        names.iter().filter_map(|file| Some((step_of(file)?, format!("{folder}/{file}")))).collect();
+    if found.is_empty() {
+        let what = format!("no profile in the folder '{folder}': no file is called step-N.json");
+        return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
+    }
+    found.sort();
+    found.iter().map(|(_, file)| read_in(&*layout, file)).collect()
+}
+
+fn read_in(layout: &dyn Layout, name: &str) -> Result<Document, Failure> {
+    let object = layout.open_read(name).map_err(Failure::File)?;
+    let length = object.length().map_err(Failure::File)?;
+    let mut text = vec![0; usize::try_from(length).unwrap_or(0)];
+    let got = object.read_at(0, &mut text).map_err(Failure::File)?;
+    text.truncate(got);
+    Document::from_json(&text).map_err(|e| Failure::File(e.in_object(name)))
+}
+
 fn read(path: &Path) -> Result<Document, Failure> {
     crate::file::regular(path)?;
     let text = fs::read(path).map_err(|e| Error::io(format!("cannot open '{}'", path.display()), e))?;
@@ -113,7 +162,8 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
         writeln!(out, "{}, {} in {}; the slowest:", count(documents.len() as u64, "output"), size(bytes), time(all))?;
     }
     for document in &slowest[..listed] {
-        let name = if documents.len() == 1 { String::new() } else { format!("step {}: ", document.step) };
+        let word = if document.group.is_empty() { "open" } else { "step" };
+        let name = if documents.len() == 1 { String::new() } else { format!("{word} {}: ", document.step) };
         writeln!(
             out,
             "{name}{} in {}, {}; clocks agree within {}",
@@ -156,6 +206,7 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
             if row.bytes > 0 { size(row.bytes) } else { "-".into() }
         )?;
     }
+    print_calls(documents, most, out)?;
     writeln!(out)?;
     if summary.causes.is_empty() {
         writeln!(out, "No rank kept another one waiting.")?;
@@ -174,6 +225,48 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
             time(cause.waited),
             cause.at_a_time
         )?;
+    }
+    Ok(())
+}
+
+/// The calls of files that a door served, and the ranks that came last to collective ones.
+fn print_calls(documents: &[Document], most: usize, out: &mut Terminal) -> Result<(), Failure> {
+    let rows = calls::rows(documents);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let heading = format!(
+        "{:<19}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>10}",
+        "call", "shortest", "median", "longest", "slowest", "calls", "bytes"
+    );
+    out.styled(HEADING, &heading)?;
+    writeln!(out)?;
+    for row in &rows {
+        let CallRow { min, median, max, slowest, calls, bytes, .. } = row;
+        writeln!(
+            out,
+            "{}  {:>9}  {:>9}  {:>9}  {slowest:>8}  {calls:>9}  {:>10}",
+            left(&plain(&row.name), 19),
+            time(*min),
+            time(*median),
+            time(*max),
+            if *bytes > 0 { size(*bytes) } else { "-".into() }
+        )?;
+    }
+    let last = calls::last_ranks(documents);
+    if last.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "Collective calls, and the ranks that came last:")?;
+    let heading =
+        format!("{:<19}  {:>9}  {:>9}  {:>15}  {:>13}", "call", "last rank", "calls", "ranks apart", "others waited");
+    out.styled(HEADING, &heading)?;
+    writeln!(out)?;
+    for LastRow { name, rank, calls, apart, waited } in last.iter().take(most) {
+        let name = left(&plain(name), 19);
+        writeln!(out, "{name}  {rank:>9}  {calls:>9}  {:>15}  {:>13}", time(*apart), time(*waited))?;
     }
     Ok(())
 }
@@ -211,5 +304,33 @@ fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
             })
         })
         .collect();
-    json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": causes })
+    let mut all = json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": causes });
+    let rows = calls::rows(documents);
+    if !rows.is_empty() {
+        let rows = rows.iter().map(|row| {
+            json!({
+                "call": row.name, "shortest_seconds": seconds(row.min), "median_seconds": seconds(row.median),
+                "longest_seconds": seconds(row.max), "slowest_rank": row.slowest, "calls": row.calls, "bytes": row.bytes,
+            })
+        });
+        all["calls"] = rows.collect();
+        let last = calls::last_ranks(documents);
+        let last = last.iter().map(|row| {
+            json!({
+                "call": row.name, "last_rank": row.rank, "calls": row.calls, "ranks_apart_seconds": seconds(row.apart),
+                "others_waited_seconds": seconds(row.waited),
+            })
+        });
+        all["last_ranks"] = last.collect();
+        let one = |document: &Document, call: CollectiveCall| {
+            json!({
+                "output": document.output, "step": document.step, "number": call.number, "call": call.name,
+                "begin_seconds": call.begin as f64 / 1e9, "last_rank": call.last, "ranks_apart_seconds": seconds(call.apart),
+                "others_waited_seconds": seconds(call.waited),
+            })
+        };
+        let every = documents.iter().flat_map(|d| calls::collective(d).into_iter().map(move |call| one(d, call)));
+        all["collective_calls"] = every.collect();
+    }
+    all
 }

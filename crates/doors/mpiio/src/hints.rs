@@ -1,0 +1,260 @@
+//! Hints: values with which a program chooses how its file is accessed (`MPI_Info`), and the values in use.
+//!
+//! | key | meaning here |
+//! |-----|--------------|
+//! | `romio_cb_write` | `automatic`: collective writes exchange bytes where that pays ([`two_phase::pays`]); `enable`: wherever the layout allows it; `disable`: never |
+//! | `collective_buffering` | `true`, `false`: `automatic`, `disable` of `romio_cb_write`, which counts if both are given |
+//! | `cb_nodes` | number of ranks that write in an exchange |
+//! | `cb_buffer_size` | bytes of a domain that a rank gathers at a time |
+//! | `striping_unit` | file domains begin at multiples of it |
+//! | `ind_wr_buffer_size`, `ind_rd_buffer_size` | bytes of memory with holes that are gathered or scattered at a time |
+//! | `file_perm` | permissions of a new file, in octal digits |
+//! | `romio_cb_read`, `romio_ds_read`, `romio_ds_write`, `romio_no_indep_rw` | are returned alone: reads are not exchanged, gaps between small extents are read where that is cheaper and never written |
+//! | all others, and values that are not of a key's kind | are ignored |
+//!
+//! Ranks must give the same values of the first five, says MPI; where they do not, the largest one counts on all ranks, so that an
+//! exchange never has two plans.
+//!
+//! Source: MPI 4.1, section 14.2.8 (reserved hints); the names with `romio_` and `ind_` are those of ROMIO's users' guide.
+
+use crate::transfer;
+use crate::two_phase::{self, Plan};
+
+/// Whether collective writes exchange bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exchange {
+    /// Where it pays.
+    Automatic = 1,
+    /// Never.
+    Never = 2,
+    /// Wherever the layout allows it.
+    Always = 3,
+}
+
+impl Exchange {
+    fn of_number(number: u64) -> Option<Exchange> {
+        [Exchange::Automatic, Exchange::Never, Exchange::Always].into_iter().find(|e| *e as u64 == number)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Exchange::Automatic => "automatic",
+            Exchange::Never => "disable",
+            Exchange::Always => "enable",
+        }
+    }
+}
+
+/// Least and largest size of a buffer, in bytes.
+const SIZES: (u64, u64) = (4 << 10, 1 << 30);
+
+/// Number of hints that ranks agree on.
+pub const AGREED: usize = 4;
+
+/// The hints that one rank gives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Given {
+    exchange: Option<Exchange>,
+    writers: Option<u64>,
+    window: Option<u64>,
+    unit: Option<u64>,
+    write_buffer: Option<u64>,
+    read_buffer: Option<u64>,
+    /// Permissions of a new file.
+    pub permissions: Option<u32>,
+}
+
+impl Given {
+    /// Reads keys and their values.
+    pub fn of<'t>(pairs: impl IntoIterator<Item = (&'t str, &'t str)>) -> Given {
+        let mut given = Given::default();
+        let mut reserved = None;
+        for (key, value) in pairs {
+            let value = value.trim();
+            let number = || value.parse::<u64>().ok().filter(|n| *n > 0);
+            let size = || number().map(|n| n.clamp(SIZES.0, SIZES.1));
+            match key {
+                "romio_cb_write" => {
+                    let all = [Exchange::Automatic, Exchange::Never, Exchange::Always];
+                    given.exchange = all.into_iter().find(|e| value.eq_ignore_ascii_case(e.name())).or(given.exchange);
+                }
+                "collective_buffering" if value.eq_ignore_ascii_case("true") => reserved = Some(Exchange::Automatic),
+                "collective_buffering" if value.eq_ignore_ascii_case("false") => reserved = Some(Exchange::Never),
+                "cb_nodes" => given.writers = number().or(given.writers),
+                "cb_buffer_size" => given.window = size().or(given.window),
+                "striping_unit" => given.unit = number().filter(|n| *n <= SIZES.1).or(given.unit),
+                "ind_wr_buffer_size" => given.write_buffer = size().or(given.write_buffer),
+                "ind_rd_buffer_size" => given.read_buffer = size().or(given.read_buffer),
+                "file_perm" => {
+                    let octal = u32::from_str_radix(value, 8).ok().filter(|bits| *bits <= 0o777);
+                    given.permissions = octal.or(given.permissions);
+                }
+                _ => {}
+            }
+        }
+        given.exchange = given.exchange.or(reserved);
+        given
+    }
+
+    /// The numbers whose maximum over all ranks counts; 0 for a hint that is not given.
+    pub fn to_agree(&self) -> [u64; AGREED] {
+        let or_none = |number: Option<u64>| number.unwrap_or(0);
+        [self.exchange.map_or(0, |e| e as u64), or_none(self.writers), or_none(self.window), or_none(self.unit)]
+    }
+
+    /// These hints, with the numbers that all ranks agreed on; `None` for another count of numbers.
+    pub fn agreed(self, numbers: &[u64]) -> Option<Given> {
+        let [exchange, writers, window, unit] = *numbers else { return None };
+        let some = |number: u64| Some(number).filter(|n| *n > 0);
+        let exchange = Exchange::of_number(exchange);
+        Some(Given { exchange, writers: some(writers), window: some(window), unit: some(unit), ..self })
+    }
+}
+
+/// The hints in use for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hints {
+    /// Whether collective writes exchange bytes.
+    pub exchange: Exchange,
+    /// How they do.
+    pub plan: Plan,
+    /// Bytes of memory with holes that are gathered at a time.
+    pub write_buffer: usize,
+    /// Bytes of memory with holes that are scattered at a time.
+    pub read_buffer: usize,
+    permissions: Option<u32>,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints {
+            exchange: Exchange::Automatic,
+            plan: Plan::default(),
+            write_buffer: transfer::BUFFER,
+            read_buffer: transfer::BUFFER,
+            permissions: None,
+        }
+    }
+}
+
+impl Hints {
+    /// Takes over what was given; returns whether views have to be looked at again.
+    pub fn take(&mut self, given: &Given) -> bool {
+        let before = self.exchange;
+        self.exchange = given.exchange.unwrap_or(before);
+        self.plan.writers = given.writers.or(self.plan.writers);
+        self.plan.window = given.window.unwrap_or(self.plan.window);
+        self.plan.unit = given.unit.or(self.plan.unit);
+        let size = |given: Option<u64>, now: usize| given.and_then(|n| usize::try_from(n).ok()).unwrap_or(now);
+        self.write_buffer = size(given.write_buffer, self.write_buffer);
+        self.read_buffer = size(given.read_buffer, self.read_buffer);
+        self.permissions = given.permissions.or(self.permissions);
+        self.exchange != before
+    }
+
+    /// Keys and values in use.
+    ///
+    /// - `ranks`: that have the file open.
+    /// - `exchanges`: whether the file allows an exchange.
+    pub fn in_use(&self, ranks: u32, exchanges: bool) -> Vec<(&'static str, String)> {
+        let exchange = if exchanges { self.exchange } else { Exchange::Never };
+        let mut all = vec![
+            ("collective_buffering", (exchange != Exchange::Never).to_string()),
+            ("romio_cb_write", exchange.name().to_owned()),
+            ("romio_cb_read", Exchange::Never.name().to_owned()),
+            ("romio_ds_read", Exchange::Automatic.name().to_owned()),
+            ("romio_ds_write", Exchange::Never.name().to_owned()),
+            ("romio_no_indep_rw", "false".to_owned()),
+            ("ind_wr_buffer_size", self.write_buffer.to_string()),
+            ("ind_rd_buffer_size", self.read_buffer.to_string()),
+        ];
+        if exchange != Exchange::Never {
+            let writers = self.plan.writers.unwrap_or(u64::from(ranks)).min(u64::from(ranks));
+            all.push(("cb_nodes", writers.to_string()));
+            all.push(("cb_buffer_size", self.plan.window.to_string()));
+            all.extend(self.plan.unit.map(|unit| ("striping_unit", unit.to_string())));
+        }
+        all.extend(self.permissions.map(|bits| ("file_perm", format!("{bits:o}"))));
+        all
+    }
+
+    /// Whether writes through these views exchange bytes.
+    pub fn exchange_pays(&self, views: &[thalweg_view::View]) -> bool {
+        match self.exchange {
+            Exchange::Automatic => two_phase::pays(views),
+            Exchange::Never => false,
+            Exchange::Always => two_phase::is_possible(views),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(hints: &Hints, exchanges: bool, key: &str) -> Option<String> {
+        hints.in_use(4, exchanges).into_iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn what_is_given_is_in_use_and_what_makes_no_sense_is_ignored() {
+        let mut hints = Hints::default();
+        assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4");
+        assert_eq!(value(&hints, true, "romio_cb_write").unwrap(), "automatic");
+        let nonsense = [
+            ("cb_nodes", "0"),
+            ("cb_buffer_size", "many"),
+            ("romio_cb_write", "perhaps"),
+            ("collective_buffering", "no"),
+            ("striping_unit", "-1"),
+            ("file_perm", "999"),
+            ("of_another_library", "1"),
+        ];
+        assert_eq!(Given::of(nonsense), Given::default());
+        let given = [
+            ("cb_nodes", "2"),
+            ("cb_buffer_size", " 65536 "),
+            ("romio_cb_write", "Enable"),
+            ("collective_buffering", "false"),
+            ("striping_unit", "8192"),
+            ("ind_wr_buffer_size", "1"),
+            ("file_perm", "640"),
+        ];
+        assert!(hints.take(&Given::of(given)), "the exchange is another one");
+        for (key, wanted) in [
+            ("cb_nodes", "2"),
+            ("cb_buffer_size", "65536"),
+            ("romio_cb_write", "enable"),
+            ("collective_buffering", "true"),
+            ("striping_unit", "8192"),
+            ("ind_wr_buffer_size", "4096"),
+            ("ind_rd_buffer_size", "4194304"),
+            ("file_perm", "640"),
+        ] {
+            assert_eq!(value(&hints, true, key).as_deref(), Some(wanted), "{key}");
+        }
+        assert!(!hints.take(&Given::of([("cb_nodes", "64")])), "what was not given again stays");
+        assert_eq!((hints.exchange, hints.plan.window), (Exchange::Always, 65536));
+        assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4", "no more than there are ranks");
+    }
+
+    #[test]
+    fn a_file_without_exchanges_has_no_hints_of_them() {
+        let mut hints = Hints::default();
+        hints.take(&Given::of([("romio_cb_write", "enable"), ("cb_nodes", "2")]));
+        assert_eq!(value(&hints, false, "romio_cb_write").unwrap(), "disable");
+        assert_eq!(value(&hints, false, "collective_buffering").unwrap(), "false");
+        assert_eq!(value(&hints, false, "cb_nodes"), None);
+    }
+
+    #[test]
+    fn the_largest_of_what_ranks_give_counts_for_all() {
+        let ranks = [Given::of([("cb_nodes", "3")]), Given::of([("romio_cb_write", "disable")]), Given::default()];
+        let all: Vec<u64> = (0..AGREED).map(|i| ranks.iter().map(|r| r.to_agree()[i]).max().unwrap()).collect();
+        let agreed = ranks.map(|given| given.agreed(&all).unwrap());
+        assert!(agreed.iter().all(|given| *given == agreed[0]));
+        assert_eq!((agreed[0].writers, agreed[0].exchange), (Some(3), Some(Exchange::Never)));
+        assert_eq!(Given::default().agreed(&[1]), None);
+    }
+}
