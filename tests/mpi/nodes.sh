@@ -87,7 +87,7 @@ P
 try "programs of three nodes append to one file at once, and no line is lost" appends
 
 ranks() {
-    local settings=(--mca plm_rsh_agent "$ON" --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self
+    local settings=(--mca plm_rsh_agent "$ON" --mca plm_rsh_no_tree_spawn 1 --mca btl "tcp,self"
         --mca btl_tcp_if_include "$NODES_NETWORK" --mca oob_tcp_if_include "$NODES_NETWORK")
     # A square number of ranks.
     limited 120 "${mpiexec[@]}" -n 4 --host tw0:2,tw1,tw2 "${settings[@]}" "$built/thalweg" run --mpi openmpi -- \
