@@ -33,8 +33,8 @@ const LOADS: [Load; 5] = [
     ("64 MiB", 1, 65536, 2),
     (CHIMERA, 100, 64, 4),
 ];
-/// MiB of memory that are used once before each program; twice the largest output.
-const WARM: u64 = 1024;
+/// MiB of memory that are used once before each program: four times the largest output, as data, file and copy are there at once.
+const WARM: u64 = 2048;
 const SMALL: [Load; 2] = [("64 KiB", 1, 64, 2), (CHIMERA, 100, 8, 2)];
 const CHIMERA: &str = "100 x 64 KiB";
 

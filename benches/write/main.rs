@@ -15,8 +15,9 @@ const OURS: [&str; 6] = ["raw-shared", "MPI", "MPI-promise", "raw-each", "POSIX"
 const ADIOS1: [&str; 2] = ["MPI", "POSIX"];
 const HDF5: [&str; 2] = ["independent", "collective"];
 const SERIAL: [&str; 3] = ["BP4", "BP5", "h5py"];
-/// Before each program, so many MiB more than an output has are used once.
-const WARM: u64 = 512;
+/// Before each program, so many times the bytes of an output are used once: the program's data, its file, its copy, and what is
+/// freed while they are there.
+const WARM: u64 = 4;
 
 fn main() -> Result<ExitCode, Failure> {
     let options = Options::from_arguments()?;
@@ -52,7 +53,7 @@ fn main() -> Result<ExitCode, Failure> {
     for round in 0..rounds as usize {
         for turn in 0..commands.len() {
             let command = (round + turn) % commands.len();
-            memory::warm(&files, 4 * mib + WARM)?;
+            memory::warm(&files, WARM * 4 * mib)?;
             all.run(&mut commands[command])?;
         }
     }
@@ -61,7 +62,7 @@ fn main() -> Result<ExitCode, Failure> {
         "Each step {mib} MiB of doubles from each of 4 ranks (or from one), with 7 scalars, into a file of its own that is \
          removed afterwards. Statistics and checksums on. {rounds} rounds of {steps} steps (ADIOS 1.13 and HDF5: 2), after a \
          first step, which the column \"first s\" shows; before each program, {} MiB of memory were used once; seconds per step, into the page cache.",
-        4 * mib + WARM
+        WARM * 4 * mib
     );
     let mut report = Report::new("write", about, &files);
     tables(&mut report, &all, mib);
