@@ -17,7 +17,9 @@ use thalweg_benches::report::{Report, Table, number};
 const WARM: u64 = 320;
 
 /// Name, size, size with `--small`, how it is shown; how many times as fast writes and reads should be.
-const PATTERNS: [(&str, u32, u32, &str, Option<(f64, f64)>); 3] = [
+type Shape = (&'static str, u32, u32, &'static str, Option<(f64, f64)>);
+
+const PATTERNS: [Shape; 3] = [
     ("btio", 102, 24, "BTIO", Some((1.8, 1.3))),
     ("tile", 256, 16, "tiles of 4 KiB rows", Some((1.1, 2.0))),
     ("subarray", 320, 48, "blocks of an array", None),

@@ -8,7 +8,7 @@
 //! | who writes it | a writer that closes a file for good ([`Layout::write_synopsis`](crate::Layout::write_synopsis)); each one replaces the last |
 //! | which files | those of containers with packed sessions, over one store |
 //! | bundles  | their heads are in the synopsis: an open reads none of them. They never change, so a synopsis of before still has those of bundles that are still there |
-//! | memory   | [`MOST_END`] bytes of each open file, and its index |
+//! | memory   | at most 128 KiB of each open file, and its index |
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -17,7 +17,7 @@
 //! | 12 | 8 | length of the file |
 //! | 20 | ... | last bytes of the file, counted |
 //! | ... | ... | number of bundles, varint; of each the name and the head (`packed`), counted |
-//! | ... | ... | a [`snapshot`](super::snapshot), counted |
+//! | ... | ... | a [`super::snapshot`], counted |
 //! | -4 | 4 | CRC-32C of all before |
 
 use super::objects;
