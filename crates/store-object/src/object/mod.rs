@@ -461,12 +461,15 @@ impl Store for Object {
 
     fn list_beginning(&self, prefix: &str) -> Result<Option<Vec<String>>> {
         let shared = &self.shared;
-        let prefix = &*shared.name(prefix, "list")?;
+        let mut wanted = shared.name(prefix, "list")?.into_owned();
+        if prefix.ends_with('/') && !wanted.is_empty() {
+            wanted.push('/');
+        }
         if !shared.operator.info().native_capability().list_with_recursive {
             return Ok(None);
         }
         let options = ListOptions { recursive: true, ..ListOptions::default() };
-        let entries = match shared.ask("list", prefix, shared.operator.list_options(prefix, options)) {
+        let entries = match shared.ask("list", prefix, shared.operator.list_options(&wanted, options)) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Some(Vec::new())),
             entries => entries?,
         };
