@@ -45,6 +45,25 @@ else
     (source "$work/s3/env" && "$stores" "$TEST_S3/folder" part=5242880 && "$built/examples/far" "$TEST_S3/far" "$how") || failed=1
 fi
 
+# A mount is made without a request: a bucket that does not exist is told by the check of the table, and by the first call.
+no_bucket() {
+    # shellcheck disable=SC1091  # made by s3.sh
+    source "$work/s3/env"
+    printf '[[mount]]\npath = "/none"\nlayout = "container"\nstore = "s3://no-such-bucket/x"\n' >"$work/none.toml"
+    export THALWEG_MOUNTS=$work/none.toml
+    if "$thalweg" config check >"$work/said"; then return 1; fi
+    grep -q '^fails  /none .*NoSuchBucket' "$work/said" || return 1
+    if "$thalweg" ls /none/a.bp 2>"$work/said"; then return 1; fi
+    grep -q 'cannot open in s3://no-such-bucket/x/a.bp.*NoSuchBucket' "$work/said"
+}
+if [[ -e $work/s3/env ]]; then
+    if (no_bucket); then
+        echo "ok s3: a bucket that does not exist is told by the check of mounts and by the first call"
+    else
+        echo "not ok s3: a bucket that does not exist is told by the check of mounts and by the first call" && failed=1
+    fi
+fi
+
 # Through TLS: all promises again, and a server whose certificate nobody vouches for is refused with that reason.
 through_tls() {
     # shellcheck disable=SC1091  # made by s3.sh

@@ -376,7 +376,11 @@ fn finish(kept: CachedFile, marked: bool) -> Result<()> {
         object.close()
     };
     close().map_err(|e: Error| e.in_object(path.clone()))?;
-    if far && let Err(e) = layout.write_synopsis(&path) {
+    if far
+        && let Err(e) = layout.write_synopsis(&path)
+        // The program may have renamed it.
+        && e.kind() != ErrorKind::NotFound
+    {
         // The file is whole.
         tracing::warn!(file = path, error = %e, "readers will open the file with more requests: its synopsis was not written");
     }

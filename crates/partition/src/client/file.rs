@@ -295,7 +295,7 @@ impl WriteObject for File {
     }
 
     /// The file's first server gives out the places of appends, so that clients that append at the same time do not meet. A client
-    /// that dies between its claim and its write leaves a hole.
+    /// that dies between its claim and its write, or whose write fails, leaves a hole.
     ///
     /// # Cost
     /// The length from all servers, a request to one, and a write.
