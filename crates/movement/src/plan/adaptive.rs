@@ -9,7 +9,7 @@
 //! | when does another target take the group | when the other target's own queue is empty, and it would write the group before the group's target drains |
 //! | which group is taken | the last group of the queue that takes longest to drain |
 //! | when is a write stuck | when it takes longer than `patience` seconds and than `stuck` times the average time for its bytes |
-//! | what happens to a stuck write | its group is written to another target; the copy that ends later is dead bytes, and no rank waits for it |
+//! | what happens to a stuck write | its group is written to another target (at most one write of a group is in flight at each); the copy that ends later is dead bytes, and no rank waits for it |
 //! | when is a target slow | after two stuck writes in a row: it gets no groups while these are in flight, then only groups that it would finish before all other work is done |
 //! | when does it recover | each output without work doubles its estimated speed, up to the average, until it gets a group |
 //! | which writes are measured | those of at least a quarter of the average size: latency dominates the time of shorter ones |
@@ -349,11 +349,17 @@ impl State {
         self.rests[group as usize].is_none() && !self.lost[group as usize]
     }
 
+    /// Whether a write of the group is in flight at the target.
+    fn is_writing(&self, target: usize, group: u32) -> bool {
+        self.targets[target].writes.iter().any(|f| f.group == group)
+    }
+
     /// Starts writes at a target, up to its limit, while there are groups for it.
     fn fill(&mut self, target: usize, out: &mut Vec<Decision>) {
         while !self.targets[target].failed && self.targets[target].turns() < self.turns_allowed() {
             let Some(group) = self.own(target).or_else(|| self.take(target)) else { return };
-            if self.is_open(group) {
+            // A group whose write is in flight here comes back with that write's report.
+            if self.is_open(group) && !self.is_writing(target, group) {
                 self.start(target, group, out);
             }
         }

@@ -33,10 +33,20 @@ impl Bench {
         let mut waiting: Vec<(f64, u64, Event)> = vec![(0.0, 0, Event::Begin { now: 0.0 })];
         let (mut count, mut places, mut lost) = (0u64, Vec::new(), Vec::new());
         let mut seconds = 0.0;
+        let (mut in_flight, mut first_copy) = (HashMap::new(), HashMap::new());
         while !waiting.is_empty() {
             let first = (0..waiting.len())
                 .min_by(|a, b| waiting[*a].0.total_cmp(&waiting[*b].0).then(waiting[*a].1.cmp(&waiting[*b].1)));
             let (now, _, event) = waiting.swap_remove(first.unwrap());
+            if let Event::Wrote { group, target, .. }
+            | Event::Failed { group, target, .. }
+            | Event::Left { group, target, .. } = event
+            {
+                let offset = in_flight.remove(&(group, target)).expect("the write was ordered");
+                if let Event::Wrote { .. } = event {
+                    first_copy.entry(group).or_insert(Rests { target, offset });
+                }
+            }
             let again = state.clone();
             let (then, decisions) = next(state, event);
             assert_eq!(next(again, event).1, decisions, "the same twice");
@@ -47,6 +57,8 @@ impl Bench {
                 match decision {
                     Decision::Write { group, target, offset } => {
                         let (t, bytes) = (target as usize, sizes[group as usize]);
+                        // Reports name the target alone, so that a group has one write in flight at each.
+                        assert_eq!(in_flight.insert((group, target), offset), None, "group {group} twice at {target}");
                         let of = |event: &Event| match event {
                             Event::Wrote { group: g, target, .. } | Event::Failed { group: g, target, .. } => {
                                 (*g == group).then_some(*target)
@@ -80,6 +92,9 @@ impl Bench {
             }
         }
         assert!(state.is_done());
+        for (group, rests) in first_copy {
+            assert_eq!(state.rests(group), Some(rests), "group {group}: the first copy that ended");
+        }
         Ran { state, seconds, places, lost }
     }
 }

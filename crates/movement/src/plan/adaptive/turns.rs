@@ -30,7 +30,8 @@ impl State {
         self.targets[target].failed || self.targets[target].stuck_in_a_row >= SLOW
     }
 
-    /// Takes the last group of the queue that takes longest to drain.
+    /// Takes the last group of the queue that takes longest to drain; `None` also if a write of that group is in flight at
+    /// this target: a second one there would wait for the same storage, and the ranks' reports could not tell the two apart.
     pub(super) fn take(&mut self, target: usize) -> Option<u32> {
         if self.targets[target].stuck_in_a_row >= SLOW && self.another(target) {
             return None;
@@ -48,7 +49,7 @@ impl State {
         let (drain, from) = longest?;
         let group = *self.targets[from].queue.back()?;
         let bytes = self.sizes[group as usize];
-        if !self.refuses(from) && bytes as f64 / self.rate_of(target) > drain {
+        if !self.refuses(from) && bytes as f64 / self.rate_of(target) > drain || self.is_writing(target, group) {
             return None;
         }
         self.targets[from].queue.pop_back();
@@ -63,7 +64,7 @@ impl State {
         let mut best: Option<(f64, usize)> = None;
         for target in 0..self.targets.len() {
             let of = &self.targets[target];
-            if target == not || of.failed || of.writes.iter().any(|f| f.group == group) {
+            if target == not || of.failed || self.is_writing(target, group) {
                 continue;
             }
             let slow = if of.stuck_in_a_row >= SLOW { 1e12 } else { 0.0 };
@@ -145,7 +146,7 @@ impl State {
             };
             let Some(group) = self.targets[from].queue.pop_front() else { return };
             self.targets[from].queued_bytes -= self.sizes[group as usize];
-            if self.is_open(group) && !self.targets[target].writes.iter().any(|f| f.group == group) {
+            if self.is_open(group) && !self.is_writing(target, group) {
                 self.start(target, group, out);
             }
         }
