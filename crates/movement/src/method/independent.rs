@@ -10,7 +10,7 @@
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | all ranks return the kind of the lowest failing rank's error; the groups of the other ranks are indexed, the step is partial. After the loss of a rank, if the communicator can continue without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Opens are serialised, one rank after the other, so that a metadata server handles one open at a time.
+//! After rank 0, at most 16 ranks open at a time ([`crate::plan::turns`]), so that a metadata server handles few opens at a time.
 //!
 //! Cost per rank and output: one open; one write, more if blocks were spilled; one receive for the open, at most `index_fan_in`
 //! receives of index fragments and one send; one scan; three reductions; no broadcast, or one if the file keeps another statistics

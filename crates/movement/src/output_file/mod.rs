@@ -3,7 +3,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`handle`] | a file that is open for an output, and whose failed close is reported |
-//! | [`serial_open`] | ranks open a file one after the other, by a token |
+//! | [`serial_open`] | ranks open a file few at a time, by tokens |
 //! | [`live_index`] | the index of a file that is being extended: when a full index is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
 //! | [`closing`] | the end of an output, in the order of its calls: the same for all methods that write BP files |

@@ -6,7 +6,7 @@ use crate::output_file::closing::OpenOutput;
 use crate::output_file::commit::{IndexFile, IndexKeeper, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::{self, OpenIndex};
-use crate::output_file::serial_open::one_after_the_other;
+use crate::output_file::serial_open::few_at_a_time;
 use crate::output_file::spill::Spill;
 use crate::pack;
 use thalweg_bp::characteristic::SINGLE_FILE;
@@ -25,7 +25,7 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Collective: rank 0 creates the file or finds its live end, then the other ranks open it, one after the other.
+    /// Collective: rank 0 creates the file or finds its live end, then the other ranks open it, few at a time.
     ///
     /// - `spill_copy`: bytes copied at a time from the spill file; `opens`: this rank opens the file, as rank 0 always does;
     ///   `told`: numbers that rank 0 sends to all ranks.
@@ -43,7 +43,7 @@ impl SharedFile {
     ) -> Result<(SharedFile, Opened, Vec<u64>)> {
         let rank = request.comm.rank();
         let mut first = None;
-        let opened = one_after_the_other(request.comm, || {
+        let opened = few_at_a_time(request.comm, || {
             if rank == 0 {
                 let (object, begun) = open_index::begin(request, false)?;
                 first = Some(begun);

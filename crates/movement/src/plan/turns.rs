@@ -2,7 +2,8 @@
 //!
 //! | operation | turn |
 //! |---|---|
-//! | open | the ranks of a file one after the other; files start one turn apart, so that each turn has at most one open per file, and the first turns have few |
+//! | open of one shared file | rank 0, then at most [`OPENS_AT_ONCE`] ranks at a time |
+//! | open of several files | the ranks of a file one after the other; files start one turn apart, so that each turn has at most one open per file, and the first turns have few |
 //! | write | the ranks of a target in the order of their position, `writers_per_target` per turn |
 //!
 //! Turns do not depend on clocks: a rank's turn begins with a message from a rank of the preceding turn.
@@ -10,6 +11,24 @@
 //! Source: Lofstead et al., CUG 2009: serialised and staggered opens, a bounded number of writers per target.
 
 use super::stripes::Striped;
+
+/// Most ranks that open a shared file at a time. A metadata server has this many requests in hand at any time on a machine with
+/// thousands of ranks; and on few ranks, no rank waits for another one but rank 0.
+pub const OPENS_AT_ONCE: u32 = 16;
+
+/// Whose open a rank waits for before it opens the shared file; `None` for rank 0.
+pub fn opens_shared_after(rank: u32) -> Option<u32> {
+    (rank > 0).then(|| rank.saturating_sub(OPENS_AT_ONCE))
+}
+
+/// The ranks that wait for this rank's open of the shared file.
+///
+/// - `ranks`: size of the communicator.
+pub fn opens_shared_before(rank: u32, ranks: u32) -> Vec<u32> {
+    let last = rank.saturating_add(OPENS_AT_ONCE);
+    let first = if rank == 0 { 1 } else { last };
+    (first..=last).filter(|waiting| *waiting < ranks).collect()
+}
 
 /// The turn in which a rank opens its file.
 pub fn opening(striped: &Striped, rank: u32) -> u32 {
@@ -75,6 +94,29 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
     use thalweg_types::Extent;
+
+    #[test]
+    fn at_most_so_many_ranks_open_a_shared_file_at_a_time_and_each_waits_for_one() {
+        for ranks in [1, 2, 16, 17, 18, 33, 1000, 20_000] {
+            let mut waits_for = vec![None; ranks as usize];
+            for rank in 0..ranks {
+                for waiting in opens_shared_before(rank, ranks) {
+                    assert_eq!(waits_for[waiting as usize].replace(rank), None, "rank {waiting} of {ranks}");
+                }
+            }
+            // The turn of each rank, if every open takes one.
+            let mut turns = vec![0; ranks as usize];
+            let mut opens = vec![0; ranks as usize];
+            for rank in 0..ranks {
+                assert_eq!(waits_for[rank as usize], opens_shared_after(rank), "rank {rank} of {ranks}");
+                turns[rank as usize] = opens_shared_after(rank).map_or(0, |before| turns[before as usize] + 1);
+                opens[turns[rank as usize]] += 1;
+            }
+            assert!(opens.iter().all(|opens| *opens <= OPENS_AT_ONCE));
+            assert_eq!(opens[0], 1);
+            assert_eq!(turns.iter().max(), Some(&((ranks - 1).div_ceil(OPENS_AT_ONCE) as usize)));
+        }
+    }
 
     #[test]
     fn opens_of_one_file_are_one_after_the_other_and_files_staggered() {
