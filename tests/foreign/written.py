@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 TEXTS = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
 NUMPY = {"byte": "i1", "short": "i2", "integer": "i4", "long long": "i8", "unsigned byte": "u1", "unsigned short": "u2",
          "unsigned integer": "u4", "unsigned long long": "u8", "real": "f4", "double": "f8", "long double": "f8", "complex": "c8",
-         "double complex": "c16"}
+         "double complex": "c16", "char": "i1"}
 
 
 # As scripts/build.sh builds it: with one set of features for every library.

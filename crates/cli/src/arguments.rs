@@ -41,6 +41,8 @@ pub enum Command {
     Stat(Stat),
     Index(Index),
     #[command(subcommand)]
+    View(View),
+    #[command(subcommand)]
     Config(Config),
     #[command(subcommand)]
     Layout(Layout),
@@ -278,6 +280,39 @@ pub struct Index {
     /// File to write
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+}
+
+/// Let tools of other formats read the values of a file in place
+///
+/// A view is a small file beside the data. It is made from the index alone, and lists where the values are.
+#[derive(Debug, Subcommand)]
+pub enum View {
+    Zarr(ViewZarr),
+}
+
+/// References for Zarr: xarray, dask and zarr-python read the values in place.
+///
+/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// again after they were moved.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg view zarr run.bp                writes run.zarr.json
+  thalweg view zarr run.bp -o refs.json
+
+In Python, with the packages xarray, zarr and kerchunk:
+  xarray.open_dataset(\"run.zarr.json\", engine=\"kerchunk\")
+
+Variables that Zarr cannot show are listed with the reason.
+
+Exit codes: 0 written, 1 written but no variable is shown, 2 usage, 3 a file can't be read or written.")]
+pub struct ViewZarr {
+    /// File to show
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// File to write; by default the name of the file with .zarr.json instead of .bp
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 }
 
 /// Check configurations

@@ -75,6 +75,19 @@ pub fn open(path: &Path, doing: Option<&'static str>) -> std::result::Result<Rea
     Ok(reader)
 }
 
+/// Refuses to write what is made of a file over the file, also through links.
+///
+/// - `what`: what is made: `its index`.
+pub fn not_itself(file: &Path, target: &Path, what: &str) -> std::result::Result<(), Failure> {
+    match (file.canonicalize(), target.canonicalize()) {
+        (Ok(a), Ok(b)) if a == b => {
+            let shown = target.display();
+            Err(Failure::Usage(format!("'{shown}' is the file itself; give another file for {what}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// All steps of a file.
 pub fn all_steps(reader: &Reader) -> Range<u64> {
     0..reader.status().steps
@@ -206,6 +219,10 @@ struct WatchedObject {
 impl Layout for Watched {
     fn describe(&self) -> String {
         self.below.describe()
+    }
+
+    fn url(&self, path: &str) -> Option<String> {
+        self.below.url(path)
     }
 
     fn request_cost(&self, path: &str) -> u64 {

@@ -27,7 +27,7 @@ mod terminal;
 mod tune;
 mod writers;
 
-use arguments::{Arguments, Command, Config};
+use arguments::{Arguments, Command, Config, View};
 use clap::Parser;
 use outcome::{Failure, Outcome};
 use std::io::Write;
@@ -64,6 +64,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Recover(a) => command::recover::run(a, out),
         Command::Stat(a) => command::stat::run(a, out),
         Command::Index(a) => command::index::run(a, out),
+        Command::View(View::Zarr(a)) => command::view::zarr(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
         Command::Mount(a) => command::mount::run(a, out),
         Command::Partition(a) => command::partition::run(a, out),

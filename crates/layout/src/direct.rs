@@ -42,6 +42,10 @@ impl Layout for Direct {
         format!("direct over {}", self.store.describe())
     }
 
+    fn url(&self, path: &str) -> Option<String> {
+        self.store.url(path)
+    }
+
     fn request_cost(&self, _path: &str) -> u64 {
         self.store.request_cost()
     }

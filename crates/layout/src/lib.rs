@@ -106,6 +106,12 @@ pub trait Layout: Send + Sync {
         let _ = path;
         0
     }
+    /// The URL of the object whose bytes are those of the file, at the same offsets ([`thalweg_store::Store::url`]); `None` if the
+    /// layout arranges them in another way, or if only this library can find the object.
+    fn url(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
     /// Kind, length and identity of a logical file or directory; a symbolic link is followed.
     ///
     /// The length covers every byte written through a handle that was closed before this call, if nothing truncated the file

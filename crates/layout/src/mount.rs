@@ -275,6 +275,10 @@ impl Layout for Mounts {
         }
     }
 
+    fn url(&self, path: &str) -> Option<String> {
+        self.place(path).ok().and_then(|place| place.layout.url(&place.name))
+    }
+
     fn request_cost(&self, path: &str) -> u64 {
         self.place(path).map_or(0, |place| place.layout.request_cost(&place.name))
     }

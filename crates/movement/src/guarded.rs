@@ -36,6 +36,10 @@ impl Layout for Guarded {
         self.0.describe()
     }
 
+    fn url(&self, path: &str) -> Option<String> {
+        self.0.url(path)
+    }
+
     fn request_cost(&self, path: &str) -> u64 {
         self.0.request_cost(path)
     }

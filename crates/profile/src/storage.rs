@@ -28,6 +28,10 @@ impl Layout for Recorded {
         self.inner.describe()
     }
 
+    fn url(&self, path: &str) -> Option<String> {
+        self.inner.url(path)
+    }
+
     fn request_cost(&self, path: &str) -> u64 {
         self.inner.request_cost(path)
     }

@@ -188,6 +188,38 @@ impl Reader {
         &self.0.attributes.heads
     }
 
+    /// The order of bytes inside the file's numbers.
+    pub fn byte_order(&self) -> ByteOrder {
+        self.0.order
+    }
+
+    /// The layout through which it was opened.
+    pub fn layout(&self) -> &Arc<dyn Layout> {
+        &self.0.layout
+    }
+
+    /// The path of the file that holds payloads.
+    ///
+    /// - `subfile`: as in [`Block::subfile`].
+    pub fn data_path(&self, subfile: Option<u32>) -> String {
+        match subfile {
+            Some(number) => object::subfile(&self.0.data_path, number),
+            None => self.0.data_path.clone(),
+        }
+    }
+
+    /// Length of the file that holds payloads, in bytes, as it was when it was opened.
+    ///
+    /// - `subfile`: as in [`Block::subfile`].
+    ///
+    /// # Errors
+    /// `NotFound` if the file is missing; errors of opening it.
+    /// # Cost
+    /// The first call for a file opens it.
+    pub fn data_length(&self, subfile: Option<u32>) -> Result<u64> {
+        Ok(self.object(subfile)?.length())
+    }
+
     /// The object that holds payloads.
     fn object(&self, subfile: Option<u32>) -> Result<Object> {
         let inner = &*self.0;
@@ -202,10 +234,7 @@ impl Reader {
         if let Some(object) = &*slot {
             return Ok(object.clone());
         }
-        let path = match subfile {
-            Some(k) => object::subfile(&inner.data_path, k),
-            None => inner.data_path.clone(),
-        };
+        let path = self.data_path(subfile);
         let object = Object::open(&*inner.layout, &path).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "the data file is missing; only its index exists")
                 .in_object(path.clone())

@@ -101,6 +101,16 @@ impl Store for Posix {
         }
     }
 
+    /// With the folders' real names: a working directory that a link leads to is another one for other programs.
+    fn url(&self, name: &str) -> Option<String> {
+        let path = match &self.root {
+            Some(root) => root.join(&*name::relative(name).ok()?),
+            None => PathBuf::from(name),
+        };
+        let real = fs::canonicalize(path).ok()?;
+        Some(format!("file://{}", real.to_str()?))
+    }
+
     fn capability(&self) -> Capability {
         Capability {
             write_at: true,

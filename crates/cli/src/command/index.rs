@@ -11,12 +11,7 @@ use thalweg_types::Error;
 pub fn run(arguments: &Index, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = &arguments.output;
     let shown = target.display().to_string();
-    // Through links too: the data must never be overwritten by its own index.
-    if let (Ok(a), Ok(b)) = (arguments.file.canonicalize(), target.canonicalize())
-        && a == b
-    {
-        return Err(Failure::Usage(format!("'{shown}' is the file itself; give another file for its index")));
-    }
+    file::not_itself(&arguments.file, target, "its index")?;
     let (layout, name) = file::place(&arguments.file, Some("reading the index"))?;
     let bytes = thalweg_reader::index_only(layout.as_ref(), &name)?;
     std::fs::write(target, &bytes).map_err(|e| Error::io(format!("cannot write '{shown}'"), e))?;

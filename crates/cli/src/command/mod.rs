@@ -19,3 +19,4 @@ pub mod sim;
 pub mod stat;
 pub mod tune;
 pub mod verify;
+pub mod view;

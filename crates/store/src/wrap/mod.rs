@@ -204,6 +204,10 @@ impl<W: Watch + 'static> Store for Wrapped<W> {
         self.ask(StoreCall::Sync, name, || self.inner.sync_closed(name))
     }
 
+    fn url(&self, name: &str) -> Option<String> {
+        self.inner.url(name)
+    }
+
     fn request_cost(&self) -> u64 {
         self.watch.request_cost(self.inner.request_cost())
     }

@@ -149,6 +149,10 @@ impl Store for Retry {
         self.inner.sync_closed(name)
     }
 
+    fn url(&self, name: &str) -> Option<String> {
+        self.inner.url(name)
+    }
+
     fn request_cost(&self) -> u64 {
         self.inner.request_cost()
     }

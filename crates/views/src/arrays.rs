@@ -1,0 +1,381 @@
+//! What of a file's variables is one array of other formats.
+//!
+//! | variable | array |
+//! |---|---|
+//! | global array, in several steps | steps along the first axis, the blocks of each step as chunks |
+//! | global array, in one of several steps | no axis for steps |
+//! | local array of one block per step | as a global one |
+//! | scalar, text, one value per writer | its values, which the index contains |
+//! | other local arrays, arrays whose shape changes, transformed blocks, blocks that form no regular grid | none; listed with the reason |
+//!
+//! Axes have the names of the attribute `_ARRAY_DIMENSIONS`, else `dim_0`, `dim_1`...; a name has one extent: with another extent, it
+//! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
+//! coordinates. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
+
+use crate::grid::{Grid, Taken};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_reader::variable::Kind;
+use thalweg_reader::{Attribute, Block, Reader, Variable};
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Result, Value};
+
+/// The attribute that names the axes of an array.
+const AXES: &str = "_ARRAY_DIMENSIONS";
+/// Most bytes of values that a view contains itself, for one variable.
+const MOST_INLINE: u64 = 64 << 20;
+
+/// An array of another format.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    /// Full name, without slashes at its ends; slashes inside separate groups.
+    pub name: String,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Order of the bytes inside them.
+    pub order: ByteOrder,
+    /// Names of the axes, slowest first; the axis of steps, if there is one, is the first.
+    pub axes: Vec<String>,
+    /// Extents, in the order of `axes`.
+    pub shape: Vec<u64>,
+    /// Its elements.
+    pub content: Content,
+    /// Its attributes, without the names of axes.
+    pub attributes: Vec<(String, AttributeValue)>,
+}
+
+/// Where the elements of an array are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// In files.
+    Chunks {
+        /// Extents of a chunk, in the order of [`Array::axes`].
+        extents: Vec<u64>,
+        /// The chunks that were written, by step.
+        chunks: Vec<Chunk>,
+        /// Chunks were not written: their elements have no values.
+        has_holes: bool,
+    },
+    /// Here, in order, slowest axis first.
+    Values(Vec<Value>),
+}
+
+/// A chunk of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its number along each axis.
+    pub number: Vec<u64>,
+    /// The subfile with its bytes; `None` for the file itself.
+    pub subfile: Option<u32>,
+    /// Its bytes there, as many as those of every chunk of the array.
+    pub bytes: Extent,
+}
+
+/// A variable that is no array of other formats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its full name, without slashes at its ends.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What other formats can show of a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Arrays {
+    /// The arrays, in the order of the file, then the numbers of steps.
+    pub arrays: Vec<Array>,
+    /// The others.
+    pub left_out: Vec<LeftOut>,
+    /// Attributes of the file.
+    pub attributes: Vec<(String, AttributeValue)>,
+}
+
+impl Arrays {
+    /// The arrays of a file, from its index.
+    ///
+    /// # Errors
+    /// `NotFound` if a file with payloads is missing; errors of reading the index.
+    /// # Cost
+    /// Time and memory proportional to the number of blocks; no payload is read, but for scalars that the index does not contain.
+    pub fn of(reader: &Reader) -> Result<Arrays> {
+        let mut all = Arrays::default();
+        let mut axes = Axes::default();
+        let mut attributes = Attributes::of(reader)?;
+        let names: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
+        for head in reader.variables() {
+            let name = head.name.trim_matches('/').to_string();
+            let own = attributes.take(&name);
+            let parents = name.match_indices('/').map(|(at, _)| &name[..at]);
+            let parent = parents.into_iter().find(|parent| names.contains(parent)).map(str::to_string);
+            let made = match parent {
+                Some(parent) => Err(format!("its name lies below that of the variable {parent}")),
+                None => {
+                    let variable = reader.variable(&head.name)?;
+                    array_of(reader, &variable, &name, own, &mut axes)?
+                }
+            };
+            match made {
+                Ok(array) => all.arrays.push(array),
+                Err(why) => all.left_out.push(LeftOut { name, why }),
+            }
+        }
+        for (axis, steps) in axes.of_steps {
+            if names.contains(&*axis) {
+                continue;
+            }
+            all.arrays.push(Array {
+                element: ElementType::I64,
+                order: ByteOrder::NATIVE,
+                axes: vec![axis.clone()],
+                shape: vec![steps.len() as u64],
+                content: Content::Values(steps.iter().map(|step| Value::I64(*step as i64)).collect()),
+                attributes: vec![("long_name".into(), text("step in the file"))],
+                name: axis,
+            });
+        }
+        all.attributes = attributes.of_file;
+        Ok(all)
+    }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::One(Value::String(text.as_bytes().to_vec()))
+}
+
+/// A variable as an array, or the reason why it is none.
+fn array_of(
+    reader: &Reader,
+    variable: &Variable,
+    name: &str,
+    mut attributes: Vec<(String, AttributeValue)>,
+    axes: &mut Axes,
+) -> Result<std::result::Result<Array, String>> {
+    if variable.steps.is_empty() {
+        return Ok(Err("it has no blocks".into()));
+    }
+    let wanted = named_axes(&attributes);
+    attributes.retain(|(key, _)| key != AXES);
+    let named = wanted.clone().filter(|names| names.len() == variable.shape.len());
+    let is_coordinate = named.as_deref() == Some(&[name.to_string()]);
+    // As the engine for xarray: a variable of one of several steps, and a coordinate of the only one, have no axis for steps.
+    let has_steps = variable.steps.len() > 1 || (reader.status().steps == 1 && !is_coordinate);
+    let (element, content, shape) = match variable.kind {
+        Kind::Scalar | Kind::LocalValue => match values_of(reader, variable)? {
+            Ok((values, shape)) => (variable.element, Content::Values(values), shape),
+            Err(why) => return Ok(Err(why)),
+        },
+        Kind::Global | Kind::Local => match chunks_of(reader, variable, has_steps)? {
+            Ok((content, shape)) => (variable.element, content, shape),
+            Err(why) => return Ok(Err(why)),
+        },
+    };
+    let order = if matches!(content, Content::Values(_)) { ByteOrder::NATIVE } else { reader.byte_order() };
+    // Axes of steps are named first, so that no other axis gets their names.
+    let of_steps = has_steps.then(|| (axes.of_steps(&variable.steps), variable.steps.len() as u64));
+    let wanted = wanted.filter(|names| names.len() == shape.len());
+    let wanted = wanted.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect());
+    let others = axes.of_shape(&wanted, &shape).into_iter().zip(shape);
+    let (axes, shape) = of_steps.into_iter().chain(others).unzip();
+    Ok(Ok(Array { name: name.to_string(), element, order, axes, shape, content, attributes }))
+}
+
+/// The values of a variable that the index contains, step by step, and the shape at each step.
+fn values_of(reader: &Reader, variable: &Variable) -> Result<std::result::Result<(Vec<Value>, Vec<u64>), String>> {
+    let mut values = Vec::new();
+    let mut writers: Option<u64> = None;
+    let mut bytes = 0u64;
+    for step in &variable.steps {
+        let before = values.len();
+        match variable.kind {
+            Kind::Scalar => values.push(reader.value(&variable.name, *step)?),
+            _ => {
+                for block in reader.blocks(&variable.name, *step)? {
+                    match block.value {
+                        Some(value) => values.push(value),
+                        None => return Ok(Err("it has one value per writer, which the index does not contain".into())),
+                    }
+                }
+                let here = (values.len() - before) as u64;
+                if writers.replace(here).is_some_and(|writers| writers != here) {
+                    return Ok(Err(format!("in step {step} other numbers of ranks wrote it than before")));
+                }
+            }
+        }
+        for value in &values[before..] {
+            bytes = bytes.saturating_add(match value {
+                Value::String(text) => text.len() as u64,
+                _ => variable.element.size(),
+            });
+        }
+        if bytes > MOST_INLINE {
+            return Ok(Err(format!("its values have more than {} MiB", MOST_INLINE >> 20)));
+        }
+    }
+    Ok(Ok((values, writers.into_iter().collect())))
+}
+
+/// The chunks of an array over its steps, and its shape without the axis of steps.
+fn chunks_of(
+    reader: &Reader,
+    variable: &Variable,
+    has_steps: bool,
+) -> Result<std::result::Result<(Content, Vec<u64>), String>> {
+    if let Some(transform) = &variable.transform {
+        return Ok(Err(format!("its blocks are stored with the transform {transform}")));
+    }
+    if variable.shape_changes {
+        return Ok(Err("its shape changes from step to step, or from block to block".into()));
+    }
+    let mut blocks: Vec<Block> = Vec::with_capacity(variable.blocks as usize);
+    reader.for_each_block(&variable.name, 0..u64::MAX, &mut |block| {
+        blocks.push(block);
+        Ok(())
+    })?;
+    let is_several = |step: &[Block]| step.len() > 1;
+    if variable.kind == Kind::Local && blocks.chunk_by(|a, b| a.step == b.step).any(is_several) {
+        return Ok(Err("it is a local array with several blocks in a step".into()));
+    }
+    // The shape of joined arrays is known from all blocks of a step.
+    let of = |block: &Block| if variable.kind == Kind::Local { block.count.clone() } else { block.shape.clone() };
+    let shape = blocks.first().map(of).unwrap_or_default();
+    if let Some(other) = blocks.iter().find(|block| of(block) != shape) {
+        return Ok(Err(format!(
+            "its shape is {shape:?} in step {}, and {:?} in step {}",
+            blocks[0].step,
+            of(other),
+            other.step
+        )));
+    }
+    if let Some(block) = blocks.iter().find(|block| block.transform.is_some()) {
+        return Ok(Err(format!("block {} of step {} is stored with a transform", block.number, block.step)));
+    }
+    let boxes: Vec<_> = blocks.iter().map(Block::as_box).collect();
+    let grid = Grid::of(&shape, &boxes);
+    let elements = grid.chunk().iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
+    let Some(length) = elements.and_then(|elements| elements.checked_mul(variable.element.size())) else {
+        return Ok(Err("one of its blocks has more bytes than 64 bits count".into()));
+    };
+    let mut chunks = Vec::with_capacity(blocks.len());
+    let mut lengths: HashMap<Option<u32>, u64> = HashMap::new();
+    let mut has_holes = false;
+    let (mut position, mut taken) = (0, Taken::default());
+    let is_full = |taken: &Taken| grid.chunks() == Some(taken.len()) || shape.contains(&0);
+    for (i, (block, boxed)) in blocks.iter().zip(&boxes).enumerate() {
+        if i > 0 && block.step != blocks[i - 1].step {
+            has_holes |= !is_full(&taken);
+            (position, taken) = (position + 1, Taken::default());
+        }
+        if boxed.count.contains(&0) {
+            continue;
+        }
+        let here = |why: String| format!("block {} of step {} {why}", block.number, block.step);
+        let place = match grid.place(boxed) {
+            Ok(place) => place,
+            Err(why) => return Ok(Err(here(why))),
+        };
+        if !taken.take(&place) {
+            return Ok(Err(here("covers elements of another block".into())));
+        }
+        let bytes = Extent::new(block.payload.offset, length);
+        if place.is_short {
+            let file = match lengths.get(&block.subfile) {
+                Some(length) => *length,
+                None => *lengths.entry(block.subfile).or_insert(reader.data_length(block.subfile)?),
+            };
+            if bytes.end().is_none_or(|end| end > file) {
+                return Ok(Err(here("is shorter than the others, and the file ends where a whole block would".into())));
+            }
+        }
+        let mut number = place.chunk;
+        if has_steps {
+            number.insert(0, position);
+        }
+        chunks.push(Chunk { number, subfile: block.subfile, bytes });
+    }
+    has_holes |= !is_full(&taken);
+    let mut extents = grid.chunk().to_vec();
+    if has_steps {
+        extents.insert(0, 1);
+    }
+    Ok(Ok((Content::Chunks { extents, chunks, has_holes }, shape)))
+}
+
+/// The names that an array's attribute gives to its axes: an array of texts, or words with spaces between.
+fn named_axes(attributes: &[(String, AttributeValue)]) -> Option<Vec<String>> {
+    let (_, value) = attributes.iter().find(|(key, _)| key == AXES)?;
+    let name = |value: &Value| match value {
+        Value::String(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
+    };
+    match value {
+        AttributeValue::One(value) => Some(name(value)?.split_whitespace().map(str::to_string).collect()),
+        AttributeValue::Many(_, values) => values.iter().map(name).collect(),
+        AttributeValue::Variable(_) => None,
+    }
+}
+
+/// Attributes by the variable that they belong to.
+struct Attributes {
+    of_variables: HashMap<String, Vec<(String, AttributeValue)>>,
+    of_file: Vec<(String, AttributeValue)>,
+}
+
+impl Attributes {
+    fn of(reader: &Reader) -> Result<Attributes> {
+        let variables: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
+        let mut all = Attributes { of_variables: HashMap::new(), of_file: Vec::new() };
+        for head in reader.attributes() {
+            let Attribute { name, value, internal, .. } = reader.attribute(&head.name)?;
+            if internal {
+                continue;
+            }
+            let name = name.trim_matches('/');
+            match name.rsplit_once('/').filter(|(path, _)| variables.contains(path)) {
+                Some((path, key)) => all.of_variables.entry(path.into()).or_default().push((key.into(), value)),
+                None => all.of_file.push((name.into(), value)),
+            }
+        }
+        Ok(all)
+    }
+
+    fn take(&mut self, name: &str) -> Vec<(String, AttributeValue)> {
+        self.of_variables.remove(name).unwrap_or_default()
+    }
+}
+
+/// The names of axes, and the extents that they have.
+#[derive(Default)]
+struct Axes {
+    extents: HashMap<String, u64>,
+    /// The axes of steps, and the steps that they stand for; the first one is the longest-known.
+    of_steps: BTreeMap<String, Vec<u64>>,
+}
+
+impl Axes {
+    fn of_steps(&mut self, steps: &[u64]) -> String {
+        if let Some((axis, _)) = self.of_steps.iter().find(|(_, known)| *known == steps) {
+            return axis.clone();
+        }
+        let axis = match self.of_steps.len() {
+            0 => "step".to_string(),
+            n => format!("step_{n}"),
+        };
+        self.of_steps.insert(axis.clone(), steps.to_vec());
+        axis
+    }
+
+    fn of_shape(&mut self, wanted: &[String], shape: &[u64]) -> Vec<String> {
+        let mut made: Vec<String> = Vec::with_capacity(shape.len());
+        for (name, extent) in wanted.iter().zip(shape) {
+            let mut free = name.clone();
+            while made.contains(&free)
+                || self.of_steps.contains_key(&free)
+                || self.extents.get(&free).is_some_and(|known| known != extent)
+            {
+                free = if free == *name { format!("{name}_{extent}") } else { format!("{free}_") };
+            }
+            self.extents.insert(free.clone(), *extent);
+            made.push(free);
+        }
+        made
+    }
+}

@@ -1,0 +1,217 @@
+"""zarr-python and xarray read files in place, through views that `thalweg view` makes: all values, or a reason why not."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import written
+
+try:
+    import fsspec
+    import xarray
+    import zarr
+except ImportError as e:
+    raise unittest.SkipTest(f"skipped: {e}") from None
+
+FIXTURES = os.path.join(written.ROOT, "tests", "fixtures", "foreign")
+# Reasons for which a variable may be left out, and what must then be so.
+REASONS = {
+    "Zarr has no type for": lambda v: v.kind == "long double",
+    "stored with (the|a) transform": lambda v: True,
+    "its shape changes|its shape is": lambda v: len({shape for blocks in v.steps.values() for b in blocks for shape in [of(v, b)]}) > 1,
+    "it is a local array with several blocks": lambda v: v.form == "local" and any(len(b) > 1 for b in v.steps.values()),
+    "elements along axis|along axis .* begin elsewhere": lambda v: uneven(v),
+    "covers elements of another block": lambda v: overlapping(v),
+    "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
+}
+
+
+def of(variable, block):
+    """The shape of the array that a block belongs to."""
+    return tuple(block["shape"] if variable.form == "global" else block["count"])
+
+
+def uneven(variable):
+    """Whether blocks have several extents along an axis."""
+    counts = {tuple(b["count"]) for blocks in variable.steps.values() for b in blocks}
+    return len(counts) > 1 or any(o % max(c, 1) for bs in variable.steps.values() for b in bs for o, c in zip(b["offset"], b["count"]))
+
+
+def overlapping(variable):
+    for blocks in variable.steps.values():
+        seen = np.zeros(blocks[0]["shape"], dtype=int)
+        for b in blocks:
+            seen[tuple(slice(o, o + c) for o, c in zip(b["offset"], b["count"]))] += 1
+        if (seen > 1).any():
+            return True
+    return False
+
+
+def command():
+    return os.path.join(os.path.dirname(os.path.dirname(written.program())), "thalweg")
+
+
+def thalweg(*words, expect=0):
+    """Runs the command; returns what it printed, and its remarks. `expect`: its exit code; None for 0 or 1."""
+    ran = subprocess.run([command(), *words], capture_output=True, text=True)
+    if ran.returncode != expect and (expect is not None or ran.returncode > 1):
+        raise AssertionError(f"thalweg {' '.join(words)}: exit code {ran.returncode}, {ran.stderr}")
+    return ran.stdout, ran.stderr
+
+
+def opened(references):
+    """The root group of references."""
+    options = {"fo": references, "remote_protocol": "file"}
+    return zarr.open_group(zarr.storage.FsspecStore.from_url("reference://", storage_options=options), mode="r", zarr_format=2)
+
+
+class ZarrReads(unittest.TestCase):
+    """One test per file."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="thalweg-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(folder.name, "file.bp")
+        self.references = os.path.join(folder.name, "file.zarr.json")
+
+    def compare(self, manifest):
+        said, remarks = thalweg("view", "zarr", self.path, expect=None)
+        left_out = dict(re.findall(r"not shown: (.*?): (.*)", remarks))
+        root = opened(self.references)
+        shown = 0
+        for name, variable in manifest.variables.items():
+            with self.subTest(variable=name):
+                why = left_out.pop(name.strip("/"), None)
+                if why is not None:
+                    known = [is_so for reason, is_so in REASONS.items() if re.search(reason, why)]
+                    self.assertEqual(len(known), 1, why)
+                    self.assertTrue(known[0](variable), f"{name} could be shown, but {why}")
+                    continue
+                shown += 1
+                self.values(root[name.strip("/")], variable, manifest)
+        self.assertEqual(left_out, {})
+        if shown == 0:
+            return 0
+        arrays = int(re.search(r"(\d+) arrays?", said).group(1))
+        self.assertGreaterEqual(arrays, shown)
+        return shown
+
+    def values(self, array, variable, manifest):
+        got = np.asarray(array[...])
+        if variable.kind == "char":  # Text for zarr, numbers in the manifest.
+            got = got.view("i1")
+        steps = sorted(variable.steps)
+        has_steps = array.metadata.attributes["_ARRAY_DIMENSIONS"][:1] and array.metadata.attributes["_ARRAY_DIMENSIONS"][0].startswith("step")
+        self.assertEqual(bool(has_steps), len(steps) > 1 or manifest.steps == 1)
+        if not has_steps:
+            got = np.asarray(got)[np.newaxis]
+        self.assertEqual(len(got), len(steps))
+        for at, step in enumerate(steps):
+            if variable.form == "scalar":
+                wanted = variable.value(step)
+                if np.ndim(got[at]) == 1:  # One value per writer.
+                    wanted = [variable.value(step)] if variable.kind == "string" else written.array(variable.kind, [b["value"] for b in variable.steps[step]])
+                np.testing.assert_array_equal(np.asarray(got[at], dtype=np.asarray(wanted).dtype), wanted)
+                continue
+            wanted = variable.whole(step) if variable.form == "global" else variable.block(variable.steps[step][0])
+            covered = variable.covered(step) if variable.form == "global" else np.ones(wanted.shape, bool)
+            self.assertEqual(got[at].shape, wanted.shape)
+            np.testing.assert_array_equal(got[at][covered], wanted[covered], f"step {step}")
+            if not covered.all() and wanted.dtype.kind == "f":
+                self.assertTrue(np.isnan(got[at][~covered]).all())
+
+    def test_xarray_reads_names_coordinates_and_attributes(self):
+        manifest = written.write(self.path, method="MPI", ranks=3, steps=3)
+        self.assertGreater(self.compare(manifest), 20)
+        with xarray.open_dataset(self.references, engine="kerchunk") as dataset:
+            self.assertEqual(list(dataset["step"].values), [0, 1, 2])
+            for name, variable in manifest.variables.items():
+                if name.strip("/") in dataset and variable.form == "global" and variable.kind == "double":
+                    np.testing.assert_array_equal(dataset[name.strip("/")].isel(step=0).values, variable.whole(0))
+        options = {"consolidated": True, "storage_options": {"fo": self.references, "remote_protocol": "file"}}
+        with xarray.open_datatree("reference://", engine="zarr", **options) as tree:
+            self.assertGreater(len(tree.groups), 1)
+
+    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
+        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
+        with process:
+            for step in range(3):
+                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
+                self.compare(written.Manifest(self.path).before(step + 1))
+                print(file=process.stdin, flush=True)
+        self.assertEqual(process.returncode, 0)
+
+    def test_the_data_is_never_replaced_by_its_view(self):
+        written.write(self.path, method="POSIX", ranks=2, steps=1)
+        before = open(self.path, "rb").read()
+        _, remarks = thalweg("view", "zarr", self.path, "-o", self.path, expect=2)
+        self.assertIn("is the file itself", remarks)
+        self.assertEqual(open(self.path, "rb").read(), before)
+
+    def test_a_missing_subfile_is_named(self):
+        written.write(self.path, method="POSIX", ranks=2, steps=1)
+        shutil.rmtree(self.path + ".dir")
+        _, remarks = thalweg("view", "zarr", self.path, expect=3)
+        self.assertIn("file.bp.dir/file.bp.", remarks)
+        self.assertIn("missing", remarks)
+        self.assertFalse(os.path.exists(self.references))
+
+    def test_the_commands_of_the_guide_do_what_it_says(self):
+        with open(os.path.join(written.ROOT, "docs", "guide", "views.md"), encoding="utf-8") as page:
+            blocks = re.findall(r"```(sh|python)\n(.*?)```", page.read(), re.DOTALL)
+        self.assertEqual([language for language, _ in blocks], ["sh", "python", "python"])
+        written.write(self.path, method="MPI", ranks=3, steps=3)
+        for source in glob.glob(self.path + "*"):
+            os.rename(source, source.replace("file.bp", "run.bp"))
+        manifest = written.Manifest(os.path.join(self.folder, "file.bp"))
+        # Names of the file at hand in place of the guide's.
+        names = {"temperature": "holes", "fields": "global", '"v"': '"double_3d"'}
+        for language, text in blocks:
+            for name, own in names.items():
+                text = text.replace(name, own)
+            program = {"sh": ["sh", "-euc"], "python": [sys.executable, "-W", "ignore", "-c"]}[language]
+            path = os.pathsep.join([os.path.dirname(command()), os.environ["PATH"]])
+            ran = subprocess.run([*program, text], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+            self.assertEqual(ran.returncode, 0, f"{text}{ran.stderr}")
+        wanted = (3, *manifest.variables["/global/double_3d"].whole(0).shape)
+        self.assertEqual(ran.stdout.strip(), str(wanted))
+
+
+def fixture(path):
+    def test(self):
+        for part in (".bp", ".bp.dir", ".json"):
+            source, target = path + part, os.path.join(self.folder, os.path.basename(path) + part)
+            if os.path.isdir(source):
+                shutil.copytree(source, target)
+            elif os.path.exists(source):
+                shutil.copy(source, target)
+        self.path = os.path.join(self.folder, os.path.basename(path) + ".bp")
+        self.references = os.path.join(self.folder, os.path.basename(path) + ".zarr.json")
+        self.compare(written.Manifest(self.path))
+    return test
+
+
+def own(options):
+    def test(self):
+        self.assertGreater(self.compare(written.write(self.path, **options)), 20)
+    return test
+
+
+for manifest in sorted(glob.glob(os.path.join(FIXTURES, "*.json"))):
+    stem = os.path.splitext(manifest)[0]
+    setattr(ZarrReads, "test_fixture_" + os.path.basename(stem).replace("-", "_"), fixture(stem))
+for method in ("MPI", "POSIX", "MPI_AGGREGATE"):
+    for ranks in (1, 3):
+        setattr(ZarrReads, f"test_{method}_{ranks}_ranks", own({"method": method, "ranks": ranks, "steps": 2}))
+
+if __name__ == "__main__":
+    unittest.main()
