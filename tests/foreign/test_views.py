@@ -168,13 +168,14 @@ class ZarrReads(unittest.TestCase):
     def test_the_commands_of_the_guide_do_what_it_says(self):
         with open(os.path.join(written.ROOT, "docs", "guide", "views.md"), encoding="utf-8") as page:
             blocks = re.findall(r"```(sh|python)\n(.*?)```", page.read(), re.DOTALL)
-        self.assertEqual([language for language, _ in blocks], ["sh", "python", "python"])
+        self.assertEqual([language for language, _ in blocks], ["sh", "python", "python", "sh"])
         written.write(self.path, method="MPI", ranks=3, steps=3)
         for source in glob.glob(self.path + "*"):
             os.rename(source, source.replace("file.bp", "run.bp"))
         manifest = written.Manifest(os.path.join(self.folder, "file.bp"))
         # Names of the file at hand in place of the guide's.
         names = {"temperature": "holes", "fields": "global", '"v"': '"double_3d"'}
+        outputs = []
         for language, text in blocks:
             for name, own in names.items():
                 text = text.replace(name, own)
@@ -182,8 +183,22 @@ class ZarrReads(unittest.TestCase):
             path = os.pathsep.join([os.path.dirname(command()), os.environ["PATH"]])
             ran = subprocess.run([*program, text], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
             self.assertEqual(ran.returncode, 0, f"{text}{ran.stderr}")
+            outputs.append(ran.stdout.strip())
         wanted = (3, *manifest.variables["/global/double_3d"].whole(0).shape)
-        self.assertEqual(ran.stdout.strip(), str(wanted))
+        self.assertEqual(outputs[2], str(wanted))
+        with open(os.path.join(self.folder, "run.zarr.json"), encoding="utf-8") as view:
+            urls = {entry[0] for entry in json.load(view)["refs"].values() if isinstance(entry, list)}
+        self.assertEqual(urls, {"s3://bucket/run.bp"})
+
+    def test_a_copy_of_the_file_is_read_where_it_is(self):
+        manifest = written.write(self.path, method="POSIX", ranks=3, steps=2)
+        copied = os.path.join(self.folder, "copied")
+        os.mkdir(copied)
+        said, _ = thalweg("view", "zarr", self.path, "--at", f"file://{copied}/file.bp")
+        for name in ("file.bp", "file.bp.dir"):
+            shutil.move(os.path.join(self.folder, name), copied)
+        array = opened(self.references)["global/double_3d"]
+        np.testing.assert_array_equal(array[1], manifest.variables["/global/double_3d"].whole(1))
 
 
 def fixture(path):

@@ -299,6 +299,7 @@ pub enum View {
 Examples:
   thalweg view zarr run.bp                writes run.zarr.json
   thalweg view zarr run.bp -o refs.json
+  thalweg view zarr run.bp --at s3://bucket/run.bp
 
 In Python, with the packages xarray, zarr and kerchunk:
   xarray.open_dataset(\"run.zarr.json\", engine=\"kerchunk\")
@@ -313,6 +314,9 @@ pub struct ViewZarr {
     /// File to write; by default the name of the file with .zarr.json instead of .bp
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Where readers find the file, if a copy of it lies elsewhere: an URL
+    #[arg(long, value_name = "URL")]
+    pub at: Option<String>,
 }
 
 /// Check configurations

@@ -93,8 +93,8 @@ pub enum OpenWrite {
 pub trait Store: Send + Sync {
     /// For messages: `posix:/scratch/run7`, `memory:`.
     fn describe(&self) -> String;
-    /// The URL by which programs without this library find an object, not percent-encoded: `file:///scratch/run7/x.bp`,
-    /// `s3://bucket/run7/x.bp`; `None` if they cannot.
+    /// The URL by which programs without this library find an object, not percent-encoded: `file:///scratch/run7/x.bp`; `None` if
+    /// they cannot.
     fn url(&self, name: &str) -> Option<String> {
         let _ = name;
         None

@@ -16,7 +16,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
-use thalweg_reader::Reader;
+use thalweg_reader::{Reader, object};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
 /// References and what they show.
@@ -34,16 +34,19 @@ pub struct View {
 
 /// The references of a file.
 ///
+/// - `at`: the URL under which readers find the file, if it is not the file that is read here: `s3://bucket/run.bp`. Subfiles then have
+///   the names below it that they have beside the file.
+///
 /// # Errors
-/// `Unsupported` if other programs cannot find the file's bytes: its layout arranges them in another way ([`thalweg_layout::Layout::url`]);
+/// `Unsupported` without `at` if other programs cannot find the file's bytes: its layout arranges them in another way ([`thalweg_layout::Layout::url`]);
 /// errors of [`Arrays::of`].
 /// # Cost
 /// As [`Arrays::of`]; about 90 bytes of the document per block.
-pub fn references(reader: &Reader) -> Result<View> {
+pub fn references(reader: &Reader, at: Option<&str>) -> Result<View> {
     let Arrays { arrays, mut left_out, attributes } = Arrays::of(reader)?;
     let mut all = Document::new();
     let mut groups: BTreeSet<&str> = BTreeSet::new();
-    let mut urls = Urls { reader, known: HashMap::new() };
+    let mut urls = Urls { reader, at, known: HashMap::new() };
     let (mut shown, mut references) = (0, 0);
     let attributes: Map<String, Json> = attributes.iter().map(|(key, value)| (key.clone(), attribute(value))).collect();
     all.group("");
@@ -157,6 +160,7 @@ fn number(number: &[u64]) -> String {
 /// URLs of the files with payloads, as JSON.
 struct Urls<'r> {
     reader: &'r Reader,
+    at: Option<&'r str>,
     known: HashMap<Option<u32>, String>,
 }
 
@@ -166,7 +170,12 @@ impl Urls<'_> {
             // A missing file is named as such.
             self.reader.data_length(subfile)?;
             let (layout, path) = (self.reader.layout(), self.reader.data_path(subfile));
-            let url = layout.url(&path).ok_or_else(|| {
+            let url = match (self.at, subfile) {
+                (Some(at), Some(number)) => Some(object::subfile(at, number)),
+                (Some(at), None) => Some(at.to_string()),
+                (None, _) => layout.url(&path),
+            };
+            let url = url.ok_or_else(|| {
                 let what = "other programs cannot find the bytes of this file in one place: a view needs a plain file, or a mount \
                             with layout \"direct\"";
                 Error::new(ErrorKind::Unsupported, what).in_object(path)

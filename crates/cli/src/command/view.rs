@@ -14,7 +14,7 @@ pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
-    let view = thalweg_views::zarr::references(&reader)?;
+    let view = thalweg_views::zarr::references(&reader, arguments.at.as_deref())?;
     replace(&target, &view.json)?;
     let of = plain(&arguments.file.display().to_string());
     let shown = plain(&target.display().to_string());

@@ -229,10 +229,6 @@ impl Store for Hdfs {
         self.shared.address.clone()
     }
 
-    fn url(&self, name: &str) -> Option<String> {
-        Some(format!("{}/{name}", self.shared.address.trim_end_matches('/')))
-    }
-
     fn capability(&self) -> Capability {
         Capability {
             rename: Rename::Atomic,

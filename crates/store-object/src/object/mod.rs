@@ -314,10 +314,6 @@ impl Store for Object {
         self.shared.address.clone()
     }
 
-    fn url(&self, name: &str) -> Option<String> {
-        Some(self.shared.shown(name)).filter(|_| !self.shared.address.starts_with("memory:"))
-    }
-
     fn capability(&self) -> Capability {
         let service = self.shared.operator.info().full_capability();
         let parts = (self.shared.part as u64).saturating_mul(MOST_PARTS);
