@@ -41,7 +41,7 @@ pub struct View {
 /// `Unsupported` without `at` if other programs cannot find the file's bytes: its layout arranges them in another way ([`thalweg_layout::Layout::url`]);
 /// errors of [`Arrays::of`].
 /// # Cost
-/// As [`Arrays::of`]; about 90 bytes of the document per block.
+/// As [`Arrays::of`]; about 50 bytes of the document per block, more for long names.
 pub fn references(reader: &Reader, at: Option<&str>) -> Result<View> {
     let Arrays { arrays, mut left_out, attributes } = Arrays::of(reader)?;
     let mut all = Document::new();
