@@ -659,7 +659,7 @@ impl Closing<'_, '_, AdaptiveOutput> {
         if place.length >= WORTH_RESERVING {
             write.give(Task::Reserve(place.offset, place.length));
         }
-        let (mut given, mut head, mut synced, mut sealed) = (0, Vec::new(), !sync, false);
+        let (mut given, mut head, mut is_all_given) = (0, Vec::new(), false);
         let (mut spare, mut stale, mut lost) = (Vec::new(), Vec::new(), None);
         loop {
             while given < place.length && write.waiting() < 2 {
@@ -681,19 +681,15 @@ impl Closing<'_, '_, AdaptiveOutput> {
                 write.give(Task::Write(place.offset + given, bytes));
                 given += part.length;
             }
+            if given == place.length && !std::mem::replace(&mut is_all_given, true) {
+                // From the seal on this copy is the process group, and no other copy becomes one.
+                let seal = Task::Seal(place.offset, std::mem::take(&mut head));
+                let before = sync.then_some(Task::Sync);
+                let behind = sync.then_some(Task::Sync);
+                before.into_iter().chain([seal]).chain(behind).for_each(|task| write.give(task));
+            }
             if write.waiting() == 0 {
-                if sealed {
-                    break;
-                }
-                if std::mem::replace(&mut synced, true) {
-                    // From here on this copy is the process group, and no other copy becomes one.
-                    write.give(Task::Write(place.offset, std::mem::take(&mut head)));
-                    sealed = true;
-                    if !sync {
-                        continue;
-                    }
-                }
-                write.give(Task::Sync);
+                break;
             }
             match write.wait(NAP) {
                 Some(Ok(buffer)) if buffer.capacity() > 0 => spare = buffer,
@@ -715,13 +711,13 @@ impl Closing<'_, '_, AdaptiveOutput> {
             };
             match asked {
                 Ok(None) => {}
-                Ok(Some(order)) if sealed => stale.push(order),
-                // This copy is becoming the process group and must not be written again.
-                Err(e) if sealed => lost = Some(e),
-                left => {
+                asked if write.stop() => {
                     self.open.leave(write.leave(target, patience));
-                    return left.map(|order| Copied::Left(order.unwrap_or(Order::Rests)));
+                    return asked.map(|order| Copied::Left(order.unwrap_or(Order::Rests)));
                 }
+                Ok(Some(order)) => stale.push(order),
+                // This copy is becoming the process group and must not be written again.
+                Err(e) => lost = Some(e),
             }
         }
         drop(laid);
