@@ -23,6 +23,9 @@ const AXES: &str = "_ARRAY_DIMENSIONS";
 /// Most bytes of values that a view contains itself, for one variable.
 const MOST_INLINE: u64 = 64 << 20;
 
+/// What can be shown, or the reason why it cannot.
+type Shown<T> = std::result::Result<T, String>;
+
 /// An array of another format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
@@ -148,7 +151,7 @@ fn array_of(
     name: &str,
     mut attributes: Vec<(String, AttributeValue)>,
     axes: &mut Axes,
-) -> Result<std::result::Result<Array, String>> {
+) -> Result<Shown<Array>> {
     if variable.steps.is_empty() {
         return Ok(Err("it has no blocks".into()));
     }
@@ -179,7 +182,7 @@ fn array_of(
 }
 
 /// The values of a variable that the index contains, step by step, and the shape at each step.
-fn values_of(reader: &Reader, variable: &Variable) -> Result<std::result::Result<(Vec<Value>, Vec<u64>), String>> {
+fn values_of(reader: &Reader, variable: &Variable) -> Result<Shown<(Vec<Value>, Vec<u64>)>> {
     let mut values = Vec::new();
     let mut writers: Option<u64> = None;
     let mut bytes = 0u64;
@@ -214,11 +217,7 @@ fn values_of(reader: &Reader, variable: &Variable) -> Result<std::result::Result
 }
 
 /// The chunks of an array over its steps, and its shape without the axis of steps.
-fn chunks_of(
-    reader: &Reader,
-    variable: &Variable,
-    has_steps: bool,
-) -> Result<std::result::Result<(Content, Vec<u64>), String>> {
+fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Shown<(Content, Vec<u64>)>> {
     if let Some(transform) = &variable.transform {
         return Ok(Err(format!("its blocks are stored with the transform {transform}")));
     }

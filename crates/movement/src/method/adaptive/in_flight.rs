@@ -6,7 +6,7 @@
 //! | an abandoned write | its thread finishes the piece being written and drops the pieces queued behind it. If no piece was written, the hole marker is written |
 //! | until when can it be abandoned | until its thread has begun with the task [`Task::Seal`]: the thread and the rank decide that with one exchange of a value, so that the rank need not be awake between the last piece and the seal |
 //! | who waits for an abandoned write | an output that truncates or replaces the file, and the end of the session; for at most half the communicator's timeout |
-//! | threads | one for each write in flight; a thread that has ended its write waits for another one for [`KEPT`]: starting one costs more than a small write |
+//! | threads | one for each write in flight; a thread that has ended its write waits two seconds for another one: starting one costs more than a small write |
 
 use crate::buffer::Reservation;
 use std::sync::atomic::{AtomicU8, Ordering};
