@@ -1,4 +1,4 @@
-//! The file that programs lock in place of a logical file.
+//! Locks of programs on logical files: on a file that they lock in its place ([`LockFile`]), or at the file's server ([`LockDescription`]).
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -9,6 +9,7 @@
 //! | lifetime of the object | created by the first process that locks, removed by the last that closes it; a killed process may leave an empty file, which the next use removes |
 //! | modes | the object has those of the logical file without the right to execute, and its owner if the process may change owners |
 //! | no lock folder | `ENOLCK`: never a success without a lock |
+//! | locks at a server | for layouts whose clients are on several hosts ([`thalweg_layout::locks`]): locks of open file descriptions alone. A waiting caller asks again, after pauses from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`] |
 //!
 //! Each process that has a lock object open holds a shared lock on its last byte. Removing the object needs that byte exclusively,
 //! through another file description: no object is removed while any descriptor of it exists.
@@ -22,7 +23,10 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use thalweg_layout::{Attributes, Layout};
+use std::time::Duration;
+use thalweg_layout::locks::{Family, FileLocks};
+pub use thalweg_layout::locks::{Kind, Met, Range};
+use thalweg_layout::{Attributes, Layout, errno};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Prefix of the names of lock objects.
@@ -31,6 +35,10 @@ const NAME: &str = "lock-";
 const PRESENT: i64 = i64::MAX - 1;
 /// How often an object is created again that other processes remove at the same moment.
 const ATTEMPTS: usize = 1000;
+/// The first pause of a caller that waits for a lock at a server.
+pub const FIRST_PAUSE: Duration = Duration::from_micros(200);
+/// Its longest pause; each one is twice as long as the one before.
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Owner of a lock on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,37 +47,6 @@ pub enum Owner {
     Process,
     /// The open file description: `F_OFD_SETLK`, `F_OFD_SETLKW`, `F_OFD_GETLK`.
     Description,
-}
-
-/// Kind of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Shared: excludes exclusive locks.
-    Shared,
-    /// Exclusive: excludes all locks.
-    Exclusive,
-    /// None: releases a lock.
-    None,
-}
-
-/// A run of bytes, which may lie beyond the end of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// Its first byte.
-    pub start: u64,
-    /// Its length; 0 for all that follows, however long the file becomes.
-    pub length: u64,
-}
-
-/// A lock that conflicts with a requested one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Met {
-    /// Shared or exclusive.
-    pub kind: Kind,
-    /// Its bytes.
-    pub range: Range,
-    /// PID of its process; -1 if a file description owns it, as the system reports it.
-    pub pid: i32,
 }
 
 /// A description of the file that is locked in place of a logical file. See the module's page.
@@ -104,7 +81,13 @@ impl LockFile {
             return Ok(LockFile { file: Some(file), object: None });
         }
         let Some(folder) = layout.lock_folder(name) else {
-            return Err(unavailable(layout, name, "has no folder of this machine for files to be locked"));
+            let why = match layout.locks(name) {
+                Ok(Some(_)) => {
+                    "keeps locks at its servers, which exclude open file descriptions of MPI-IO and FUSE, not processes and their children"
+                }
+                _ => "has no folder of this machine for files to be locked",
+            };
+            return Err(unavailable(layout, name, why));
         };
         if about.identity == 0 {
             return Err(unavailable(layout, name, "has no identity for each file"));
@@ -245,6 +228,91 @@ impl Drop for LockFile {
             && again.metadata().is_ok_and(|about| about.nlink() > 0)
         {
             let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// An open file description of a logical file for locks, wherever its layout has them.
+pub enum LockDescription {
+    /// Locks of the system.
+    System(LockFile),
+    /// Locks at the file's server.
+    Served(Box<dyn FileLocks>),
+}
+
+/// For a lock that another description has.
+fn taken(met: Met) -> Error {
+    let what = format!("another open file has a lock on bytes from {} on", met.range.start);
+    Error::new(ErrorKind::Io, what).caused_by(io::Error::from(errno::Errno::AGAIN))
+}
+
+fn refused(e: io::Error) -> Error {
+    Error::io("cannot lock", e)
+}
+
+impl LockDescription {
+    /// Opens a description.
+    ///
+    /// - `name`: in the layout.
+    /// - `about`: of the file.
+    ///
+    /// # Errors
+    /// As [`LockFile::open`]; of locks at a server those of [`Layout::locks`].
+    /// # Cost
+    /// That of [`Layout::locks`]; where the layout has none, that of [`LockFile::open`].
+    pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockDescription> {
+        match layout.locks(name)? {
+            Some(served) => Ok(LockDescription::Served(served)),
+            None => LockFile::open(layout, name, about).map(LockDescription::System),
+        }
+    }
+
+    /// Locks or unlocks the whole file, as `flock(2)`, without waiting.
+    ///
+    /// # Errors
+    /// `EAGAIN` as the cause if a conflicting lock exists; errors of the system; `PeerLost` names the server whose locks are lost.
+    pub fn whole(&self, kind: Kind) -> Result<()> {
+        match self {
+            LockDescription::System(file) => file.whole(kind, false).map_err(refused),
+            LockDescription::Served(served) => match served.lock(Family::Whole, kind, Range::ALL)? {
+                None => Ok(()),
+                Some(met) => Err(taken(met)),
+            },
+        }
+    }
+
+    /// Locks or unlocks a range, for the description.
+    ///
+    /// - `wait`: until no conflicting lock exists.
+    ///
+    /// # Errors
+    /// As [`LockDescription::whole`].
+    /// # Cost
+    /// One system call or one request; of a wait at a server one request after each pause.
+    pub fn range(&self, kind: Kind, range: Range, wait: bool) -> Result<()> {
+        let served = match self {
+            LockDescription::System(file) => return file.range(Owner::Description, kind, range, wait).map_err(refused),
+            LockDescription::Served(served) => served,
+        };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match served.lock(Family::Ranges, kind, range)? {
+                None => return Ok(()),
+                Some(met) if !wait => return Err(taken(met)),
+                Some(_) => std::thread::sleep(pause),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A lock on a range that conflicts with the requested one of this description, if there is one.
+    ///
+    /// # Errors
+    /// As [`LockDescription::whole`].
+    pub fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {
+        match self {
+            LockDescription::System(file) => file.test(Owner::Description, kind, range).map_err(refused),
+            LockDescription::Served(served) => served.test(kind, range),
         }
     }
 }

@@ -13,11 +13,12 @@
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Errno};
+use thalweg_layout::locks;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
@@ -42,6 +43,37 @@ pub enum How {
     Existing,
     /// [`OpenWrite::Any`]
     Any,
+}
+
+/// [`locks::Kind`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockKind {
+    /// [`locks::Kind::Shared`]
+    Shared,
+    /// [`locks::Kind::Exclusive`]
+    Exclusive,
+    /// [`locks::Kind::None`]
+    None,
+}
+
+/// [`locks::Family`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockFamily {
+    /// [`locks::Family::Whole`]
+    Whole,
+    /// [`locks::Family::Ranges`]
+    Ranges,
+}
+
+/// [`locks::Count`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Counting {
+    /// [`locks::Count::Read`]
+    Read,
+    /// [`locks::Count::Set`]
+    Set(u64),
+    /// [`locks::Count::Add`]
+    Add(u64),
 }
 
 /// A time: seconds since 1970, and nanoseconds.
@@ -181,6 +213,18 @@ pub enum Request {
     OrderFrom(u64, u64),
     /// [`thalweg_layout::WriteObject::claim`]: handle, where the file ends, and number of bytes; the reply is where they begin
     Claim(u64, u64, u64),
+    /// [`thalweg_layout::Layout::locks`]: the reply is a handle, or nothing
+    OpenLocks(String),
+    /// [`FileLocks::lock`](thalweg_layout::locks::FileLocks::lock), on a handle for locks. The reply is a success, or a lock that
+    /// conflicts.
+    Lock(u64, LockFamily, LockKind, u64, u64),
+    /// [`FileLocks::test`](thalweg_layout::locks::FileLocks::test): handle, kind, first byte and length; the reply as that of
+    /// [`Request::Lock`].
+    TestLock(u64, LockKind, u64, u64),
+    /// [`FileLocks::make_counter`](thalweg_layout::locks::FileLocks::make_counter): handle and key
+    MakeCounter(u64, u64),
+    /// [`FileLocks::count`](thalweg_layout::locks::FileLocks::count): handle and key; the reply is the value before
+    Count(u64, u64, Counting),
 }
 
 /// A reply of the daemon.
@@ -224,6 +268,8 @@ pub enum Reply {
     Text(String),
     /// The requested item does not exist.
     None,
+    /// To [`Request::Lock`] and [`Request::TestLock`]: a lock that conflicts, with its first byte, its length, and the PID of its owner.
+    Met(LockKind, u64, u64, i32),
     /// The body that the request lends cannot be read: the request is to be sent again, with its bytes. Nothing was done.
     Unread,
     /// The request failed.
@@ -377,6 +423,73 @@ impl From<How> for OpenWrite {
             How::New => OpenWrite::New,
             How::Existing => OpenWrite::Existing,
             How::Any => OpenWrite::Any,
+        }
+    }
+}
+
+impl From<locks::Kind> for LockKind {
+    fn from(kind: locks::Kind) -> LockKind {
+        match kind {
+            locks::Kind::Shared => LockKind::Shared,
+            locks::Kind::Exclusive => LockKind::Exclusive,
+            locks::Kind::None => LockKind::None,
+        }
+    }
+}
+
+impl From<LockKind> for locks::Kind {
+    fn from(kind: LockKind) -> locks::Kind {
+        match kind {
+            LockKind::Shared => locks::Kind::Shared,
+            LockKind::Exclusive => locks::Kind::Exclusive,
+            LockKind::None => locks::Kind::None,
+        }
+    }
+}
+
+impl From<locks::Family> for LockFamily {
+    fn from(family: locks::Family) -> LockFamily {
+        match family {
+            locks::Family::Whole => LockFamily::Whole,
+            locks::Family::Ranges => LockFamily::Ranges,
+        }
+    }
+}
+
+impl From<LockFamily> for locks::Family {
+    fn from(family: LockFamily) -> locks::Family {
+        match family {
+            LockFamily::Whole => locks::Family::Whole,
+            LockFamily::Ranges => locks::Family::Ranges,
+        }
+    }
+}
+
+impl From<locks::Count> for Counting {
+    fn from(count: locks::Count) -> Counting {
+        match count {
+            locks::Count::Read => Counting::Read,
+            locks::Count::Set(to) => Counting::Set(to),
+            locks::Count::Add(more) => Counting::Add(more),
+        }
+    }
+}
+
+impl From<Counting> for locks::Count {
+    fn from(count: Counting) -> locks::Count {
+        match count {
+            Counting::Read => locks::Count::Read,
+            Counting::Set(to) => locks::Count::Set(to),
+            Counting::Add(more) => locks::Count::Add(more),
+        }
+    }
+}
+
+impl From<Option<locks::Met>> for Reply {
+    fn from(met: Option<locks::Met>) -> Reply {
+        match met {
+            None => Reply::Done,
+            Some(locks::Met { kind, range, pid }) => Reply::Met(kind.into(), range.start, range.length, pid),
         }
     }
 }
@@ -595,6 +708,20 @@ impl Reply {
     pub fn number(self) -> Result<u64> {
         match self {
             Reply::Number(number) => Ok(number),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Decodes the reply to [`Request::Lock`].
+    ///
+    /// # Errors
+    /// `Corrupt` for any other.
+    pub fn met(self) -> Result<Option<locks::Met>> {
+        match self {
+            Reply::Done => Ok(None),
+            Reply::Met(kind, start, length, pid) => {
+                Ok(Some(locks::Met { kind: kind.into(), range: locks::Range { start, length }, pid }))
+            }
             other => Err(other.unexpected()),
         }
     }

@@ -19,11 +19,13 @@ use file::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
     Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
 use thalweg_remote::Remote;
 use thalweg_remote::client::link::Link;
+use thalweg_remote::client::locks::ServedLocks;
 use thalweg_remote::message::Request;
 use thalweg_remote::transport::Transport;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -49,7 +51,7 @@ struct Shared {
 pub struct Partition {
     about: String,
     shared: Arc<Shared>,
-    /// Where programs lock; only where every client of the partition is on this host.
+    /// Where programs lock; only where every client of the partition is on this host. Else at the files' first servers.
     locks: Option<PathBuf>,
 }
 
@@ -96,7 +98,8 @@ impl Partition {
             usize::try_from(instance.net_buf_size).unwrap_or(usize::MAX),
             instance.views_in_client,
         )?;
-        let all_here = instance.servers.iter().all(|server| place::is_here(&server.host));
+        // Clients of other hosts may come where a server has an address, and all clients must meet the same locks.
+        let all_here = instance.servers.iter().all(|server| server.address.is_none() && place::is_here(&server.host));
         partition.locks = all_here.then(|| instance::socket(entry, 0).with_extension("locks"));
         Ok(partition)
     }
@@ -333,6 +336,15 @@ impl Layout for Partition {
 
     fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
         self.locks.clone()
+    }
+
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        if self.locks.is_some() {
+            return Ok(None);
+        }
+        self.on_data(path, None, |record| {
+            ServedLocks::open(&self.shared.links[0], file::data_name(record, 0)).map_err(|e| e.in_object(path))
+        })
     }
 
     fn targets(&self, _folder: &str) -> Result<Option<u32>> {
