@@ -13,7 +13,7 @@ pub mod transfer;
 use crate::configuration::Configuration;
 use crate::instance;
 use crate::record::{LONGEST, Record};
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Registry, Server};
 use crate::server::{CONTROL, DATA, NAMES, Status};
 use file::File;
 use std::path::{Path, PathBuf};
@@ -98,9 +98,8 @@ impl Partition {
             usize::try_from(instance.net_buf_size).unwrap_or(usize::MAX),
             instance.views_in_client,
         )?;
-        // Clients of other hosts may come where a server has an address, and all clients must meet the same locks.
-        let all_here = instance.servers.iter().all(|server| server.address.is_none() && place::is_here(&server.host));
-        partition.locks = all_here.then(|| instance::socket(entry, 0).with_extension("locks"));
+        partition.locks =
+            all_clients_are_here(&instance.servers).then(|| instance::socket(entry, 0).with_extension("locks"));
         Ok(partition)
     }
 
@@ -177,6 +176,12 @@ impl Partition {
             false => Ok(None),
         }
     }
+}
+
+/// Whether every client of a partition is on this host. Each client must give the same answer, as all must meet the same locks: clients
+/// of other hosts may come where a server has an address.
+fn all_clients_are_here(servers: &[Server]) -> bool {
+    servers.iter().all(|server| server.address.is_none() && place::is_here(&server.host))
 }
 
 struct Places {
@@ -342,9 +347,7 @@ impl Layout for Partition {
         if self.locks.is_some() {
             return Ok(None);
         }
-        self.on_data(path, None, |record| {
-            ServedLocks::open(&self.shared.links[0], file::data_name(record, 0)).map_err(|e| e.in_object(path))
-        })
+        self.on_data(path, None, |record| ServedLocks::open(&self.shared.links[0], file::data_name(record, 0), path))
     }
 
     fn targets(&self, _folder: &str) -> Result<Option<u32>> {
@@ -363,5 +366,26 @@ impl Layout for Partition {
             objects: sum(|s| s.objects),
             objects_free: sum(|s| s.objects_free),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_the_systems_only_where_no_client_of_another_host_can_come() {
+        let server = |host: &str, address: Option<&str>| Server {
+            number: 0,
+            host: host.into(),
+            pid: 1,
+            started: 1,
+            socket: "s".into(),
+            address: address.map(str::to_string),
+        };
+        let here = place::host();
+        assert!(all_clients_are_here(&[server(&here, None), server("localhost", None)]));
+        assert!(!all_clients_are_here(&[server(&here, None), server(&here, Some("n1:7000"))]));
+        assert!(!all_clients_are_here(&[server(&here, None), server("some-other-host", None)]));
     }
 }

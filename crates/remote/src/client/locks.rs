@@ -18,35 +18,36 @@ pub struct ServedLocks {
     link: Arc<Link>,
     session: Arc<Session>,
     handle: u64,
-    path: String,
+    name: String,
 }
 
 impl ServedLocks {
     /// Opens a description; `None` if the server's layout keeps no locks.
     ///
     /// - `path`: the file, as the server knows it.
+    /// - `name`: the file, for messages.
     ///
     /// # Errors
     /// Those of the server's layout; `PeerLost`.
     /// # Cost
     /// One request.
-    pub fn open(link: &Arc<Link>, path: String) -> Result<Option<Box<dyn FileLocks>>> {
+    pub fn open(link: &Arc<Link>, path: String, name: &str) -> Result<Option<Box<dyn FileLocks>>> {
         let session = link.session()?;
-        let handle = match link.call_in(&session, &Request::OpenLocks(path.clone()), &[], nothing)?.0 {
+        let handle = match link.call_in(&session, &Request::OpenLocks(path), &[], nothing)?.0 {
             Reply::None => return Ok(None),
             reply => reply.number()?,
         };
-        Ok(Some(Box::new(ServedLocks { link: link.clone(), session, handle, path })))
+        Ok(Some(Box::new(ServedLocks { link: link.clone(), session, handle, name: name.to_string() })))
     }
 
     fn call(&self, request: &Request) -> Result<Reply> {
         if !self.link.is_ours() {
             let what = "cannot lock: the locks at the file's server are those of the process before its fork";
             let cause = std::io::Error::from(Errno::NOLCK);
-            return Err(Error::new(ErrorKind::Unsupported, what).caused_by(cause).in_object(self.path.as_str()));
+            return Err(Error::new(ErrorKind::Unsupported, what).caused_by(cause).in_object(self.name.as_str()));
         }
         let lost = |e: Error| match e.kind() {
-            ErrorKind::PeerLost | ErrorKind::Timeout => e.in_object(self.path.as_str()),
+            ErrorKind::PeerLost | ErrorKind::Timeout => e.in_object(self.name.as_str()),
             _ => e,
         };
         Ok(self.link.call_in(&self.session, request, &[], nothing).map_err(lost)?.0)

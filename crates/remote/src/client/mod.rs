@@ -175,7 +175,7 @@ impl Layout for Remote {
     }
 
     fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
-        ServedLocks::open(&self.link, path.to_string())
+        ServedLocks::open(&self.link, path.to_string(), path)
     }
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
