@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | owner | a [`FileLocks`]: one open file description. Its own locks never conflict; a new lock replaces its older ones on the same bytes |
-//! | waiting | the server never waits: a lock that cannot be taken is answered with one that conflicts, and the caller asks again |
+//! | waiting | the server never waits: a lock that cannot be taken is answered with one that conflicts, and the caller asks again. Callers that do so soon get their turns in the order of their first requests |
 //! | end | locks and counters end when their [`FileLocks`] is dropped, and when the server learns that its process has ended |
 //! | a server that ends | forgets all of them: each later call is an error, so that nobody goes on with a lock that another process may have |
 
@@ -59,6 +59,15 @@ pub struct Met {
     pub pid: i32,
 }
 
+/// Why a lock was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// A lock that conflicts: one that another description has, or that one waits for whose turn comes first.
+    pub met: Met,
+    /// How many descriptions wait for conflicting locks and come first.
+    pub ahead: u32,
+}
+
 /// What happens to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
@@ -88,11 +97,14 @@ impl Count {
 /// # Cost
 /// Each call is one request.
 pub trait FileLocks: Send + Sync {
-    /// Takes, changes or releases a lock, without waiting. Returns a lock that conflicts; nothing was changed then.
+    /// Takes, changes or releases a lock, without waiting. Returns why it was not taken; no lock was changed then.
+    ///
+    /// - `again`: the caller asks again soon if it is refused: it gets a turn, and leaves that of others to them. A description that
+    ///   has a lock, and a caller that does not ask again, take every lock that conflicts with none.
     ///
     /// # Errors
     /// `NoMemory` for more locks than a server keeps for a file; `OutOfBounds` for a range that begins behind the largest file.
-    fn lock(&self, family: Family, kind: Kind, range: Range) -> Result<Option<Met>>;
+    fn lock(&self, family: Family, kind: Kind, range: Range, again: bool) -> Result<Option<Refused>>;
     /// A lock on a range that conflicts with the requested one, if there is one.
     fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>>;
     /// Makes a counter that begins at 0 and ends with this description.

@@ -9,7 +9,7 @@
 //! | lifetime of the object | created by the first process that locks, removed by the last that closes it; a killed process may leave an empty file, which the next use removes |
 //! | modes | the object has those of the logical file without the right to execute, and its owner if the process may change owners |
 //! | no lock folder | `ENOLCK`: never a success without a lock |
-//! | locks at a server | for layouts whose clients are on several hosts ([`thalweg_layout::locks`]): locks of open file descriptions alone. A waiting caller asks again, after pauses from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`] |
+//! | locks at a server | for layouts whose clients are on several hosts ([`thalweg_layout::locks`]): locks of open file descriptions alone. A waiting caller asks again, after pauses from [`SHORTEST_PAUSE`] to [`LONGEST_PAUSE`] |
 //!
 //! Each process that has a lock object open holds a shared lock on its last byte. Removing the object needs that byte exclusively,
 //! through another file description: no object is removed while any descriptor of it exists.
@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use thalweg_layout::locks::{Family, FileLocks};
+use std::time::{Duration, Instant};
+use thalweg_layout::locks::{Family, FileLocks, Refused};
 pub use thalweg_layout::locks::{Kind, Met, Range};
 use thalweg_layout::{Attributes, Layout, errno};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -35,10 +35,20 @@ const NAME: &str = "lock-";
 const PRESENT: i64 = i64::MAX - 1;
 /// How often an object is created again that other processes remove at the same moment.
 const ATTEMPTS: usize = 1000;
-/// The first pause of a caller that waits for a lock at a server.
-pub const FIRST_PAUSE: Duration = Duration::from_micros(200);
-/// Its longest pause; each one is twice as long as the one before.
+/// The shortest pause of a caller that waits for a lock at a server.
+pub const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+/// Its longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The pause before a caller asks a server again for a lock.
+///
+/// - `waited`: since it asked first.
+/// - `ahead`: how many come first.
+fn pause(waited: Duration, ahead: u32) -> Duration {
+    // A released lock is idle for a small part of the time that the next one waited for it.
+    let part = if ahead == 0 { 64 } else { 8 };
+    (waited / part).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
 
 /// Owner of a lock on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,10 +250,11 @@ pub enum LockDescription {
     Served(Box<dyn FileLocks>),
 }
 
-/// For a lock that another description has.
-fn taken(met: Met) -> Error {
+/// The error for a lock that another description has.
+fn none(refused: Option<Refused>) -> Result<()> {
+    let Some(Refused { met, .. }) = refused else { return Ok(()) };
     let what = format!("another open file has a lock on bytes from {} on", met.range.start);
-    Error::new(ErrorKind::Io, what).caused_by(io::Error::from(errno::Errno::AGAIN))
+    Err(Error::new(ErrorKind::Io, what).caused_by(io::Error::from(errno::Errno::AGAIN)))
 }
 
 fn refused(e: io::Error) -> Error {
@@ -269,46 +280,57 @@ impl LockDescription {
 
     /// Locks or unlocks the whole file, as `flock(2)`, without waiting.
     ///
+    /// - `again`: the caller asks again soon if a conflicting lock exists, and keeps its turn at a server.
+    ///
     /// # Errors
     /// `EAGAIN` as the cause if a conflicting lock exists; errors of the system; `PeerLost` names the server whose locks are lost.
-    pub fn whole(&self, kind: Kind) -> Result<()> {
+    pub fn try_whole(&self, kind: Kind, again: bool) -> Result<()> {
         match self {
             LockDescription::System(file) => file.whole(kind, false).map_err(refused),
-            LockDescription::Served(served) => match served.lock(Family::Whole, kind, Range::ALL)? {
-                None => Ok(()),
-                Some(met) => Err(taken(met)),
-            },
+            LockDescription::Served(served) => none(served.lock(Family::Whole, kind, Range::ALL, again)?),
         }
     }
 
-    /// Locks or unlocks a range, for the description.
+    /// Locks or unlocks a range for the description, without waiting.
     ///
-    /// - `wait`: until no conflicting lock exists.
+    /// - `again`: as for [`LockDescription::try_whole`].
     ///
     /// # Errors
-    /// As [`LockDescription::whole`].
+    /// As [`LockDescription::try_whole`].
     /// # Cost
-    /// One system call or one request; of a wait at a server one request after each pause.
-    pub fn range(&self, kind: Kind, range: Range, wait: bool) -> Result<()> {
+    /// One system call or one request.
+    pub fn try_range(&self, kind: Kind, range: Range, again: bool) -> Result<()> {
+        match self {
+            LockDescription::System(file) => file.range(Owner::Description, kind, range, false).map_err(refused),
+            LockDescription::Served(served) => none(served.lock(Family::Ranges, kind, range, again)?),
+        }
+    }
+
+    /// Locks or unlocks a range for the description; waits until no conflicting lock exists.
+    ///
+    /// # Errors
+    /// Errors of the system; `PeerLost` names the server whose locks are lost.
+    /// # Cost
+    /// One system call, or one request to a server and one after each pause.
+    pub fn range(&self, kind: Kind, range: Range) -> Result<()> {
         let served = match self {
-            LockDescription::System(file) => return file.range(Owner::Description, kind, range, wait).map_err(refused),
+            LockDescription::System(file) => {
+                return file.range(Owner::Description, kind, range, true).map_err(refused);
+            }
             LockDescription::Served(served) => served,
         };
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match served.lock(Family::Ranges, kind, range)? {
-                None => return Ok(()),
-                Some(met) if !wait => return Err(taken(met)),
-                Some(_) => std::thread::sleep(pause),
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        let mut begun = None;
+        while let Some(refused) = served.lock(Family::Ranges, kind, range, true)? {
+            let begun = begun.get_or_insert_with(Instant::now);
+            std::thread::sleep(pause(begun.elapsed(), refused.ahead));
         }
+        Ok(())
     }
 
     /// A lock on a range that conflicts with the requested one of this description, if there is one.
     ///
     /// # Errors
-    /// As [`LockDescription::whole`].
+    /// As [`LockDescription::try_whole`].
     pub fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {
         match self {
             LockDescription::System(file) => file.test(Owner::Description, kind, range).map_err(refused),

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use thalweg_layout::locks::{Count, Family, Kind, Range};
-use thalweg_partition::server::locks::{MOST_LOCKS, Table};
+use std::time::{Duration, Instant};
+use thalweg_layout::locks::{Count, Family, Kind, Range, Refused};
+use thalweg_partition::server::locks::{MOST_LOCKS, TURN, Table};
 use thalweg_types::ErrorKind;
 
 /// Bytes that the model knows; the last one stands for all that follow.
@@ -60,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn a_table_grants_what_a_model_of_bytes_grants(steps in prop::collection::vec(step(), 1..80)) {
-        let mut table = Table::default();
+        let (mut table, now) = (Table::default(), Instant::now());
         let empty = || (0..OWNERS).map(|owner| (owner, [Kind::None; BYTES as usize])).collect::<BTreeMap<u64, Held>>();
         let (mut ranges, mut whole) = (empty(), empty());
         let mut counters: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -70,9 +71,9 @@ proptest! {
                     let model = if family == Family::Ranges { &mut ranges } else { &mut whole };
                     let range = if family == Family::Ranges { range } else { Range::ALL };
                     let refused = conflicts(model, owner, kind, range);
-                    let met = table.lock(owner, family, kind, range).unwrap();
-                    prop_assert_eq!(met.is_some(), refused);
-                    if let Some(met) = met {
+                    let got = table.lock(owner, (family, kind, range), now, false).unwrap();
+                    prop_assert_eq!(got.is_some(), refused);
+                    if let Some(Refused { met, .. }) = got {
                         // It is one that somebody has.
                         let is_held = |held: &Held| held[of(met.range)].iter().all(|held| *held == met.kind);
                         prop_assert!(model.iter().any(|(other, held)| *other != owner && is_held(held)), "{:?}", met);
@@ -121,24 +122,92 @@ proptest! {
 
 #[test]
 fn a_full_table_refuses_locks_and_releases_them() {
-    let mut table = Table::default();
+    let (mut table, now) = (Table::default(), Instant::now());
     let byte = |n: usize| Range { start: 2 * n as u64, length: 1 };
     let mut taken = 0;
     let refused = loop {
-        match table.lock(taken as u64, Family::Ranges, Kind::Shared, byte(taken)) {
+        match table.lock(taken as u64, (Family::Ranges, Kind::Shared, byte(taken)), now, false) {
             Ok(None) => taken += 1,
             other => break other,
         }
     };
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoMemory);
     assert!(taken <= MOST_LOCKS && taken + 2 >= MOST_LOCKS, "{taken}");
-    table.lock(0, Family::Ranges, Kind::None, Range::ALL).unwrap();
-    assert!(table.lock(0, Family::Ranges, Kind::Shared, byte(0)).unwrap().is_none());
+    table.lock(0, (Family::Ranges, Kind::None, Range::ALL), now, false).unwrap();
+    assert!(table.lock(0, (Family::Ranges, Kind::Shared, byte(0)), now, false).unwrap().is_none());
 }
 
 #[test]
 fn a_lock_behind_the_largest_file_is_refused() {
     let range = Range { start: 1 << 63, length: 1 };
-    let refused = Table::default().lock(1, Family::Ranges, Kind::Shared, range).unwrap_err();
+    let refused = Table::default().lock(1, (Family::Ranges, Kind::Shared, range), Instant::now(), false).unwrap_err();
     assert_eq!((refused.kind(), refused.place().byte), (ErrorKind::OutOfBounds, Some(1 << 63)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// Callers that have one lock at a time and ask again get it in the order in which they first asked, as far as they conflict.
+    #[test]
+    fn a_callers_turn_is_not_taken_by_those_who_asked_later(
+        steps in prop::collection::vec((0..OWNERS, prop::bool::weighted(0.3), 0..BYTES - 1, any::<bool>(), 0..60u64), 1..120)
+    ) {
+        let (mut table, mut now) = (Table::default(), Instant::now());
+        // What each owner waits for or has.
+        let mut wants: BTreeMap<u64, (Kind, Range)> = BTreeMap::new();
+        let mut held: BTreeMap<u64, (Kind, Range)> = BTreeMap::new();
+        let mut line: Vec<(u64, Instant)> = Vec::new();
+        let against = |one: (Kind, Range), other: (Kind, Range)| {
+            let meets = one.1.start < other.1.end() && other.1.start < one.1.end();
+            meets && (one.0 == Kind::Exclusive || other.0 == Kind::Exclusive)
+        };
+        for (owner, exclusive, start, release, passed) in steps {
+            now += Duration::from_millis(passed);
+            if release && let Some((_, range)) = held.remove(&owner) {
+                prop_assert!(table.lock(owner, (Family::Ranges, Kind::None, range), now, true).unwrap().is_none());
+                continue;
+            }
+            if held.contains_key(&owner) {
+                continue;
+            }
+            let kind = if exclusive { Kind::Exclusive } else { Kind::Shared };
+            let wanted = *wants.entry(owner).or_insert((kind, Range { start, length: 3 }));
+            line.retain(|(_, asked)| now - *asked <= TURN);
+            let place = line.iter().position(|(of, _)| *of == owner);
+            let first: Vec<u64> = line[..place.unwrap_or(line.len())].iter().map(|(of, _)| *of).collect();
+            let ahead = first.iter().filter(|of| against(wants[*of], wanted)).count();
+            let meets = held.values().any(|other| against(*other, wanted));
+            let got = table.lock(owner, (Family::Ranges, wanted.0, wanted.1), now, true).unwrap();
+            prop_assert_eq!(got.is_some(), ahead > 0 || meets);
+            match (got, place) {
+                (Some(refused), place) => {
+                    prop_assert_eq!(refused.ahead as usize, ahead);
+                    match place {
+                        Some(place) => line[place].1 = now,
+                        None => line.push((owner, now)),
+                    }
+                }
+                (None, place) => {
+                    place.map(|place| line.remove(place));
+                    held.extend(wants.remove(&owner).map(|wanted| (owner, wanted)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_has_a_lock_or_does_not_ask_again_needs_no_turn() {
+    let (mut table, now) = (Table::default(), Instant::now());
+    let mut takes = |owner, kind, start, again| {
+        let range = Range { start, length: 10 };
+        table.lock(owner, (Family::Ranges, kind, range), now, again).unwrap().is_none()
+    };
+    assert!(takes(1, Kind::Shared, 0, true));
+    assert!(!takes(2, Kind::Exclusive, 5, true), "it waits");
+    assert!(!takes(3, Kind::Shared, 8, true), "its turn is behind that of 2");
+    assert!(takes(4, Kind::Shared, 12, false), "it does not wait");
+    assert!(takes(1, Kind::Exclusive, 0, true), "2 waits for a lock of 1");
+    assert!(takes(4, Kind::None, 12, false) && takes(1, Kind::None, 0, false));
+    assert!(!takes(3, Kind::Shared, 8, true));
+    assert!(takes(2, Kind::Exclusive, 5, true), "its turn");
 }

@@ -33,7 +33,7 @@ fn locks(partition: &Partition) -> Box<dyn FileLocks> {
 }
 
 fn takes(locks: &dyn FileLocks, kind: Kind, range: Range) -> bool {
-    locks.lock(Family::Ranges, kind, range).unwrap().is_none()
+    locks.lock(Family::Ranges, kind, range, false).unwrap().is_none()
 }
 
 /// The connections of a client, which ends as a killed process does.
@@ -105,18 +105,18 @@ fn locks_exclude_descriptions_of_all_clients_and_end_with_theirs() {
     let (first, second, third) = (locks(&one), locks(&one), locks(&other));
     assert!(takes(&*first, Kind::Exclusive, bytes(10, 10)) && takes(&*first, Kind::Exclusive, bytes(30, 0)));
     for others in [&second, &third] {
-        let met = others.lock(Family::Ranges, Kind::Shared, bytes(15, 100)).unwrap().unwrap();
+        let met = others.lock(Family::Ranges, Kind::Shared, bytes(15, 100), false).unwrap().unwrap().met;
         assert_eq!((met.kind, met.pid), (Kind::Exclusive, -1));
         assert!([bytes(10, 10), bytes(30, 0)].contains(&met.range), "{met:?}");
         assert!(takes(&**others, Kind::Shared, bytes(20, 10)));
         assert!(others.test(Kind::Shared, bytes(0, 10)).unwrap().is_none());
         // Locks of the whole file are of their own.
-        assert!(others.lock(Family::Whole, Kind::Shared, ALL).unwrap().is_none());
+        assert!(others.lock(Family::Whole, Kind::Shared, ALL, false).unwrap().is_none());
     }
     assert_eq!(first.test(Kind::Exclusive, bytes(25, 1)).unwrap().unwrap().kind, Kind::Shared);
-    assert!(first.lock(Family::Whole, Kind::Exclusive, ALL).unwrap().is_some());
+    assert!(first.lock(Family::Whole, Kind::Exclusive, ALL, false).unwrap().is_some());
     drop((second, third));
-    assert!(first.lock(Family::Whole, Kind::Exclusive, ALL).unwrap().is_none());
+    assert!(first.lock(Family::Whole, Kind::Exclusive, ALL, false).unwrap().is_none());
     assert!(takes(&*first, Kind::Exclusive, ALL));
     let fourth = locks(&other);
     assert!(!takes(&*fourth, Kind::Shared, bytes(5, 1)));
@@ -138,13 +138,13 @@ fn increments_under_a_lock_are_not_lost_and_the_file_is_never_mixed() {
                 let file = partition.open_write("f", OpenWrite::Existing, WriterId(thread as u32)).unwrap();
                 let lock = LockDescription::open(&partition, "f", &partition.attributes("f").unwrap()).unwrap();
                 for _ in 0..TIMES {
-                    lock.range(Kind::Exclusive, bytes(0, 100), true).unwrap();
+                    lock.range(Kind::Exclusive, bytes(0, 100)).unwrap();
                     // Over all servers.
                     let mut all = [0; 100];
                     file.read_at(0, &mut all).unwrap();
                     assert!(all.iter().all(|byte| *byte == all[0]), "{all:?}");
                     file.write_at(0, &[IoSlice::new(&[all[0] + 1; 100])]).unwrap();
-                    lock.range(Kind::None, bytes(0, 100), true).unwrap();
+                    lock.range(Kind::None, bytes(0, 100)).unwrap();
                 }
                 file.close().unwrap();
             });
@@ -209,14 +209,14 @@ fn locks_of_a_server_that_was_killed_are_known_as_lost_also_after_its_next_start
     running.kill(0);
     let begun = Instant::now();
     for _ in 0..2 {
-        let lost = held.lock(Family::Ranges, Kind::None, ALL).unwrap_err();
+        let lost = held.lock(Family::Ranges, Kind::None, ALL, false).unwrap_err();
         assert_eq!((lost.kind(), lost.place().object.as_deref()), (ErrorKind::PeerLost, Some("f")));
         let counted = held.count(9, Count::Add(1)).unwrap_err();
         assert_eq!(counted.kind(), ErrorKind::PeerLost);
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
     running.start(0).unwrap();
-    assert_eq!(held.lock(Family::Ranges, Kind::Exclusive, ALL).unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(held.lock(Family::Ranges, Kind::Exclusive, ALL, false).unwrap_err().kind(), ErrorKind::PeerLost);
     // New descriptions go on, and are told that the counter is gone.
     let next = running.client();
     let again = locks(&next);
@@ -245,12 +245,12 @@ fn a_waiting_caller_gets_the_lock_soon_after_its_release() {
     assert!(takes(&*held, Kind::Exclusive, ALL));
     let about = other.attributes("f").unwrap();
     let waiting = LockDescription::open(&other, "f", &about).unwrap();
-    let refused = waiting.range(Kind::Shared, ALL, false).unwrap_err();
+    let refused = waiting.try_range(Kind::Shared, ALL, false).unwrap_err();
     assert_eq!(thalweg_layout::errno::of(&refused), thalweg_layout::errno::Errno::AGAIN.raw_os_error());
     let released = Arc::new(AtomicBool::new(false));
     let seen = released.clone();
     let waits = std::thread::spawn(move || {
-        waiting.range(Kind::Exclusive, ALL, true).unwrap();
+        waiting.range(Kind::Exclusive, ALL).unwrap();
         assert!(seen.load(Ordering::Acquire), "it was held by another");
         Instant::now()
     });
@@ -260,4 +260,33 @@ fn a_waiting_caller_gets_the_lock_soon_after_its_release() {
     assert!(takes(&*held, Kind::None, ALL));
     let got = waits.join().unwrap();
     assert!(got.duration_since(begun) < Duration::from_secs(5));
+}
+
+#[test]
+fn a_lock_that_is_taken_again_at_once_keeps_nobody_away() {
+    let running = with_file();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let greedy = running.client();
+        let ends = &ends;
+        threads.spawn(move || {
+            let lock = LockDescription::open(&greedy, "f", &greedy.attributes("f").unwrap()).unwrap();
+            while !ends.load(Ordering::Acquire) {
+                lock.range(Kind::Exclusive, ALL).unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+                lock.range(Kind::None, ALL).unwrap();
+            }
+        });
+        let other = running.client();
+        let lock = LockDescription::open(&other, "f", &other.attributes("f").unwrap()).unwrap();
+        let begun = Instant::now();
+        for _ in 0..30 {
+            lock.range(Kind::Exclusive, ALL).unwrap();
+            lock.range(Kind::None, ALL).unwrap();
+        }
+        let took = begun.elapsed();
+        ends.store(true, Ordering::Release);
+        // Without turns some of 30 attempts would meet one of the short moments between two locks.
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
 }

@@ -215,11 +215,22 @@ pub enum Request {
     Claim(u64, u64, u64),
     /// [`thalweg_layout::Layout::locks`]: the reply is a handle, or nothing
     OpenLocks(String),
-    /// [`FileLocks::lock`](thalweg_layout::locks::FileLocks::lock), on a handle for locks. The reply is a success, or a lock that
-    /// conflicts.
-    Lock(u64, LockFamily, LockKind, u64, u64),
-    /// [`FileLocks::test`](thalweg_layout::locks::FileLocks::test): handle, kind, first byte and length; the reply as that of
-    /// [`Request::Lock`].
+    /// [`FileLocks::lock`](thalweg_layout::locks::FileLocks::lock)
+    Lock {
+        /// A handle for locks.
+        handle: u64,
+        /// Which locks.
+        family: LockFamily,
+        /// Kind of the lock.
+        kind: LockKind,
+        /// First byte.
+        start: u64,
+        /// Number of bytes, 0 for all that follow.
+        length: u64,
+        /// Whether the program asks again soon.
+        again: bool,
+    },
+    /// [`FileLocks::test`](thalweg_layout::locks::FileLocks::test): handle, kind, first byte and length.
     TestLock(u64, LockKind, u64, u64),
     /// [`FileLocks::make_counter`](thalweg_layout::locks::FileLocks::make_counter): handle and key
     MakeCounter(u64, u64),
@@ -268,8 +279,9 @@ pub enum Reply {
     Text(String),
     /// The requested item does not exist.
     None,
-    /// To [`Request::Lock`] and [`Request::TestLock`]: a lock that conflicts, with its first byte, its length, and the PID of its owner.
-    Met(LockKind, u64, u64, i32),
+    /// To [`Request::Lock`] and [`Request::TestLock`], instead of a success: a lock that conflicts, with its first byte, its length and
+    /// the PID of its owner, and how many come first.
+    Met(LockKind, u64, u64, i32, u32),
     /// The body that the request lends cannot be read: the request is to be sent again, with its bytes. Nothing was done.
     Unread,
     /// The request failed.
@@ -485,11 +497,13 @@ impl From<Counting> for locks::Count {
     }
 }
 
-impl From<Option<locks::Met>> for Reply {
-    fn from(met: Option<locks::Met>) -> Reply {
-        match met {
+impl From<Option<locks::Refused>> for Reply {
+    fn from(refused: Option<locks::Refused>) -> Reply {
+        match refused {
             None => Reply::Done,
-            Some(locks::Met { kind, range, pid }) => Reply::Met(kind.into(), range.start, range.length, pid),
+            Some(locks::Refused { met: locks::Met { kind, range, pid }, ahead }) => {
+                Reply::Met(kind.into(), range.start, range.length, pid, ahead)
+            }
         }
     }
 }
@@ -716,11 +730,12 @@ impl Reply {
     ///
     /// # Errors
     /// `Corrupt` for any other.
-    pub fn met(self) -> Result<Option<locks::Met>> {
+    pub fn refused(self) -> Result<Option<locks::Refused>> {
         match self {
             Reply::Done => Ok(None),
-            Reply::Met(kind, start, length, pid) => {
-                Ok(Some(locks::Met { kind: kind.into(), range: locks::Range { start, length }, pid }))
+            Reply::Met(kind, start, length, pid, ahead) => {
+                let met = locks::Met { kind: kind.into(), range: locks::Range { start, length }, pid };
+                Ok(Some(locks::Refused { met, ahead }))
             }
             other => Err(other.unexpected()),
         }

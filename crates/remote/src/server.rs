@@ -303,12 +303,13 @@ impl Session {
                 Some(locks) => self.keep(Handle::Locks(locks)),
                 None => Reply::None,
             },
-            Request::Lock(handle, family, kind, start, length) => {
+            Request::Lock { handle, family, kind, start, length, again } => {
                 let range = locks::Range { start, length };
-                self.handle(handle)?.locks()?.lock(family.into(), kind.into(), range)?.into()
+                self.handle(handle)?.locks()?.lock(family.into(), kind.into(), range, again)?.into()
             }
             Request::TestLock(handle, kind, start, length) => {
-                self.handle(handle)?.locks()?.test(kind.into(), locks::Range { start, length })?.into()
+                let met = self.handle(handle)?.locks()?.test(kind.into(), locks::Range { start, length })?;
+                met.map(|met| locks::Refused { met, ahead: 0 }).into()
             }
             Request::MakeCounter(handle, key) => done(self.handle(handle)?.locks()?.make_counter(key)?),
             Request::Count(handle, key, count) => {
@@ -426,7 +427,7 @@ fn kind(request: &Request) -> &'static str {
         Request::Sync(_) | Request::Publish(_) => "sync",
         Request::Close(_) | Request::Drop(_) => "close",
         Request::OpenWrite { .. } | Request::OpenRead(_) | Request::OpenLocks(_) => "open",
-        Request::Lock(..) | Request::TestLock(..) => "lock",
+        Request::Lock { .. } | Request::TestLock(..) => "lock",
         _ => "a question about names or views",
     }
 }

@@ -684,7 +684,7 @@ impl File {
                 let first = view.file_offset(start).unwrap_or(0);
                 let last = view.file_offset(start.saturating_add(bytes - 1)).unwrap_or(first);
                 let range = Range { start: first, length: last.saturating_sub(first).saturating_add(1) };
-                lock.range(kind, range, true)?;
+                lock.range(kind, range)?;
                 let outcome = self.renew().and_then(|()| transfer()).and_then(|value| {
                     if kind == Kind::Exclusive {
                         self.file.publish()?;
@@ -692,7 +692,7 @@ impl File {
                     Ok(value)
                 });
                 let lost = "the lock of an atomic access is lost: bytes of other ranks may be among its bytes";
-                let released = lock.range(Kind::None, range, true);
+                let released = lock.range(Kind::None, range);
                 let released = released.map_err(|e| Error::new(e.kind(), lost).caused_by(e));
                 outcome.and_then(|value| released.map(|()| value))
             })(),

@@ -21,8 +21,9 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 use thalweg_layout::errno::{Errno, failure};
-use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Met, Range};
+use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Met, Range, Refused};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -648,8 +649,8 @@ struct DataLocks {
 }
 
 impl FileLocks for DataLocks {
-    fn lock(&self, family: Family, kind: Kind, range: Range) -> Result<Option<Met>> {
-        self.open.file.locks.lock().lock(self.owner, family, kind, range)
+    fn lock(&self, family: Family, kind: Kind, range: Range, again: bool) -> Result<Option<Refused>> {
+        self.open.file.locks.lock().lock(self.owner, (family, kind, range), Instant::now(), again)
     }
 
     fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {

@@ -10,7 +10,7 @@ use super::link::{Link, Session, nothing};
 use crate::message::{Reply, Request};
 use rustix::io::Errno;
 use std::sync::Arc;
-use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Met, Range};
+use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Met, Range, Refused};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A description of a file for locks, which its server keeps.
@@ -55,12 +55,15 @@ impl ServedLocks {
 }
 
 impl FileLocks for ServedLocks {
-    fn lock(&self, family: Family, kind: Kind, range: Range) -> Result<Option<Met>> {
-        self.call(&Request::Lock(self.handle, family.into(), kind.into(), range.start, range.length))?.met()
+    fn lock(&self, family: Family, kind: Kind, range: Range, again: bool) -> Result<Option<Refused>> {
+        let (family, kind, Range { start, length }) = (family.into(), kind.into(), range);
+        self.call(&Request::Lock { handle: self.handle, family, kind, start, length, again })?.refused()
     }
 
     fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {
-        self.call(&Request::TestLock(self.handle, kind.into(), range.start, range.length))?.met()
+        self.call(&Request::TestLock(self.handle, kind.into(), range.start, range.length))?
+            .refused()
+            .map(|refused| refused.map(|refused| refused.met))
     }
 
     fn make_counter(&self, key: u64) -> Result<()> {

@@ -223,21 +223,21 @@ impl Door {
         let call = asked.call();
         if asked.kind == Kind::None {
             if call != LockCall::Range {
-                file.whole(Kind::None).map_err(number)?;
+                file.try_whole(Kind::None, false).map_err(number)?;
             }
             if call != LockCall::Flock {
-                file.range(Kind::None, asked.range, false).map_err(number)?;
+                file.try_range(Kind::None, asked.range, false).map_err(number)?;
             }
             return Ok(());
         }
         self.wait_for(asked, || {
             if call != LockCall::Range {
-                file.whole(asked.kind)?;
+                file.try_whole(asked.kind, asked.wait)?;
             }
             if call != LockCall::Flock {
-                let ranged = file.range(asked.kind, asked.range, false);
+                let ranged = file.try_range(asked.kind, asked.range, asked.wait);
                 if ranged.is_err() && call == LockCall::Unknown {
-                    file.whole(Kind::None)?;
+                    file.try_whole(Kind::None, false)?;
                 }
                 ranged?;
             }
