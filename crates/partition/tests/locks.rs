@@ -5,7 +5,7 @@ mod servers;
 use servers::{Running, Settings};
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Range};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
@@ -265,31 +265,15 @@ fn a_waiting_caller_gets_the_lock_soon_after_its_release() {
 #[test]
 fn a_lock_that_is_taken_again_at_once_keeps_nobody_away() {
     let running = with_file();
-    let (ends, locked) = (AtomicBool::new(false), AtomicU64::new(0));
-    std::thread::scope(|threads| {
-        let greedy = running.client();
-        let (ends, locked) = (&ends, &locked);
-        threads.spawn(move || {
-            let lock = LockDescription::open(&greedy, "f", &greedy.attributes("f").unwrap()).unwrap();
-            while !ends.load(Ordering::Acquire) {
-                lock.range(Kind::Exclusive, ALL).unwrap();
-                locked.fetch_add(1, Ordering::AcqRel);
-                std::thread::sleep(Duration::from_millis(10));
-                lock.range(Kind::None, ALL).unwrap();
-            }
-        });
-        let other = running.client();
-        let lock = LockDescription::open(&other, "f", &other.attributes("f").unwrap()).unwrap();
-        while locked.load(Ordering::Acquire) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        for _ in 0..30 {
-            lock.range(Kind::Exclusive, ALL).unwrap();
-            lock.range(Kind::None, ALL).unwrap();
-        }
-        ends.store(true, Ordering::Release);
-        // One each, in turn; a few more where a busy machine lets a turn pass.
-        let locked = locked.load(Ordering::Acquire);
-        assert!(locked < 60, "{locked}");
-    });
+    let (one, other) = (running.client(), running.client());
+    let (greedy, waiting) = (locks(&one), locks(&other));
+    let asks = |locks: &dyn FileLocks| locks.lock(Family::Ranges, Kind::Exclusive, ALL, true).unwrap();
+    assert!(asks(&*greedy).is_none());
+    assert_eq!(asks(&*waiting).unwrap().ahead, 0);
+    assert!(takes(&*greedy, Kind::None, ALL));
+    assert_eq!(asks(&*greedy).unwrap().ahead, 1);
+    assert!(asks(&*waiting).is_none());
+    // A description that is closed leaves its turn, too.
+    drop(greedy);
+    assert!(takes(&*waiting, Kind::None, ALL) && asks(&*locks(&one)).is_none());
 }
