@@ -88,6 +88,41 @@ P
 }
 try "programs of three nodes append to one file at once, and no line is lost" appends
 
+locks() { # locks WORD: programs of two nodes add to a number under lockf or flock, through FUSE
+    cat >"$work/counter.py" <<'P'
+import fcntl, os, sys
+path, count, how = sys.argv[1], int(sys.argv[2]), {"lockf": fcntl.lockf, "flock": fcntl.flock}[sys.argv[3]]
+for n in range(count):
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    how(file, fcntl.LOCK_EX)
+    number = int(os.pread(file, 20, 0) or b"0")
+    os.pwrite(file, b"%020d" % (number + 1), 0)
+    how(file, fcntl.LOCK_UN)
+    os.close(file)
+P
+    program tw0 touch "/mnt/p/counter.$1"
+    local node jobs=()
+    for node in tw0 tw1; do
+        mkdir -p "$work/at.$node"
+        at "$node" "$thalweg mount $work/at.$node --path /mnt/p && python3 $work/counter.py $work/at.$node/counter.$1 60 $1; status=\$?; $thalweg unmount $work/at.$node; exit \$status" &
+        jobs+=($!)
+    done
+    for node in "${jobs[@]}"; do wait "$node"; done
+    [[ $(program tw2 cat "/mnt/p/counter.$1") == 00000000000000000120 ]]
+}
+if [[ -e /dev/fuse ]]; then
+    try "a number that programs of two nodes add to under fcntl locks is right, through FUSE" locks lockf
+    try "and under flock" locks flock
+else
+    echo "skipped: locks through FUSE: no /dev/fuse"
+fi
+refused() {
+    local status=0
+    program tw0 flock --exclusive /mnt/p/numbers true 2>"$work/told.txt" || status=$?
+    [[ $status != 0 ]] && grep -q 'keeps locks at its servers' "$work/told.txt"
+}
+try "the preload door refuses locks, and says why" refused
+
 across() { # across PROGRAM...: four ranks on three nodes
     local settings=(--mca plm_rsh_agent "$ON" --mca plm_rsh_no_tree_spawn 1 --mca btl "tcp,self"
         --mca btl_tcp_if_include "$NODES_NETWORK" --mca oob_tcp_if_include "$NODES_NETWORK")

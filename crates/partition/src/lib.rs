@@ -10,6 +10,7 @@
 //! | after a sync or close | the storages have the bytes: they survive the death of every client and of the servers |
 //! | a server that ends or is killed | every call of a file that has stripes on it fails, naming the server; no byte of it reads as zero |
 //! | a client that ends | its open files are closed at the servers |
+//! | locks, counters | at the file's first server, for clients of all hosts; those of the system where all clients are on one host. They end with their client; those of a server that ends are known as lost |
 //! | append | clients that append to one file at the same time get places behind each other, from the file's first server |
 //!
 //! | room | what it owns |
