@@ -106,6 +106,9 @@ pub trait FileLocks: Send + Sync {
     /// `NoMemory` for more locks than a server keeps for a file; `OutOfBounds` for a range that begins behind the largest file.
     fn lock(&self, family: Family, kind: Kind, range: Range, again: bool) -> Result<Option<Refused>>;
     /// A lock on a range that conflicts with the requested one, if there is one.
+    ///
+    /// # Errors
+    /// Those of each call.
     fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>>;
     /// Makes a counter that begins at 0 and ends with this description.
     ///
