@@ -159,7 +159,7 @@ long=$((32 << 20))
 # holds NODE: a program that writes to /mnt/p/held in atomic mode all the time; another one on tw0 waits for $work/flag to write there.
 holds() {
     rm -f "$work/flag" "$work/$1.txt" "$work/tw0.txt"
-    one "$1" hold /mnt/p/held $long &
+    one "$1" hold /mnt/p/held "$long" &
     one tw0 go /mnt/p/held 4096 "$work/flag" &
     says "$1" '^began' 60
     says tw0 '^open' 60
@@ -167,9 +167,9 @@ holds() {
 waited() { awk '/^wrote/ { print int($2) }' "$work/tw0.txt"; }
 
 killed_holder() {
-    local try pid
+    local pid
     # A holder is seldom met between two of its locks.
-    for try in 1 2 3; do
+    for _ in 1 2 3; do
         holds tw2
         pid=$(awk '/^began/ { print $2 }' "$work/tw2.txt")
         kill -STOP "$pid"
@@ -213,7 +213,7 @@ killed_server() {
     says tw1 'cannot write' 60 && says tw0 'cannot write' 60 || status=$?
     wait
     [[ $status == 0 ]]
-    ! grep -q '^wrote' "$work/tw0.txt"
+    if grep '^wrote' "$work/tw0.txt"; then return 1; fi
     grep -q 'server 0 of partition p on tw0' "$work/tw1.txt"
     partition tw0 start --by ssh >/dev/null
     one tw1 go /mnt/p/held 100000 "$work/flag"
