@@ -18,6 +18,7 @@
 //! | [`configuration`] | the file that describes a partition |
 //! | [`registry`] | which partitions there are, and where their servers run |
 //! | [`instance`] | how servers are started and ended |
+//! | [`checking`] | names compared with the data that servers store |
 //! | [`moving`] | the files of one partition into another one |
 //! | [`striping`] | which server has which bytes |
 //! | [`record`] | what is known of a file |
@@ -26,6 +27,7 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+pub mod checking;
 pub mod client;
 pub mod configuration;
 pub mod instance;

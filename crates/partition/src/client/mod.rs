@@ -10,6 +10,7 @@ mod file;
 pub mod place;
 pub mod transfer;
 
+use crate::checking;
 use crate::configuration::Configuration;
 use crate::instance;
 use crate::record::{LONGEST, Record};
@@ -26,7 +27,7 @@ use thalweg_layout::{
 use thalweg_remote::Remote;
 use thalweg_remote::client::link::Link;
 use thalweg_remote::client::locks::ServedLocks;
-use thalweg_remote::message::Request;
+use thalweg_remote::message::{Request, names_in};
 use thalweg_remote::transport::Transport;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -129,6 +130,38 @@ impl Partition {
 
     fn record(&self, path: &str) -> Result<Record> {
         file::record(&self.shared.names.whole(path, LONGEST as u32 + 1)?, path)
+    }
+
+    /// What a name is, without asking for its data.
+    ///
+    /// # Errors
+    /// `NotFound`; `PeerLost`.
+    pub fn kind(&self, path: &str) -> Result<Kind> {
+        Ok(self.shared.names.attributes(path)?.kind)
+    }
+
+    /// The identity of a file's data.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged record, or one that does not fit the partition; `NotFound`; `PeerLost`.
+    pub fn identity(&self, path: &str) -> Result<u128> {
+        let record = self.record(path)?;
+        self.shared.must_fit(&record).map_err(|e| e.in_object(path))?;
+        Ok(record.id)
+    }
+
+    /// The objects that each server stores, in the order of the stripes.
+    ///
+    /// # Errors
+    /// Those of a server's storage; `PeerLost`.
+    /// # Cost
+    /// One request to each server, which lists its storage.
+    pub fn stored(&self) -> Result<Vec<Vec<String>>> {
+        let of_server = |(number, link): (usize, &Arc<Link>)| {
+            let listed = link.call(&Request::List(String::new()), &[]).and_then(|(_, body)| names_in(&body));
+            listed.map_err(|e| checking::unlisted(number, e))
+        };
+        self.shared.links.iter().enumerate().map(of_server).collect()
     }
 
     /// Runs calls on the data of a name's file. A file that is replaced between the look at its record and the calls is gone at the

@@ -713,8 +713,21 @@ impl Layout for Data {
         Ok(Stat { length: name.striping.length_up_to(name.server, local), is_folder: false, identity: 0 })
     }
 
+    /// Of the root: the objects that the storage has, as `XX/NAME`, whatever they are.
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        Err(Error::new(ErrorKind::Unsupported, "data servers have no names to list").in_object(folder))
+        if !folder.is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "data servers have no folders to list").in_object(folder));
+        }
+        let mut all = Vec::new();
+        for folder in self.0.storage.list("")?.into_iter().filter(|name| name != super::names::OURS) {
+            match self.0.storage.list(&folder) {
+                Ok(names) => all.extend(names.into_iter().map(|name| format!("{folder}/{name}"))),
+                // No folder, or no longer.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => all.push(folder),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(all)
     }
 
     fn rename(&self, from: &str, _to: &str) -> Result<()> {
