@@ -243,6 +243,7 @@ cut_off() {
 try "a node that is cut off is an error in bounded time, and its bytes are no zeros" cut_off
 
 ends() {
+    partition tw1 check | grep 'nothing is wrong'
     partition tw1 stop
     local n
     for n in 0 1 2; do [[ -z $(ip netns pids "$(cut -d' ' -f1 "$state/made")-$n") ]]; done
@@ -251,5 +252,5 @@ ends() {
     program tw2 cmp "$work/numbers" /mnt/p/numbers
     partition tw0 stop
 }
-try "a stop from any node ends all servers, and the next start has the files" ends
+try "a check finds nothing wrong, a stop from any node ends all servers, and the next start has the files" ends
 exit "$failed"

@@ -157,7 +157,7 @@ mod tests {
         let object = |id, server| DataName { id, striping: Striping::new(64, 2).unwrap(), server }.object();
         let ids = BTreeSet::from([1, 2]);
         assert!(compare(&ids, &[vec![object(1, 0), object(2, 0)], vec![object(2, 1)]]).is_empty());
-        let elsewhere = object(1, 0).replace("00/", "01/");
+        let elsewhere = object(1, 1).replace("00/", "01/");
         let found = compare(&ids, &[vec![object(3, 0), object(1, 1)], vec!["ab/x".into(), elsewhere.clone()]]);
         let expected = [
             Finding::Orphan { server: 0, object: object(3, 0) },
