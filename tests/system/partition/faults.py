@@ -180,7 +180,7 @@ class Judge:
                 try:
                     when = 1
                     while (made := self.fails_once(server, call, error, when)):
-                        when += thin if when > 2 else 1
+                        when += thin if when > 1 else 1
                     if self.hit:
                         print(f"ok {name}: {self.told} of {self.hit} told, {self.borne} made no difference", flush=True)
                 except (AssertionError, subprocess.TimeoutExpired) as e:
