@@ -8,6 +8,8 @@ import errno, hashlib, json, os, signal, subprocess, sys, time
 
 PATIENCE = 60  # seconds for a program that takes one
 SIZE = 700_000
+SYNCED = SIZE + SIZE // 2  # bytes of the file after its second sync
+CUT = 5000
 # Calls on the storage and on names, and their errors; connections; threads and memory.
 CALLS = [
     ("openat", "EIO"), ("openat", "EMFILE"), ("pwrite64", "EIO"), ("pwrite64", "ENOSPC"), ("pwritev", "EIO"), ("pread64", "EIO"),
@@ -56,9 +58,18 @@ def steps(path):
         finally:
             os.close(file)
 
-    def read():
+    def read(length=None):
         with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+            return hashlib.sha256(file.read(length)).hexdigest()
+
+    def cut():
+        file = opened(path + ".cut", os.O_RDWR | os.O_CREAT)
+        try:
+            assert os.pwrite(file, old, 0) == len(old)
+            os.ftruncate(file, CUT)
+            os.fsync(file)
+        finally:
+            os.close(file)
 
     def folder():
         os.mkdir(path + ".d")
@@ -70,18 +81,19 @@ def steps(path):
     return [
         ("create", create), ("again", again), ("append", append), ("read", read),
         ("stat", lambda: os.stat(path).st_size), ("chmod", lambda: os.chmod(path, 0o600)), ("folder", folder),
-        ("truncate", lambda: os.truncate(path, 5000)), ("size", lambda: os.stat(path).st_size), ("remove", lambda: os.remove(path)),
+        ("cut", cut), ("synced", lambda: read(SYNCED)), ("size", lambda: os.stat(path + ".cut").st_size),
+        ("remove", lambda: os.remove(path)), ("remove cut", lambda: os.remove(path + ".cut")),
     ]
 
 
 def client(path, *wanted):
-    for name, step in steps(path):
-        if name in wanted:
-            try:
-                got = step()
-            except OSError as e:
-                got = f"error {errno.errorcode.get(e.errno, e.errno)}"
-            print(json.dumps([name, got]), flush=True)
+    known = dict(steps(path))
+    for name in wanted:
+        try:
+            got = known[name]()
+        except OSError as e:
+            got = f"error {errno.errorcode.get(e.errno, e.errno)}"
+        print(json.dumps([name, got]), flush=True)
 
 
 def run(words, **more):
@@ -138,7 +150,7 @@ class Judge:
                 break
             time.sleep(0.01)
         try:
-            got, said = self.program(path, "create", "again", "append", "read", "stat", "chmod", "folder", "truncate", "size")
+            got, said = self.program(path, "create", "again", "append", "read", "stat", "chmod", "folder", "cut")
         finally:
             tracer.send_signal(signal.SIGINT)
             tracer.wait(PATIENCE)
@@ -146,25 +158,24 @@ class Judge:
         errors = {name: text for name, text in got.items() if str(text).startswith("error")}
         where = f"server {server}, {call} {when} {error}, {got}"
         assert hit or not errors, f"an error without a fault: {where} {said}"
-        # What was read, and the lengths, are those of the steps that succeeded.
-        whole = bytearray(content(1)[: SIZE // 2] + content(2)) + content(3, 90_000)
-        if not any(step in errors for step in ("create", "again", "append")):
-            sums = hashlib.sha256(whole).hexdigest()
-            assert got["read"] == sums or "read" in errors, f"other bytes, and no error: {where}"
+        # What was read, and the length, are those of the steps that succeeded.
+        whole = content(1)[: SIZE // 2] + content(2) + content(3, 90_000)
+        sums = {length: hashlib.sha256(whole[:length]).hexdigest() for length in (SYNCED, len(whole))}
+        written = not {"create", "again", "append"} & errors.keys()
+        if written:
+            assert got["read"] == sums[len(whole)] or "read" in errors, f"other bytes, and no error: {where}"
             assert got["stat"] == len(whole) or "stat" in errors, f"another length, and no error: {where}"
-        if "truncate" not in errors:
-            assert got["size"] == 5000 or "size" in errors, f"not truncated: {where}"
-        # Nothing is left that makes the next program fail, and what was acknowledged is in the storage.
-        if errors:
+        # What was synced or closed is in the storage, and nothing is left that makes the next program fail.
+        if hit:
             self.restart()
-            after, _ = self.program(path, "size")
             checked = run([self.thalweg, "partition", "check", self.configuration]).stdout
             assert "objects at the servers" in checked and "cannot be used" not in checked, f"{checked}: {where}"
-            if "truncate" not in errors:
-                assert after["size"] == 5000, f"after a restart {after}: {where}"
-        if not {"create", "folder"} & errors.keys():
-            after, _ = self.program(path, "remove")
-            assert after["remove"] is None, f"{after}: {where}"
+            wanted = [("synced", not {"create", "again", "folder"} & errors.keys(), sums[SYNCED])]
+            wanted += [("read", written and "folder" not in errors, sums[len(whole)]), ("size", "cut" not in errors, CUT)]
+            wanted = {name: value for name, sure, value in wanted if sure}
+            after, _ = self.program(path, *wanted)
+            assert after == wanted, f"after a restart {after}, not {wanted}: {where}"
+        self.program(path, "remove", "remove cut")
         self.hit += hit
         self.told += hit and bool(errors)
         self.borne += hit and not errors
