@@ -238,7 +238,7 @@ pub enum Request {
     Count(u64, u64, Counting),
 }
 
-/// A reply of the daemon.
+/// A reply of the daemon. Those that follow [`Request::Hello`] keep their numbers: a peer of another version is told so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Success; with a body if the request returns bytes.
@@ -279,9 +279,6 @@ pub enum Reply {
     Text(String),
     /// The requested item does not exist.
     None,
-    /// To [`Request::Lock`] and [`Request::TestLock`], instead of a success: a lock that conflicts, with its first byte, its length and
-    /// the PID of its owner, and how many come first.
-    Met(LockKind, u64, u64, i32, u32),
     /// The body that the request lends cannot be read: the request is to be sent again, with its bytes. Nothing was done.
     Unread,
     /// The request failed.
@@ -301,6 +298,9 @@ pub enum Reply {
         /// The cause.
         cause: Option<String>,
     },
+    /// To [`Request::Lock`] and [`Request::TestLock`], instead of a success: a lock that conflicts, with its first byte, its length and
+    /// the PID of its owner, and how many come first.
+    Met(LockKind, u64, u64, i32, u32),
 }
 
 /// The body of a message.
@@ -801,6 +801,16 @@ mod tests {
             let came = Reply::from(&error).or_failure().unwrap_err();
             assert_eq!((came.kind(), errno::of(&came)), (kind, errno::of(&error)));
         }
+    }
+
+    #[test]
+    fn a_peer_of_another_version_understands_the_refusal() {
+        let number = |message: Vec<u8>| message[0];
+        let hello = Request::Hello { version: 1, prefix: "/".into(), session: None };
+        let failed = Reply::from(&Error::new(ErrorKind::Unsupported, "x"));
+        assert_eq!(number(encode(&hello).unwrap()), 0);
+        assert_eq!(number(encode(&Reply::Welcome { session: 1, about: String::new() }).unwrap()), 1);
+        assert_eq!(number(encode(&failed).unwrap()), 9);
     }
 
     #[test]
