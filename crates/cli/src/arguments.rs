@@ -740,6 +740,7 @@ pub enum Partition {
     Status(PartitionStatus),
     Stop(PartitionStop),
     List(PartitionList),
+    Check(PartitionCheck),
     Move(PartitionMove),
     Remove(PartitionRemove),
     Serve(PartitionServe),
@@ -846,6 +847,22 @@ pub struct PartitionStatus {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Compare the names of a partition that runs with the data that its servers store. Nothing is changed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints files whose record is damaged or does not fit the partition, data of no file (orphans, which only take space), and objects in the
+storages that are no data. Bytes of files are not compared: they have no checksums.
+
+Example:
+  thalweg partition check filesystem.cfg
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 usage, 3 it cannot be checked.")]
+pub struct PartitionCheck {
+    /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, default_value_os_t = named::usual(), hide_default_value = true)]
+    pub file: PathBuf,
 }
 
 /// Stop the servers of a partition: everything is written to their storage first.

@@ -7,6 +7,7 @@
 //! | [`errno`] | the system's error numbers for our failures |
 //! | [`flat`] | files are spread over stores by a hash of their name |
 //! | [`links`] | symbolic links that a layout follows itself |
+//! | [`locks`] | locks and counters that a file's server keeps |
 //! | [`mount`] | path prefixes bound to layouts; lookup of the mount of a path |
 //! | [`small_file`] | all small files that a process creates in a folder are in one log |
 //! | `wire` | encoding of numbers in the records of layouts |
@@ -22,6 +23,7 @@ pub mod direct;
 pub mod errno;
 pub mod flat;
 pub mod links;
+pub mod locks;
 pub mod mount;
 pub mod small_file;
 mod wire;
@@ -305,6 +307,17 @@ pub trait Layout: Send + Sync {
     fn lock_folder(&self, path: &str) -> Option<PathBuf> {
         let _ = path;
         None
+    }
+    /// A new description of the file for locks that its server keeps, for layouts whose servers do: for processes of all hosts that
+    /// open the file.
+    ///
+    /// # Errors
+    /// Those of [`Layout::open_read`].
+    /// # Cost
+    /// `partition`: two requests.
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn locks::FileLocks>>> {
+        let _ = path;
+        Ok(None)
     }
     /// Closes what this process keeps open between calls, such as the logs of small files, and frees the room reserved in
     /// them. Call before the process ends; the layout may be used again.

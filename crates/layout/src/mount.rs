@@ -420,6 +420,11 @@ impl Layout for Mounts {
         place.layout.lock_folder(&place.name)
     }
 
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn crate::locks::FileLocks>>> {
+        let place = self.place(path)?;
+        place.layout.locks(&place.name)
+    }
+
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let place = self.place(folder)?;
         place.layout.targets(&place.name)

@@ -13,7 +13,7 @@
 //! |------|--------------|
 //! | [`access`] | the `O_` flags of an open |
 //! | [`file`](mod@file) | open files |
-//! | [`lock`] | the file that programs lock in place of a logical file |
+//! | [`lock`] | locks of programs: on a file in place of the logical one, or at its server |
 //! | [`about`] | attributes of a name, links followed or not, also for layouts that keep none |
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The file that programs lock in place of a logical file.
+//! Locks of programs on logical files: on a file that they lock in its place ([`LockFile`]), or at the file's server ([`LockDescription`]).
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -9,6 +9,7 @@
 //! | lifetime of the object | created by the first process that locks, removed by the last that closes it; a killed process may leave an empty file, which the next use removes |
 //! | modes | the object has those of the logical file without the right to execute, and its owner if the process may change owners |
 //! | no lock folder | `ENOLCK`: never a success without a lock |
+//! | locks at a server | for layouts whose clients are on several hosts ([`thalweg_layout::locks`]): locks of open file descriptions alone. A waiting caller asks again, after pauses from [`SHORTEST_PAUSE`] to [`LONGEST_PAUSE`] |
 //!
 //! Each process that has a lock object open holds a shared lock on its last byte. Removing the object needs that byte exclusively,
 //! through another file description: no object is removed while any descriptor of it exists.
@@ -22,7 +23,10 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use thalweg_layout::{Attributes, Layout};
+use std::time::{Duration, Instant};
+use thalweg_layout::locks::{Family, FileLocks, Refused};
+pub use thalweg_layout::locks::{Kind, Met, Range};
+use thalweg_layout::{Attributes, Layout, errno};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Prefix of the names of lock objects.
@@ -31,6 +35,20 @@ const NAME: &str = "lock-";
 const PRESENT: i64 = i64::MAX - 1;
 /// How often an object is created again that other processes remove at the same moment.
 const ATTEMPTS: usize = 1000;
+/// The shortest pause of a caller that waits for a lock at a server.
+pub const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+/// Its longest pause.
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The pause before a caller asks a server again for a lock.
+///
+/// - `waited`: since it asked first.
+/// - `ahead`: how many come first.
+fn pause(waited: Duration, ahead: u32) -> Duration {
+    // A released lock is idle for a small part of the time that the next one waited for it.
+    let part = if ahead == 0 { 64 } else { 8 };
+    (waited / part).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
 
 /// Owner of a lock on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,37 +57,6 @@ pub enum Owner {
     Process,
     /// The open file description: `F_OFD_SETLK`, `F_OFD_SETLKW`, `F_OFD_GETLK`.
     Description,
-}
-
-/// Kind of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Shared: excludes exclusive locks.
-    Shared,
-    /// Exclusive: excludes all locks.
-    Exclusive,
-    /// None: releases a lock.
-    None,
-}
-
-/// A run of bytes, which may lie beyond the end of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// Its first byte.
-    pub start: u64,
-    /// Its length; 0 for all that follows, however long the file becomes.
-    pub length: u64,
-}
-
-/// A lock that conflicts with a requested one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Met {
-    /// Shared or exclusive.
-    pub kind: Kind,
-    /// Its bytes.
-    pub range: Range,
-    /// PID of its process; -1 if a file description owns it, as the system reports it.
-    pub pid: i32,
 }
 
 /// A description of the file that is locked in place of a logical file. See the module's page.
@@ -104,7 +91,13 @@ impl LockFile {
             return Ok(LockFile { file: Some(file), object: None });
         }
         let Some(folder) = layout.lock_folder(name) else {
-            return Err(unavailable(layout, name, "has no folder of this machine for files to be locked"));
+            let why = match layout.locks(name) {
+                Ok(Some(_)) => {
+                    "keeps locks at its servers, which exclude open file descriptions of MPI-IO and FUSE, not processes and their children"
+                }
+                _ => "has no folder of this machine for files to be locked",
+            };
+            return Err(unavailable(layout, name, why));
         };
         if about.identity == 0 {
             return Err(unavailable(layout, name, "has no identity for each file"));
@@ -245,6 +238,103 @@ impl Drop for LockFile {
             && again.metadata().is_ok_and(|about| about.nlink() > 0)
         {
             let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// An open file description of a logical file for locks, wherever its layout has them.
+pub enum LockDescription {
+    /// Locks of the system.
+    System(LockFile),
+    /// Locks at the file's server.
+    Served(Box<dyn FileLocks>),
+}
+
+/// The error for a lock that another description has.
+fn none(refused: Option<Refused>) -> Result<()> {
+    let Some(Refused { met, .. }) = refused else { return Ok(()) };
+    let what = format!("another open file has a lock on bytes from {} on", met.range.start);
+    Err(Error::new(ErrorKind::Io, what).caused_by(io::Error::from(errno::Errno::AGAIN)))
+}
+
+fn refused(e: io::Error) -> Error {
+    Error::io("cannot lock", e)
+}
+
+impl LockDescription {
+    /// Opens a description.
+    ///
+    /// - `name`: in the layout.
+    /// - `about`: of the file.
+    ///
+    /// # Errors
+    /// As [`LockFile::open`]; of locks at a server those of [`Layout::locks`].
+    /// # Cost
+    /// That of [`Layout::locks`]; where the layout has none, that of [`LockFile::open`].
+    pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockDescription> {
+        match layout.locks(name)? {
+            Some(served) => Ok(LockDescription::Served(served)),
+            None => LockFile::open(layout, name, about).map(LockDescription::System),
+        }
+    }
+
+    /// Locks or unlocks the whole file, as `flock(2)`, without waiting.
+    ///
+    /// - `again`: the caller asks again soon if a conflicting lock exists, and keeps its turn at a server.
+    ///
+    /// # Errors
+    /// `EAGAIN` as the cause if a conflicting lock exists; errors of the system; `PeerLost` names the server whose locks are lost.
+    pub fn try_whole(&self, kind: Kind, again: bool) -> Result<()> {
+        match self {
+            LockDescription::System(file) => file.whole(kind, false).map_err(refused),
+            LockDescription::Served(served) => none(served.lock(Family::Whole, kind, Range::ALL, again)?),
+        }
+    }
+
+    /// Locks or unlocks a range for the description, without waiting.
+    ///
+    /// - `again`: as for [`LockDescription::try_whole`].
+    ///
+    /// # Errors
+    /// As [`LockDescription::try_whole`].
+    /// # Cost
+    /// One system call or one request.
+    pub fn try_range(&self, kind: Kind, range: Range, again: bool) -> Result<()> {
+        match self {
+            LockDescription::System(file) => file.range(Owner::Description, kind, range, false).map_err(refused),
+            LockDescription::Served(served) => none(served.lock(Family::Ranges, kind, range, again)?),
+        }
+    }
+
+    /// Locks or unlocks a range for the description; waits until no conflicting lock exists.
+    ///
+    /// # Errors
+    /// Errors of the system; `PeerLost` names the server whose locks are lost.
+    /// # Cost
+    /// One system call, or one request to a server and one after each pause.
+    pub fn range(&self, kind: Kind, range: Range) -> Result<()> {
+        let served = match self {
+            LockDescription::System(file) => {
+                return file.range(Owner::Description, kind, range, true).map_err(refused);
+            }
+            LockDescription::Served(served) => served,
+        };
+        let mut begun = None;
+        while let Some(refused) = served.lock(Family::Ranges, kind, range, true)? {
+            let begun = begun.get_or_insert_with(Instant::now);
+            std::thread::sleep(pause(begun.elapsed(), refused.ahead));
+        }
+        Ok(())
+    }
+
+    /// A lock on a range that conflicts with the requested one of this description, if there is one.
+    ///
+    /// # Errors
+    /// As [`LockDescription::try_whole`].
+    pub fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {
+        match self {
+            LockDescription::System(file) => file.test(Owner::Description, kind, range).map_err(refused),
+            LockDescription::Served(served) => served.test(kind, range),
         }
     }
 }

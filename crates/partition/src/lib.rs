@@ -10,6 +10,7 @@
 //! | after a sync or close | the storages have the bytes: they survive the death of every client and of the servers |
 //! | a server that ends or is killed | every call of a file that has stripes on it fails, naming the server; no byte of it reads as zero |
 //! | a client that ends | its open files are closed at the servers |
+//! | locks, counters | at the file's first server, for clients of all hosts; those of the system where all clients are on one host. They end with their client; those of a server that ends are known as lost |
 //! | append | clients that append to one file at the same time get places behind each other, from the file's first server |
 //!
 //! | room | what it owns |
@@ -17,6 +18,7 @@
 //! | [`configuration`] | the file that describes a partition |
 //! | [`registry`] | which partitions there are, and where their servers run |
 //! | [`instance`] | how servers are started and ended |
+//! | [`checking`] | names compared with the data that servers store |
 //! | [`moving`] | the files of one partition into another one |
 //! | [`striping`] | which server has which bytes |
 //! | [`record`] | what is known of a file |
@@ -25,6 +27,7 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+pub mod checking;
 pub mod client;
 pub mod configuration;
 pub mod instance;

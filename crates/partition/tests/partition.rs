@@ -427,6 +427,48 @@ fn whichever_call_of_a_storage_fails_nothing_acknowledged_is_lost() {
 }
 
 #[test]
+fn an_append_that_fails_at_one_server_is_an_error_and_leaves_only_zeros_or_its_bytes() {
+    for server in 0..2 {
+        let folder = tempfile::tempdir().unwrap();
+        let failing: Vec<Arc<Failing>> = (0..2)
+            .map(|n| {
+                let folder = folder.path().join(format!("{n}"));
+                std::fs::create_dir(&folder).unwrap();
+                Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
+            })
+            .collect();
+        let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
+        let settings = Settings { servers: 2, stripe: 1000, cache: 0, ..Settings::default() };
+        let running = Running::over(settings, stores, folder);
+        let (one, other) = (running.client(), running.client());
+        let open = |partition: &Partition| partition.open_write("f", OpenWrite::Any, WriterId(0)).unwrap();
+        let (first, second) = (open(&one), open(&other));
+        assert_eq!(first.append(&[IoSlice::new(&[1; 5000])]).unwrap(), 5000);
+        first.sync().unwrap();
+        // More than the cache holds: blocks are written back during the append.
+        failing[server].fail(Fault::of(StoreCall::Write).with(ErrorKind::Io));
+        let long = vec![2; 2_000_000];
+        let failed = first.append(&[IoSlice::new(&long)]).unwrap_err();
+        // It names the server's object.
+        let object = failed.place().object.clone().unwrap_or_default();
+        assert!(failed.kind() == ErrorKind::Io && object.ends_with(&format!(".{server}")), "{failed}");
+        failing[server].heal();
+        let end = second.append(&[IoSlice::new(&[3; 7000])]).unwrap();
+        assert_eq!(end, 5000 + 2_000_000 + 7000, "its place was claimed");
+        let again = first.append(&[IoSlice::new(&[4; 100])]).unwrap();
+        assert_eq!(again, end + 100);
+        first.close().unwrap();
+        second.close().unwrap();
+        let mut all = vec![9; again as usize];
+        running.client().open_read("f").unwrap().read_exact_at(0, &mut all).unwrap();
+        assert!(all[..5000].iter().all(|byte| *byte == 1));
+        assert!(all[5000..2_005_000].iter().all(|byte| *byte == 0 || *byte == 2));
+        assert!(all[2_005_000..2_012_000].iter().all(|byte| *byte == 3));
+        assert!(all[2_012_000..].iter().all(|byte| *byte == 4));
+    }
+}
+
+#[test]
 fn files_move_to_a_partition_with_other_stripes_and_servers_with_all_that_belongs_to_them() {
     use std::time::{Duration, UNIX_EPOCH};
     use thalweg_layout::{Change, SetXattr};

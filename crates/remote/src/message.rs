@@ -13,11 +13,12 @@
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Errno};
+use thalweg_layout::locks;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
@@ -42,6 +43,37 @@ pub enum How {
     Existing,
     /// [`OpenWrite::Any`]
     Any,
+}
+
+/// [`locks::Kind`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockKind {
+    /// [`locks::Kind::Shared`]
+    Shared,
+    /// [`locks::Kind::Exclusive`]
+    Exclusive,
+    /// [`locks::Kind::None`]
+    None,
+}
+
+/// [`locks::Family`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockFamily {
+    /// [`locks::Family::Whole`]
+    Whole,
+    /// [`locks::Family::Ranges`]
+    Ranges,
+}
+
+/// [`locks::Count`]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Counting {
+    /// [`locks::Count::Read`]
+    Read,
+    /// [`locks::Count::Set`]
+    Set(u64),
+    /// [`locks::Count::Add`]
+    Add(u64),
 }
 
 /// A time: seconds since 1970, and nanoseconds.
@@ -181,9 +213,32 @@ pub enum Request {
     OrderFrom(u64, u64),
     /// [`thalweg_layout::WriteObject::claim`]: handle, where the file ends, and number of bytes; the reply is where they begin
     Claim(u64, u64, u64),
+    /// [`thalweg_layout::Layout::locks`]: the reply is a handle, or nothing
+    OpenLocks(String),
+    /// [`FileLocks::lock`](thalweg_layout::locks::FileLocks::lock)
+    Lock {
+        /// A handle for locks.
+        handle: u64,
+        /// Which locks.
+        family: LockFamily,
+        /// Kind of the lock.
+        kind: LockKind,
+        /// First byte.
+        start: u64,
+        /// Number of bytes, 0 for all that follow.
+        length: u64,
+        /// Whether the program asks again soon.
+        again: bool,
+    },
+    /// [`FileLocks::test`](thalweg_layout::locks::FileLocks::test): handle, kind, first byte and length.
+    TestLock(u64, LockKind, u64, u64),
+    /// [`FileLocks::make_counter`](thalweg_layout::locks::FileLocks::make_counter): handle and key
+    MakeCounter(u64, u64),
+    /// [`FileLocks::count`](thalweg_layout::locks::FileLocks::count): handle and key; the reply is the value before
+    Count(u64, u64, Counting),
 }
 
-/// A reply of the daemon.
+/// A reply of the daemon. Those that follow [`Request::Hello`] keep their numbers: a peer of another version is told so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Success; with a body if the request returns bytes.
@@ -243,6 +298,9 @@ pub enum Reply {
         /// The cause.
         cause: Option<String>,
     },
+    /// To [`Request::Lock`] and [`Request::TestLock`], instead of a success: a lock that conflicts, with its first byte, its length and
+    /// the PID of its owner, and how many come first.
+    Met(LockKind, u64, u64, i32, u32),
 }
 
 /// The body of a message.
@@ -377,6 +435,75 @@ impl From<How> for OpenWrite {
             How::New => OpenWrite::New,
             How::Existing => OpenWrite::Existing,
             How::Any => OpenWrite::Any,
+        }
+    }
+}
+
+impl From<locks::Kind> for LockKind {
+    fn from(kind: locks::Kind) -> LockKind {
+        match kind {
+            locks::Kind::Shared => LockKind::Shared,
+            locks::Kind::Exclusive => LockKind::Exclusive,
+            locks::Kind::None => LockKind::None,
+        }
+    }
+}
+
+impl From<LockKind> for locks::Kind {
+    fn from(kind: LockKind) -> locks::Kind {
+        match kind {
+            LockKind::Shared => locks::Kind::Shared,
+            LockKind::Exclusive => locks::Kind::Exclusive,
+            LockKind::None => locks::Kind::None,
+        }
+    }
+}
+
+impl From<locks::Family> for LockFamily {
+    fn from(family: locks::Family) -> LockFamily {
+        match family {
+            locks::Family::Whole => LockFamily::Whole,
+            locks::Family::Ranges => LockFamily::Ranges,
+        }
+    }
+}
+
+impl From<LockFamily> for locks::Family {
+    fn from(family: LockFamily) -> locks::Family {
+        match family {
+            LockFamily::Whole => locks::Family::Whole,
+            LockFamily::Ranges => locks::Family::Ranges,
+        }
+    }
+}
+
+impl From<locks::Count> for Counting {
+    fn from(count: locks::Count) -> Counting {
+        match count {
+            locks::Count::Read => Counting::Read,
+            locks::Count::Set(to) => Counting::Set(to),
+            locks::Count::Add(more) => Counting::Add(more),
+        }
+    }
+}
+
+impl From<Counting> for locks::Count {
+    fn from(count: Counting) -> locks::Count {
+        match count {
+            Counting::Read => locks::Count::Read,
+            Counting::Set(to) => locks::Count::Set(to),
+            Counting::Add(more) => locks::Count::Add(more),
+        }
+    }
+}
+
+impl From<Option<locks::Refused>> for Reply {
+    fn from(refused: Option<locks::Refused>) -> Reply {
+        match refused {
+            None => Reply::Done,
+            Some(locks::Refused { met: locks::Met { kind, range, pid }, ahead }) => {
+                Reply::Met(kind.into(), range.start, range.length, pid, ahead)
+            }
         }
     }
 }
@@ -599,6 +726,21 @@ impl Reply {
         }
     }
 
+    /// Decodes the reply to [`Request::Lock`].
+    ///
+    /// # Errors
+    /// `Corrupt` for any other.
+    pub fn refused(self) -> Result<Option<locks::Refused>> {
+        match self {
+            Reply::Done => Ok(None),
+            Reply::Met(kind, start, length, pid, ahead) => {
+                let met = locks::Met { kind: kind.into(), range: locks::Range { start, length }, pid };
+                Ok(Some(locks::Refused { met, ahead }))
+            }
+            other => Err(other.unexpected()),
+        }
+    }
+
     /// Decodes the reply to [`Request::Space`].
     ///
     /// # Errors
@@ -659,6 +801,16 @@ mod tests {
             let came = Reply::from(&error).or_failure().unwrap_err();
             assert_eq!((came.kind(), errno::of(&came)), (kind, errno::of(&error)));
         }
+    }
+
+    #[test]
+    fn a_peer_of_another_version_understands_the_refusal() {
+        let number = |message: Vec<u8>| message[0];
+        let hello = Request::Hello { version: 1, prefix: "/".into(), session: None };
+        let failed = Reply::from(&Error::new(ErrorKind::Unsupported, "x"));
+        assert_eq!(number(encode(&hello).unwrap()), 0);
+        assert_eq!(number(encode(&Reply::Welcome { session: 1, about: String::new() }).unwrap()), 1);
+        assert_eq!(number(encode(&failed).unwrap()), 9);
     }
 
     #[test]

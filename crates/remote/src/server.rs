@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use thalweg_layout::locks::{self, FileLocks};
 use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -30,6 +31,7 @@ struct Session {
 enum Handle {
     Read(Box<dyn ReadObject>),
     Write(RwLock<Option<Box<dyn WriteObject>>>),
+    Locks(Box<dyn FileLocks>),
 }
 
 impl Drop for Session {
@@ -55,14 +57,14 @@ impl Handle {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         match self {
             Handle::Read(object) => object.read_at(offset, out),
-            Handle::Write(_) => self.writing(|object| object.read_at(offset, out)),
+            _ => self.writing(|object| object.read_at(offset, out)),
         }
     }
 
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
         match self {
             Handle::Read(object) => object.read_view(view, start, out),
-            Handle::Write(_) => self.writing(|object| object.read_view(view, start, out)),
+            _ => self.writing(|object| object.read_view(view, start, out)),
         }
     }
 
@@ -97,13 +99,20 @@ impl Handle {
     fn length(&self) -> Result<u64> {
         match self {
             Handle::Read(object) => object.length(),
-            Handle::Write(_) => self.writing(|object| object.length()),
+            _ => self.writing(|object| object.length()),
+        }
+    }
+
+    fn locks(&self) -> Result<&dyn FileLocks> {
+        match self {
+            Handle::Locks(locks) => Ok(&**locks),
+            _ => Err(closed()),
         }
     }
 
     fn take(&self) -> Option<Box<dyn WriteObject>> {
         match self {
-            Handle::Read(_) => None,
+            Handle::Read(_) | Handle::Locks(_) => None,
             Handle::Write(object) => object.write().take(),
         }
     }
@@ -290,6 +299,22 @@ impl Session {
             Request::Claim(handle, from, bytes) => {
                 Reply::Number(self.handle(handle)?.writing(|object| object.claim(from, bytes))?)
             }
+            Request::OpenLocks(path) => match layout.locks(&path)? {
+                Some(locks) => self.keep(Handle::Locks(locks)),
+                None => Reply::None,
+            },
+            Request::Lock { handle, family, kind, start, length, again } => {
+                let range = locks::Range { start, length };
+                self.handle(handle)?.locks()?.lock(family.into(), kind.into(), range, again)?.into()
+            }
+            Request::TestLock(handle, kind, start, length) => {
+                let met = self.handle(handle)?.locks()?.test(kind.into(), locks::Range { start, length })?;
+                met.map(|met| locks::Refused { met, ahead: 0 }).into()
+            }
+            Request::MakeCounter(handle, key) => done(self.handle(handle)?.locks()?.make_counter(key)?),
+            Request::Count(handle, key, count) => {
+                Reply::Number(self.handle(handle)?.locks()?.count(key, count.into())?)
+            }
             Request::OrderFrom(handle, number) => done(self.handle(handle)?.writing(|object| {
                 object.order_from(number);
                 Ok(())
@@ -401,7 +426,8 @@ fn kind(request: &Request) -> &'static str {
         Request::Write(..) | Request::WriteParts { .. } | Request::Append(_) => "write",
         Request::Sync(_) | Request::Publish(_) => "sync",
         Request::Close(_) | Request::Drop(_) => "close",
-        Request::OpenWrite { .. } | Request::OpenRead(_) => "open",
+        Request::OpenWrite { .. } | Request::OpenRead(_) | Request::OpenLocks(_) => "open",
+        Request::Lock { .. } | Request::TestLock(..) => "lock",
         _ => "a question about names or views",
     }
 }

@@ -1,8 +1,8 @@
 //! `thalweg partition`: partitions of data servers, from their configuration file.
 
 use crate::arguments::{
-    Partition as Arguments, PartitionFile, PartitionList, PartitionMove, PartitionRemove, PartitionServe,
-    PartitionStart, PartitionStatus, PartitionStop, StartedBy,
+    Partition as Arguments, PartitionCheck, PartitionFile, PartitionList, PartitionMove, PartitionRemove,
+    PartitionServe, PartitionStart, PartitionStatus, PartitionStop, StartedBy,
 };
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
@@ -17,6 +17,7 @@ use thalweg_io::mounts::stores;
 use thalweg_layout::container::Options;
 use thalweg_layout::{Container, Direct, Layout};
 use thalweg_partition::Partition;
+use thalweg_partition::checking::{self, Finding};
 use thalweg_partition::client::place::is_here;
 use thalweg_partition::client::{ask_to_end, status};
 use thalweg_partition::configuration::{Configuration, Location};
@@ -36,6 +37,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         Arguments::Status(a) => show(a, out),
         Arguments::Stop(a) => stop(a, out),
         Arguments::List(a) => list(a, out),
+        Arguments::Check(a) => check(a, out),
         Arguments::Move(a) => move_all(a, out),
         Arguments::Remove(a) => remove(a, out),
         Arguments::Serve(a) => serve(a),
@@ -413,6 +415,24 @@ fn list(arguments: &PartitionList, out: &mut Terminal) -> Result<Outcome, Failur
         out.line(format_args!("{name}: {}", printable(&line)))?;
     }
     Ok(Outcome::Done)
+}
+
+fn check(arguments: &PartitionCheck, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let checked = checking::check(&Partition::open(&arguments.file, |_| Ok(()))?)?;
+    for finding in &checked.findings {
+        let line = match finding {
+            Finding::Broken { path, why } => format!("{path}: cannot be used: {why}"),
+            Finding::Orphan { server, object } => format!("server {server}: {object}: data of no file"),
+            Finding::Foreign { server, object } => format!("server {server}: {object}: no data of this server"),
+        };
+        out.line(format_args!("{}", printable(&line)))?;
+    }
+    let (files, objects, wrong) = (checked.files, checked.objects, checked.findings.len());
+    match wrong {
+        0 => out.line(format_args!("{files} files, {objects} objects at the servers: nothing is wrong"))?,
+        _ => out.line(format_args!("{files} files, {objects} objects at the servers, {wrong} findings"))?,
+    }
+    Ok(if wrong == 0 { Outcome::Done } else { Outcome::No })
 }
 
 fn move_all(arguments: &PartitionMove, out: &mut Terminal) -> Result<Outcome, Failure> {

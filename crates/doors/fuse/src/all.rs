@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
     Attributes, Change, Kind, Layout, Mounts, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
     errno, mount,
@@ -201,6 +202,13 @@ impl Layout for All {
         match self.place(path).ok()? {
             Where::Mount(full) => self.mounts.lock_folder(&full),
             Where::Above(_) => None,
+        }
+    }
+
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        match self.place(path)? {
+            Where::Mount(full) => self.mounts.locks(&full),
+            Where::Above(_) => Ok(None),
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::class::{Class, Failure, Outcome};
 use crate::hints::{Exchange, Given, Hints};
 use crate::mode::Mode;
-use crate::pointer::{Place, SharedPointer};
+use crate::pointer::{Place, SharedPointer, machine};
 use crate::profile::Profile;
 use crate::transfer::{self, Memory, MemoryMut};
 use crate::two_phase::{self, Access, Filled};
@@ -18,9 +18,10 @@ use std::time::Instant;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::{agreed, apart};
+use thalweg_layout::locks::Count;
 use thalweg_layout::{Layout, WriterId};
 use thalweg_open_file::OpenFile;
-use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_open_file::lock::{Kind, LockDescription, Range};
 use thalweg_profile::calls::Begin;
 use thalweg_profile::recorder::Running;
 use thalweg_profile::{Phase, Taking};
@@ -90,7 +91,7 @@ struct State {
     together: Option<Arc<Vec<View>>>,
     hints: Hints,
     /// In atomic mode.
-    lock: Option<Arc<LockFile>>,
+    lock: Option<Arc<LockDescription>>,
 }
 
 /// Collective: the outcome of all ranks, and the maximum of each number over them.
@@ -131,7 +132,8 @@ impl File {
     /// # Errors
     /// `NotSame` for modes that differ; those of the open, on all ranks. A new file may exist then, empty.
     /// # Cost
-    /// An open on each rank and one reduction; one more where the file is created; a gather where a hint asks for exchanges.
+    /// An open on each rank and one reduction; one more where the file is created or ranks are on several machines; a gather where a
+    /// hint asks for exchanges. On several machines also [`SharedPointer::make_counter`] on rank 0.
     pub fn open(
         comm: Box<dyn Communicator>,
         at: Outcome<(Arc<dyn Layout>, String)>,
@@ -166,14 +168,17 @@ impl File {
                 Ok(())
             });
         }
-        let shared = first.then(|| SharedPointer::make(RandomState::new().hash_one(std::process::id())));
+        let mut shared = first.then(|| SharedPointer::make(RandomState::new().hash_one(std::process::id())));
         let Place { process, descriptor, cookie } = shared.as_ref().map(SharedPointer::place).unwrap_or_default();
         let bits = u64::from(mode.bits());
         let order = opened.as_ref().map_or(0, OpenFile::order);
-        let place = [bits, !bits, process, descriptor, cookie, order, u64::from(profiled)];
+        let machine = if comm.size() > 1 { machine() } else { 0 };
+        let place = [bits, !bits, process, descriptor, cookie, order, u64::from(profiled), machine, !machine];
         let meets = Instant::now();
         let numbers = agree(&*comm, own, &doing, &[&place[..], &hints.to_agree()].concat())?;
-        let [high, low, process, descriptor, cookie, order, profiled, ref given @ ..] = numbers[..] else {
+        let [high, low, process, descriptor, cookie, order, profiled, machine, not_machine, ref given @ ..] =
+            numbers[..]
+        else {
             return Err(other_numbers());
         };
         let mut in_use = Hints::default();
@@ -193,18 +198,33 @@ impl File {
             }
             _ => (comm, None),
         };
-        if mode.creates() {
-            let own = match opened {
+        let mut counter = false;
+        let apart = machine != !not_machine;
+        if mode.creates() || apart {
+            let mut own = match opened {
                 Some(_) => Ok(()),
                 None => open().map(|file| opened = Some(file)),
             };
-            agree(&*comm, own, &doing, &[])?;
+            // Before any rank can use it.
+            if let (true, true, Some((layout, name)), Ok(())) = (apart, first, &at, &own) {
+                match caught(&doing, || SharedPointer::make_counter(layout, name, cookie)) {
+                    Ok(made) => {
+                        counter = made.is_some();
+                        shared = made.or(shared);
+                    }
+                    Err(e) => own = Err(e.into()),
+                }
+            }
+            counter = agree(&*comm, own, &doing, &[u64::from(counter)])?.first().is_some_and(|made| *made != 0);
         }
         let epoch = order.saturating_add(1);
         let (Some(file), Some((layout, name))) = (opened, at) else {
             return Err(Failure::new(Class::Other, "no file is open"));
         };
-        let shared = shared.unwrap_or_else(|| SharedPointer::at(Place { process, descriptor, cookie }));
+        let shared = shared.unwrap_or_else(|| match counter {
+            true => SharedPointer::at_counter(&layout, &name, cookie),
+            false => SharedPointer::at(Place { process, descriptor, cookie }),
+        });
         file.order_from(epoch);
         let view = Arc::new(View::whole());
         let state = State { view, position: 0, epoch, together: None, hints: in_use, lock: None };
@@ -364,7 +384,7 @@ impl File {
                         .refused(Class::Argument, "a view at the shared pointer of a file that is not sequential");
                 }
                 (Some(displacement), false) => displacement,
-                (None, true) => self.byte_offset(self.shared.replace(|at| at)?)?,
+                (None, true) => self.byte_offset(self.shared.count(Count::Read)?)?,
             };
             // Also one whose bytes do not rise, which MPI forbids: bytes are moved in the order of the view.
             Ok(View::new(displacement, &etype?, filetype?)?)
@@ -576,9 +596,9 @@ impl File {
         same(&**comm, own, doing, offset as u64 ^ ((whence as u64) << 62), "the place")?;
         let view = self.view();
         let own = match comm.rank() {
-            0 => self.shared.replace(|at| at).and_then(|at| {
+            0 => self.shared.count(Count::Read).and_then(|at| {
                 let to = self.sought(offset, whence, at, &view)?;
-                self.shared.replace(|_| to).map(drop)
+                self.shared.set(to)
             }),
             _ => Ok(()),
         };
@@ -588,9 +608,9 @@ impl File {
     /// The shared pointer.
     ///
     /// # Errors
-    /// Those of [`SharedPointer::replace`].
+    /// Those of [`SharedPointer::count`].
     pub fn shared_position(&self) -> Outcome<u64> {
-        self.shared.replace(|at| at).map_err(|e| self.named(e))
+        self.shared.count(Count::Read).map_err(|e| self.named(e))
     }
 
     /// Where `bytes` bytes go, as a byte of the view; moves pointers.
@@ -615,7 +635,7 @@ impl File {
             At::Individual => bytes.map(|_| position)?,
             At::Shared => {
                 let etypes = bytes? / view.etype();
-                self.shared.replace(|at| at.saturating_add(etypes)).map_err(|e| self.named(e))?
+                self.shared.count(Count::Add(etypes)).map_err(|e| self.named(e))?
             }
         };
         match etypes.checked_mul(view.etype()) {
@@ -637,7 +657,7 @@ impl File {
         let before = comm.exclusive_scan(count).map_err(|e| self.named(e.into()))?;
         let last = comm.size() - 1;
         let (start, own) = match comm.rank() == last {
-            true => match self.shared.replace(|at| at.saturating_add(before).saturating_add(count)) {
+            true => match self.shared.count(Count::Add(before.saturating_add(count))) {
                 Ok(start) => (start, Ok(())),
                 Err(failure) => (0, Err(self.named(failure))),
             },
@@ -661,19 +681,20 @@ impl File {
         let outcome = match lock.filter(|_| bytes > 0) {
             None => transfer(),
             Some(lock) => (|| {
-                let failed = |e: std::io::Error| Error::io("cannot lock the bytes of an atomic access", e);
                 let first = view.file_offset(start).unwrap_or(0);
                 let last = view.file_offset(start.saturating_add(bytes - 1)).unwrap_or(first);
                 let range = Range { start: first, length: last.saturating_sub(first).saturating_add(1) };
-                lock.range(Owner::Description, kind, range, true).map_err(failed)?;
+                lock.range(kind, range)?;
                 let outcome = self.renew().and_then(|()| transfer()).and_then(|value| {
                     if kind == Kind::Exclusive {
                         self.file.publish()?;
                     }
                     Ok(value)
                 });
-                lock.range(Owner::Description, Kind::None, range, true).map_err(failed)?;
-                outcome
+                let lost = "the lock of an atomic access is lost: bytes of other ranks may be among its bytes";
+                let released = lock.range(Kind::None, range);
+                let released = released.map_err(|e| Error::new(e.kind(), lost).caused_by(e));
+                outcome.and_then(|value| released.map(|()| value))
             })(),
         };
         outcome.map_err(|e| self.named(e.into()))
@@ -688,7 +709,7 @@ impl File {
     /// `ReadOnly` for a file opened for reading; `Io` for bytes that are no whole number of etypes; those of the layout: bytes in
     /// front of the named one are written. Pointers have moved where the layout failed, except the individual one.
     /// # Cost
-    /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::replace`], with [`At::Ordered`] of three reductions. In
+    /// As [`transfer::write`]; with [`At::Shared`] that of [`SharedPointer::count`], with [`At::Ordered`] of three reductions. In
     /// atomic mode a lock, a refresh and a publication.
     pub fn write(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
         self.in_epoch(caller, || self.write_now(at, caller, memory))
@@ -823,16 +844,16 @@ impl File {
     /// Collective: sets or ends atomic mode.
     ///
     /// # Errors
-    /// `Unsupported` where the layout's stores have no locks; `NotSame`. The mode stays.
+    /// `Unsupported` where neither the layout's stores nor its servers have locks; `NotSame`. The mode stays.
     /// # Cost
-    /// Two reductions, and the lock file's open.
+    /// A reduction, and [`LockDescription::open`].
     pub fn set_atomicity(&self, atomic: bool) -> Outcome<()> {
         let comm = self.comm.lock();
         let doing = "set atomic mode";
         let lock = match atomic {
             true => caught(doing, || {
                 let about = self.file.attributes()?;
-                LockFile::open(&*self.layout, &self.name, &about).map(|lock| Some(Arc::new(lock)))
+                LockDescription::open(&*self.layout, &self.name, &about).map(|lock| Some(Arc::new(lock)))
             }),
             false => Ok(None),
         };

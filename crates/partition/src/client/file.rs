@@ -59,6 +59,14 @@ impl Shared {
         self.each(handles, request).into_iter().collect()
     }
 
+    /// # Errors
+    /// `Corrupt` for the record of a file that lies on another number of servers.
+    pub(super) fn must_fit(&self, record: &Record) -> Result<()> {
+        let (of_file, servers) = (record.striping.servers(), self.links.len());
+        let what = || format!("the file lies on {of_file} servers, the partition has {servers}");
+        (of_file as usize == servers).then_some(()).ok_or_else(|| Error::new(ErrorKind::Corrupt, what()))
+    }
+
     /// Sessions at every server, without a handle.
     pub(super) fn sessions(&self) -> Result<Handles> {
         let of = self.links.iter().map(|link| Ok((link.session()?, 0))).collect::<Result<_>>()?;
@@ -103,14 +111,7 @@ impl File {
         writer: Option<WriterId>,
         how: OpenWrite,
     ) -> Result<File> {
-        if record.striping.servers() as usize != shared.links.len() {
-            let what = format!(
-                "the file lies on {} servers, the partition has {}",
-                record.striping.servers(),
-                shared.links.len()
-            );
-            return Err(Error::new(ErrorKind::Corrupt, what).in_object(path));
-        }
+        shared.must_fit(&record).map_err(|e| e.in_object(path))?;
         // A file that is replaced is emptied; every other one is what its record says.
         let how = if how == OpenWrite::Replace { OpenWrite::Replace } else { OpenWrite::Any };
         let handles = shared.open(&record, writer, how).map_err(|e| e.in_object(path))?;

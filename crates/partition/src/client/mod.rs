@@ -10,21 +10,24 @@ mod file;
 pub mod place;
 pub mod transfer;
 
+use crate::checking;
 use crate::configuration::Configuration;
 use crate::instance;
 use crate::record::{LONGEST, Record};
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Registry, Server};
 use crate::server::{CONTROL, DATA, NAMES, Status};
 use file::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
     Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
 use thalweg_remote::Remote;
 use thalweg_remote::client::link::Link;
-use thalweg_remote::message::Request;
+use thalweg_remote::client::locks::ServedLocks;
+use thalweg_remote::message::{Request, names_in};
 use thalweg_remote::transport::Transport;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -49,7 +52,7 @@ struct Shared {
 pub struct Partition {
     about: String,
     shared: Arc<Shared>,
-    /// Where programs lock; only where every client of the partition is on this host.
+    /// Where programs lock; only where every client of the partition is on this host. Else at the files' first servers.
     locks: Option<PathBuf>,
 }
 
@@ -96,8 +99,8 @@ impl Partition {
             usize::try_from(instance.net_buf_size).unwrap_or(usize::MAX),
             instance.views_in_client,
         )?;
-        let all_here = instance.servers.iter().all(|server| place::is_here(&server.host));
-        partition.locks = all_here.then(|| instance::socket(entry, 0).with_extension("locks"));
+        partition.locks =
+            all_clients_are_here(&instance.servers).then(|| instance::socket(entry, 0).with_extension("locks"));
         Ok(partition)
     }
 
@@ -127,6 +130,38 @@ impl Partition {
 
     fn record(&self, path: &str) -> Result<Record> {
         file::record(&self.shared.names.whole(path, LONGEST as u32 + 1)?, path)
+    }
+
+    /// What a name is, without asking for its data.
+    ///
+    /// # Errors
+    /// `NotFound`; `PeerLost`.
+    pub fn kind(&self, path: &str) -> Result<Kind> {
+        Ok(self.shared.names.attributes(path)?.kind)
+    }
+
+    /// The identity of a file's data.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged record, or one that does not fit the partition; `NotFound`; `PeerLost`.
+    pub fn identity(&self, path: &str) -> Result<u128> {
+        let record = self.record(path)?;
+        self.shared.must_fit(&record).map_err(|e| e.in_object(path))?;
+        Ok(record.id)
+    }
+
+    /// The objects that each server stores, in the order of the stripes.
+    ///
+    /// # Errors
+    /// Those of a server's storage; `PeerLost`.
+    /// # Cost
+    /// One request to each server, which lists its storage.
+    pub fn stored(&self) -> Result<Vec<Vec<String>>> {
+        let of_server = |(number, link): (usize, &Arc<Link>)| {
+            let listed = link.call(&Request::List(String::new()), &[]).and_then(|(_, body)| names_in(&body));
+            listed.map_err(|e| checking::unlisted(number, e))
+        };
+        self.shared.links.iter().enumerate().map(of_server).collect()
     }
 
     /// Runs calls on the data of a name's file. A file that is replaced between the look at its record and the calls is gone at the
@@ -174,6 +209,12 @@ impl Partition {
             false => Ok(None),
         }
     }
+}
+
+/// Whether every client of a partition is on this host. Each client must give the same answer, as all must meet the same locks: clients
+/// of other hosts may come where a server has an address.
+fn all_clients_are_here(servers: &[Server]) -> bool {
+    servers.iter().all(|server| server.address.is_none() && place::is_here(&server.host))
 }
 
 struct Places {
@@ -335,6 +376,13 @@ impl Layout for Partition {
         self.locks.clone()
     }
 
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        if self.locks.is_some() {
+            return Ok(None);
+        }
+        self.on_data(path, None, |record| ServedLocks::open(&self.shared.links[0], file::data_name(record, 0), path))
+    }
+
     fn targets(&self, _folder: &str) -> Result<Option<u32>> {
         Ok(Some(self.shared.links.len() as u32))
     }
@@ -351,5 +399,26 @@ impl Layout for Partition {
             objects: sum(|s| s.objects),
             objects_free: sum(|s| s.objects_free),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_the_systems_only_where_no_client_of_another_host_can_come() {
+        let server = |host: &str, address: Option<&str>| Server {
+            number: 0,
+            host: host.into(),
+            pid: 1,
+            started: 1,
+            socket: "s".into(),
+            address: address.map(str::to_string),
+        };
+        let here = place::host();
+        assert!(all_clients_are_here(&[server(&here, None), server("localhost", None)]));
+        assert!(!all_clients_are_here(&[server(&here, None), server(&here, Some("n1:7000"))]));
+        assert!(!all_clients_are_here(&[server(&here, None), server("some-other-host", None)]));
     }
 }

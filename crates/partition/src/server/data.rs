@@ -10,16 +10,20 @@
 //! | write    | into blocks of the cache; one that is written in part is read from the storage first, if it lies there |
 //! | write-back | when the cache needs a block, at sync and at close; neighbouring dirty blocks with one call |
 //! | after a sync or close | the storage has all bytes written before it: they survive every client, and this process |
+//! | locks and counters | of the file's first server: [`super::locks`]. Each open description is an owner; the session of a client that has gone drops its descriptions |
 //! | a file that was removed | is not found by later opens, although a client may have read its record just before; it looks for the name's new record then |
 //! | a read beyond what the server holds | ends there; clients know the file's length from all servers |
 
 use super::cache::{Block, Cache, Key};
+use super::locks::Table;
 use crate::striping::Striping;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 use thalweg_layout::errno::{Errno, failure};
+use thalweg_layout::locks::{Count, Family, FileLocks, Kind, Met, Range, Refused};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -100,6 +104,7 @@ struct DataFile {
     removed: AtomicBool,
     /// Where the next append begins, if the file is not longer: behind what others claimed, also if they have not written it.
     claimed: AtomicU64,
+    locks: Mutex<Table>,
 }
 
 #[derive(Default)]
@@ -442,6 +447,7 @@ impl Data {
                     users: Mutex::new(0),
                     removed: AtomicBool::new(false),
                     claimed: AtomicU64::new(0),
+                    locks: Mutex::default(),
                 });
                 files.by_number.insert(file.number, Arc::downgrade(&file));
                 files.by_name.insert(name, file.clone());
@@ -636,6 +642,36 @@ impl WriteObject for DataObject {
     }
 }
 
+/// A description of a file for locks. The file stays known while it exists.
+struct DataLocks {
+    open: DataObject,
+    owner: u64,
+}
+
+impl FileLocks for DataLocks {
+    fn lock(&self, family: Family, kind: Kind, range: Range, again: bool) -> Result<Option<Refused>> {
+        self.open.file.locks.lock().lock(self.owner, (family, kind, range), Instant::now(), again)
+    }
+
+    fn test(&self, kind: Kind, range: Range) -> Result<Option<Met>> {
+        Ok(self.open.file.locks.lock().test(self.owner, kind, range))
+    }
+
+    fn make_counter(&self, key: u64) -> Result<()> {
+        self.open.file.locks.lock().make_counter(self.owner, key)
+    }
+
+    fn count(&self, key: u64, count: Count) -> Result<u64> {
+        self.open.file.locks.lock().count(key, count)
+    }
+}
+
+impl Drop for DataLocks {
+    fn drop(&mut self) {
+        self.open.file.locks.lock().release(self.owner);
+    }
+}
+
 impl Layout for Data {
     fn describe(&self) -> String {
         format!("stripes on {}", self.0.storage.describe())
@@ -653,6 +689,16 @@ impl Layout for Data {
         Ok(Box::new(self.open(path)?))
     }
 
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        let open = self.open(path)?;
+        if open.file.name.server != 0 {
+            let what = "locks are kept by the file's first server";
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(path));
+        }
+        let owner = self.0.next.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Box::new(DataLocks { open, owner })))
+    }
+
     /// A file without bytes here has length 0.
     fn stat(&self, path: &str) -> Result<Stat> {
         let name = self.named(path)?;
@@ -667,8 +713,21 @@ impl Layout for Data {
         Ok(Stat { length: name.striping.length_up_to(name.server, local), is_folder: false, identity: 0 })
     }
 
+    /// Of the root: the objects that the storage has, as `XX/NAME`, whatever they are.
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        Err(Error::new(ErrorKind::Unsupported, "data servers have no names to list").in_object(folder))
+        if !folder.is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "data servers have no folders to list").in_object(folder));
+        }
+        let mut all = Vec::new();
+        for folder in self.0.storage.list("")?.into_iter().filter(|name| name != super::names::OURS) {
+            match self.0.storage.list(&folder) {
+                Ok(names) => all.extend(names.into_iter().map(|name| format!("{folder}/{name}"))),
+                // No folder, or no longer.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => all.push(folder),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(all)
     }
 
     fn rename(&self, from: &str, _to: &str) -> Result<()> {

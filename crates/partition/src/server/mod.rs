@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | [`cache`] | blocks in memory |
 //! | [`data`] | stripes of files, behind the cache |
+//! | [`locks`] | locks and counters of a file |
 //! | [`names`] | names and what is known of each file |
 //! | `control` | what a server says about itself, and how it is ended |
 //!
@@ -12,6 +13,7 @@
 pub mod cache;
 mod control;
 pub mod data;
+pub mod locks;
 pub mod names;
 
 use crate::registry::Entry;

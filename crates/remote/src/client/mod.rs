@@ -8,20 +8,24 @@
 //! |------|--------------|
 //! | [`link`] | the session, its connections, and the open files with unsent bytes |
 //! | `open` | a file that is open at the daemon |
+//! | [`locks`] | locks and counters of a file at its server |
 //! | [`buffer`] | buffering of contiguous writes |
 
 use crate::message::{self, Reply, Request};
 use crate::transport::{Transport, unix::Socket};
 use link::Link;
+use locks::ServedLocks;
 use open::RemoteHandle;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
 use thalweg_types::Result;
 
 pub mod buffer;
 pub mod link;
+pub mod locks;
 mod open;
 
 /// A layout that a daemon serves.
@@ -168,6 +172,10 @@ impl Layout for Remote {
 
     fn space(&self, path: &str) -> Result<Space> {
         self.call(Request::Space(path.into()))?.space()
+    }
+
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        ServedLocks::open(&self.link, path.to_string(), path)
     }
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {

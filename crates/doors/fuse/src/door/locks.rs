@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_layout::errno;
-use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_open_file::lock::{Kind, LockDescription, LockFile, Range};
 use thalweg_types::mutex::Mutex;
 
 /// Longest pause between two attempts.
@@ -95,7 +95,7 @@ impl LockRequest {
 
 /// An owner's locks on a file.
 struct OwnerLocks {
-    file: Arc<LockFile>,
+    file: Arc<LockDescription>,
     /// The handle that the owner used last.
     fh: u64,
 }
@@ -149,10 +149,10 @@ impl Door {
     }
 
     /// Opens a separate open file description of a file's lock object.
-    fn lock_file(&self, ino: u64) -> Result<LockFile> {
+    fn lock_file(&self, ino: u64) -> Result<LockDescription> {
         let plain = self.shared.lock().get(&ino).and_then(|shared| shared.file.clone());
         if let Some(plain) = plain {
-            return LockFile::of_plain(&plain).map_err(system);
+            return LockFile::of_plain(&plain).map(LockDescription::System).map_err(system);
         }
         let _names = self.use_names();
         let path = self.nodes().path(ino);
@@ -160,7 +160,7 @@ impl Door {
             Some(path) => self.about(path).map_err(number)?,
             None => self.about_nameless(ino)?,
         };
-        LockFile::open(&*self.layout, path.as_deref().unwrap_or(""), &about).map_err(|e| {
+        LockDescription::open(&*self.layout, path.as_deref().unwrap_or(""), &about).map_err(|e| {
             // Once, because programs repeat the request.
             static TOLD: std::sync::Once = std::sync::Once::new();
             TOLD.call_once(|| crate::errors::write(&e.to_string()));
@@ -223,21 +223,21 @@ impl Door {
         let call = asked.call();
         if asked.kind == Kind::None {
             if call != LockCall::Range {
-                file.whole(Kind::None, false).map_err(system)?;
+                file.try_whole(Kind::None, false).map_err(number)?;
             }
             if call != LockCall::Flock {
-                file.range(Owner::Description, Kind::None, asked.range, false).map_err(system)?;
+                file.try_range(Kind::None, asked.range, false).map_err(number)?;
             }
             return Ok(());
         }
         self.wait_for(asked, || {
             if call != LockCall::Range {
-                file.whole(asked.kind, false)?;
+                file.try_whole(asked.kind, asked.wait)?;
             }
             if call != LockCall::Flock {
-                let ranged = file.range(Owner::Description, asked.kind, asked.range, false);
+                let ranged = file.try_range(asked.kind, asked.range, asked.wait);
                 if ranged.is_err() && call == LockCall::Unknown {
-                    file.whole(Kind::None, false)?;
+                    file.try_whole(Kind::None, false)?;
                 }
                 ranged?;
             }
@@ -250,12 +250,12 @@ impl Door {
         self.see_others(ino)
     }
 
-    fn wait_for(&self, asked: &LockRequest, take: impl Fn() -> std::io::Result<()>) -> Result<()> {
+    fn wait_for(&self, asked: &LockRequest, take: impl Fn() -> thalweg_types::Result<()>) -> Result<()> {
         let mut pause = Duration::from_micros(100);
         loop {
             match take() {
                 Ok(()) => return Ok(()),
-                Err(e) => match system(e) {
+                Err(e) => match number(e) {
                     Errno::EAGAIN | Errno::EACCES if asked.wait => {}
                     Errno::EAGAIN | Errno::EACCES => return Err(Errno::EAGAIN),
                     other => return Err(other),
@@ -277,7 +277,7 @@ impl Door {
             Some(file) => file,
             None => Arc::new(self.lock_file(ino)?),
         };
-        let met = file.test(Owner::Description, asked.kind, asked.range).map_err(system)?;
+        let met = file.test(asked.kind, asked.range).map_err(number)?;
         Ok(met.map(|met| {
             let end = match met.range.length {
                 0 => TO_THE_END,
