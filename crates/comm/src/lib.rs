@@ -102,7 +102,9 @@ pub enum Reduce {
 }
 
 /// A pending send or receive. Dropping it waits for a send and cancels a receive.
-pub trait Request {
+///
+/// A request may be kept after its communicator's handle was dropped; it then ends, possibly with `PeerLost`.
+pub trait Request: Send {
     /// Whether it is complete, without waiting.
     ///
     /// # Errors
@@ -184,12 +186,12 @@ pub trait Communicator: Send {
     ///
     /// # Errors
     /// As [`Communicator::send`]; errors of the transfer are returned by the request.
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>>;
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>>;
     /// Starts a receive.
     ///
     /// # Errors
     /// As [`Communicator::receive`]; errors of the transfer are returned by the request.
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>>;
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>>;
     /// Sender and length of the next message with `tag`, if one has arrived; returns immediately.
     ///
     /// # Errors
