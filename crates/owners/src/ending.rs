@@ -103,12 +103,14 @@ pub struct Known<'k> {
     pub owners: &'k [u32],
     /// Ranks that did not end their part within the time limit.
     pub late: Vec<u32>,
+    /// Whether the owners were told not to wait any longer.
+    pub overdue: bool,
     /// The lowest rank that started a different window.
     pub differs: Option<u32>,
 }
 
 /// The outcome of a window. Of several failures the first of this list counts: ranks that started different windows; a failed write;
-/// an owner that did not report; ranks that did not end their part; repeated bytes; missing bytes. Among owners, the lowest rank's.
+/// an owner that did not report; ranks that did not end their part; bytes that did not come in time; repeated bytes; missing bytes. Among owners, the lowest rank's.
 pub fn decide(known: &Known<'_>) -> Outcome {
     let mut outcome = Outcome {
         bytes: known.reports.values().map(|report| report.received).sum(),
@@ -141,6 +143,12 @@ fn failure(known: &Known<'_>) -> Option<(u32, Vec<u8>)> {
     }
     if !known.late.is_empty() {
         let what = format!("{} did not end their part of the window within the time limit{holes}", named(&known.late));
+        return Some((0, encoded(Error::new(ErrorKind::Timeout, what))));
+    }
+    if known.overdue && missing.bytes > 0 {
+        let what = format!(
+            "all ranks have ended their part, but not all bytes reached the owners within the time limit{holes}"
+        );
         return Some((0, encoded(Error::new(ErrorKind::Timeout, what))));
     }
     let (repeated_at, repeated) = sum(known.reports, |report| report.repeated);
@@ -222,7 +230,8 @@ mod tests {
     fn success_needs_every_owner_and_every_byte() {
         let fine = Report { received: 10, order: 3, ..Report::default() };
         let all = reports(&[(0, fine.clone()), (4, Report { order: 7, ..fine.clone() })]);
-        let known = |owners, late: &[u32]| Known { reports: &all, owners, late: late.to_vec(), differs: None };
+        let known =
+            |owners, late: &[u32]| Known { reports: &all, owners, late: late.to_vec(), overdue: false, differs: None };
         assert_eq!(decide(&known(&[0, 4], &[])), Outcome { bytes: 20, order: 7, by: 0, failure: vec![] });
         let (_, e) = kind(&decide(&known(&[0, 4, 8], &[2])));
         assert_eq!(e.kind(), ErrorKind::Timeout);
@@ -242,7 +251,7 @@ mod tests {
         let owners = [1, 2, 3];
         let outcome = |list: &[(u32, Report)]| {
             let all = reports(list);
-            decide(&Known { reports: &all, owners: &owners[..list.len()], late: vec![], differs: None })
+            decide(&Known { reports: &all, owners: &owners[..list.len()], late: vec![], overdue: false, differs: None })
         };
         let (by, e) = kind(&outcome(&[(1, hole.clone()), (2, earlier_hole.clone())]));
         assert_eq!((by, e.kind(), e.place().byte), (2, ErrorKind::InvalidArgument, Some(100)));
@@ -253,7 +262,10 @@ mod tests {
         let (by, e) = kind(&outcome(&[(1, hole), (2, twice), (3, full)]));
         assert_eq!((by, e.kind(), e.place().byte), (3, ErrorKind::NoSpace, Some(77)));
         let all = reports(&[(1, earlier_hole)]);
-        let (_, e) = kind(&decide(&Known { reports: &all, owners: &[1], late: vec![5], differs: Some(6) }));
+        let (_, e) = kind(&decide(&Known { reports: &all, owners: &[1], late: vec![], overdue: true, differs: None }));
+        assert!(e.kind() == ErrorKind::Timeout && e.what().contains("not all bytes reached the owners"), "{e}");
+        let (_, e) =
+            kind(&decide(&Known { reports: &all, owners: &[1], late: vec![5], overdue: true, differs: Some(6) }));
         assert!(e.what().contains("rank 6 started a window"), "{e}");
     }
 }

@@ -13,6 +13,11 @@
 //! | [`gather`] | what an owner holds: bytes in, whole write stripes out |
 //! | [`runs`] | a set of bytes, as runs |
 //! | [`ending`] | who has ended, what owners report, what becomes of it |
+//! | [`outbox`] | bytes that are written and not yet sent |
+//! | [`message`] | messages between the ranks |
+//! | [`file`](mod@file) | the interface: open, start, write, end, wait, close |
+//! | [`window`] | the state of one window on one rank |
+//! | `progress` | what happens inside a call |
 //!
 //! Sources: Miller, Li, Mei, *Asynchronous Collective Output With Non-Dedicated Cores* (CkIO). What the paper calls the active
 //! processors are owners here; an output window is a *session* in the CkIO of Charm++.
@@ -20,8 +25,15 @@
 
 pub mod domains;
 pub mod ending;
+pub mod file;
 pub mod gather;
+pub mod message;
 pub mod options;
+pub mod outbox;
+mod progress;
 pub mod runs;
+pub mod window;
 
+pub use file::{File, OpenFile};
 pub use options::{Machine, Options, Owners};
+pub use window::{Commit, Completed, WindowId};
