@@ -226,3 +226,22 @@ impl Gather {
         missing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Machine, Options};
+
+    #[test]
+    fn after_a_failure_bytes_are_counted_and_not_kept() {
+        let machine = Machine { ranks: 1, leaders: vec![0], targets: None };
+        let domains = Arc::new(Domains::new(Extent::new(0, 100), &Options::default(), &machine).unwrap());
+        let mut gather = Gather::new(domains, 0);
+        gather.insert(0, vec![1; 40]).unwrap();
+        assert_eq!(gather.memory(), 40 + PIECE);
+        gather.discard();
+        gather.insert(40, vec![1; 60]).unwrap();
+        assert_eq!((gather.memory(), gather.received(), gather.missing().bytes), (0, 100, 0));
+        assert_eq!(gather.next_write(true), None);
+    }
+}

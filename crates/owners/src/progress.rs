@@ -50,7 +50,7 @@ impl File {
         while self.comm.size() > 1 && self.receives.len() < RECEIVES && self.broken.is_none() {
             match self.comm.start_receive(None, OUTPUT_WINDOWS) {
                 Ok(receive) => self.receives.push(receive),
-                Err(e) => self.broken = Some(e),
+                Err(e) => self.lose(e),
             }
         }
     }
@@ -64,9 +64,9 @@ impl File {
                     Ok(false) => self.receives.push(receive),
                     Ok(true) => match receive.wait() {
                         Ok(message) => came.extend(message),
-                        Err(e) => _ = self.broken.get_or_insert(e),
+                        Err(e) => self.lose(e),
                     },
-                    Err(e) => _ = self.broken.get_or_insert(e),
+                    Err(e) => self.lose(e),
                 }
             }
             self.start_receives();
@@ -78,7 +78,7 @@ impl File {
                     Some((id, decoded)) => messages.push((message.from, id, decoded)),
                     None => {
                         let what = format!("{} bytes from rank {} are no message", message.bytes.len(), message.from);
-                        self.broken.get_or_insert(Error::new(ErrorKind::Corrupt, what));
+                        self.lose(Error::new(ErrorKind::Corrupt, what));
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl File {
                 false
             }
         });
-        self.broken = self.broken.take().or(failure);
+        failure.into_iter().for_each(|e| self.lose(e));
         self.sends.len() < before
     }
 
@@ -116,7 +116,7 @@ impl File {
         let memory = bytes.capacity() as u64;
         match self.comm.start_send(to, OUTPUT_WINDOWS, bytes) {
             Ok(send) => self.sends.push((send, memory)),
-            Err(e) => _ = self.broken.get_or_insert(e),
+            Err(e) => self.lose(e),
         }
     }
 
@@ -511,6 +511,18 @@ impl File {
         root.late.sort_unstable();
         root.late.dedup();
         self.ask_owners(id, None);
+    }
+
+    /// Records why no window can be completed any more. A rank that left because another one died is not named in its place.
+    fn lose(&mut self, error: Error) {
+        if self.broken.is_some() {
+            return;
+        }
+        let first = match self.comm.probe(None, OUTPUT_WINDOWS) {
+            Err(first) if error.kind() == ErrorKind::PeerLost && first.kind() == ErrorKind::PeerLost => first,
+            _ => error,
+        };
+        self.broken = Some(first);
     }
 
     /// After the loss of a rank: no window can be completed.

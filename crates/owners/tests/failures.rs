@@ -238,6 +238,31 @@ fn a_rank_that_never_ends_its_part_is_named_after_the_time_limit() {
     assert!(waits.iter().all(|waited| *waited < Duration::from_secs(10)), "{waits:?}");
 }
 
+/// Rank 2 is below rank 1 in the tree: rank 0 itself only knows that rank 1 has not ended for all ranks below it.
+#[test]
+fn a_rank_deep_in_the_tree_is_named_and_not_its_parent() {
+    let layout = direct(Arc::new(Memory::new()));
+    let errors = threads::run(70, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let options = Options { owners: thalweg_owners::Owners::Ranks(vec![0]), ..brief(1000) };
+        let window = file.start(0, 70, &options).unwrap();
+        let outcome = if comm.rank() == 2 {
+            None
+        } else {
+            file.write(window, u64::from(comm.rank()), b"x").unwrap();
+            file.end(window).unwrap();
+            file.wait(window).err().map(|e| e.to_string())
+        };
+        comm.barrier().unwrap();
+        _ = file.close();
+        outcome
+    });
+    for (rank, e) in errors.iter().enumerate().filter(|(rank, _)| *rank != 2) {
+        let text = e.as_ref().unwrap();
+        assert!(text.contains(": rank 2 did not end their part"), "rank {rank}: {text}");
+    }
+}
+
 #[test]
 fn an_owner_that_makes_no_call_is_named_after_the_time_limit() {
     let (outcomes, waits): (Vec<_>, Vec<_>) = silent(2, true).into_iter().unzip();
@@ -264,7 +289,9 @@ fn a_rank_that_dies_is_named_at_once() {
         if comm.rank() == 1 {
             panic!("on purpose");
         }
-        quarter(&mut file, window, comm.rank());
+        // The loss may be noticed by any of these calls.
+        let start = u64::from(comm.rank()) * LENGTH / 4;
+        _ = file.write(window, start, &content(start, LENGTH / 4));
         _ = file.end(window);
         let outcome = file.wait(window).unwrap_err();
         let closed = file.close().unwrap_err();
@@ -290,6 +317,10 @@ fn a_writer_that_waits_for_memory_is_released_when_the_window_fails() {
             2 => Ok(()),
             rank => file.write(window, u64::from(rank) << 20, &vec![1; 1 << 20]),
         };
+        if comm.rank() < 2 {
+            file.progress();
+            assert_eq!(file.memory(), 0, "memory of a failed window is free");
+        }
         comm.barrier().unwrap();
         _ = file.close();
         outcome

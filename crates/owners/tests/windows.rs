@@ -3,16 +3,18 @@
 mod common;
 
 use common::{content, direct, open, small, value};
+use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_comm::counting::Counting as CountingComm;
 use thalweg_comm::threads::Machine;
 use thalweg_comm::{Communicator, threads};
-use thalweg_layout::{Flat, Layout, OpenWrite, SmallFile};
+use thalweg_layout::{Flat, Layout, OpenWrite, ReadObject, SmallFile, Stat, WriteObject, WriterId};
 use thalweg_owners::{File, OpenFile, Options, Owners};
 use thalweg_store::wrap::{Counting, Forgetful, Slow};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
+use thalweg_types::Result;
 
 /// With one processor used for all, as under `MPI_THREAD_SINGLE`: no thread but the program's, which calls nothing but `write`.
 #[test]
@@ -205,7 +207,7 @@ fn callbacks_run_inside_the_programs_calls_with_the_result() {
         let called = Arc::new(AtomicBool::new(false));
         let window = file.start(0, 3000, &small(2)).unwrap();
         let told = called.clone();
-        let callback = Box::new(move |outcome: thalweg_types::Result<thalweg_owners::Completed>| {
+        let callback = Box::new(move |outcome: Result<thalweg_owners::Completed>| {
             assert_eq!(outcome.unwrap().bytes, 3000);
             assert_eq!(std::thread::current().id(), thread);
             told.store(true, Ordering::SeqCst);
@@ -273,6 +275,94 @@ fn a_durable_window_survives_a_power_cut() {
         let kept = (0..20)
             .all(|seed| store.power_cut(store.operations(), seed).read_all("out").ok() == Some(content(0, 9000)));
         assert_eq!(kept, durable, "without `durable` a power cut may take bytes, or this test shows nothing");
+    }
+}
+
+/// Counts the syncs of open files and folders; the wrappers of stores count a publication as a sync.
+struct Syncs {
+    inner: Arc<dyn Layout>,
+    files: Arc<AtomicU32>,
+    folders: AtomicU32,
+}
+
+struct SyncsOfAFile(Box<dyn WriteObject>, Arc<AtomicU32>);
+
+impl WriteObject for SyncsOfAFile {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.0.write_at(offset, pieces)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.0.truncate(length)
+    }
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.0.punch(offset, length)
+    }
+    fn sync(&self) -> Result<()> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.sync()
+    }
+    fn publish(&self) -> Result<()> {
+        self.0.publish()
+    }
+}
+
+impl Layout for Syncs {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(SyncsOfAFile(self.inner.open_write(path, how, writer)?, self.files.clone())))
+    }
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        self.inner.open_read(path)
+    }
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.inner.stat(path)
+    }
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.list(folder)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> Result<()> {
+        self.inner.remove(path)
+    }
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.inner.make_folder(path)
+    }
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.folders.fetch_add(1, Ordering::SeqCst);
+        self.inner.sync_folder(folder)
+    }
+}
+
+#[test]
+fn only_a_durable_window_waits_for_the_device() {
+    for durable in [true, false] {
+        let syncs = Arc::new(Syncs {
+            inner: direct(Arc::new(Memory::new())),
+            files: Arc::default(),
+            folders: AtomicU32::new(0),
+        });
+        let layout: Arc<dyn Layout> = syncs.clone();
+        threads::run(3, |comm| {
+            let mut file = open(&comm, &layout, 1 << 20);
+            let window = file.start(0, 9000, &Options { durable, ..small(2) }).unwrap();
+            let start = 3000 * u64::from(comm.rank());
+            file.write(window, start, &content(start, 3000)).unwrap();
+            file.end(window).unwrap();
+            file.wait(window).unwrap();
+            file.close().unwrap();
+        });
+        let counted = (syncs.files.load(Ordering::SeqCst), syncs.folders.load(Ordering::SeqCst));
+        assert_eq!(counted, if durable { (2, 1) } else { (0, 0) }, "two owners");
     }
 }
 
