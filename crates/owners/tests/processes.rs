@@ -78,6 +78,41 @@ fn one_of_the_processes() {
     println!("passed");
 }
 
+/// A message that does not fit into the connection, to an owner that reads nothing any more.
+#[test]
+fn a_file_that_is_dropped_waits_for_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = direct(Arc::new(Posix::at(folder.path()).unwrap()));
+    let join = |rank| Rendezvous::new(folder.path(), rank, 2).join().unwrap();
+    std::thread::scope(|scope| {
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let layout = &layout;
+        scope.spawn(move || {
+            let comm = join(0);
+            let mut file = File::open(&OpenFile::new(&comm, layout, "out", OpenWrite::Replace)).unwrap();
+            file.start(0, 32 << 20, &small(1)).unwrap();
+            // Grants memory, and then reads no more until the other one is done.
+            while file.memory() == 0 {
+                file.progress();
+            }
+            wait.recv().unwrap();
+        });
+        let comm = join(1);
+        let mut file = File::open(&OpenFile::new(&comm, layout, "out", OpenWrite::Replace)).unwrap();
+        let window = file.start(0, 32 << 20, &small(1)).unwrap();
+        file.write(window, 0, &vec![1; 16 << 20]).unwrap();
+        let started = std::time::Instant::now();
+        while started.elapsed() < Duration::from_millis(300) {
+            file.progress();
+        }
+        assert!(file.memory() > 1 << 20, "{} bytes are under way", file.memory());
+        let started = std::time::Instant::now();
+        drop(file);
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        done.send(()).unwrap();
+    });
+}
+
 #[test]
 fn processes_without_mpi_write_one_file() {
     let folder = tempfile::tempdir().unwrap();
