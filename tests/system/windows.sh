@@ -60,16 +60,15 @@ printed() { # printed LANGUAGE: the first block of this language
     sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$guide" | sed '1d;/^```$/,$d'
 }
 as_in_the_guide() {
-    rm -rf "$work/guide"
-    mkdir "$work/guide"
-    printed c >"$work/guide/program.c"
-    printed sh >"$work/guide/commands.sh"
-    grep -q mpicc "$work/guide/commands.sh"
-    sed -i "s/mpicc/$(basename "$MPICC")/; s/pkg-config --cflags --libs thalweg)/pkg-config --cflags --libs thalweg-$MPI)/; s/mpirun -n 4/launch 4/" \
-        "$work/guide/commands.sh"
-    launch() { (work=$work/guide && run "$@"); }
-    (cd "$work/guide" && source ./commands.sh)
-    [[ $(stat -c %s "$work/guide/T.raw") == 8388608 ]]
+    local guide_work=$work/guide
+    rm -rf "$guide_work"
+    mkdir "$guide_work"
+    printed c >"$guide_work/program.c"
+    printed sh >"$guide_work/commands.sh"
+    grep -qx 'mpirun -n 4 ./program' "$guide_work/commands.sh"
+    sed -i "s/^mpicc/$(basename "$MPICC")/; s/--libs thalweg)/--libs thalweg-$MPI)/; s/^mpirun -n 4/${mpiexec[*]} -n $MPI_RANKS/" "$guide_work/commands.sh"
+    (cd "$guide_work" && limited 300 bash -e ./commands.sh)
+    [[ $(stat -c %s "$guide_work/T.raw") == $((MPI_RANKS << 21)) ]]
 }
 try "the guide's program writes its file" as_in_the_guide
 exit "$failed"
