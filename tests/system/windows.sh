@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Output windows in C and C++: on ranks of MPI that is initialised for one thread, in one process, and in processes without MPI that meet in a
+# Output windows in C, C++ and Fortran: on ranks of MPI that is initialised for one thread, in one process, and in processes without MPI that meet in a
 # folder; the commands of docs/guide/windows.md.
 # shellcheck disable=SC2317  # functions are called by name, through try
 # shellcheck disable=SC2046  # what pkg-config says is several flags
@@ -21,14 +21,21 @@ compile_cpp() {
     "mpicxx.$MPI" "${warnings[@]}" $(pkg-config --cflags "thalweg-$MPI") "${source%.c}.cpp" -o "$work/windows++" $(pkg-config --libs "thalweg-$MPI")
     g++ "${warnings[@]}" -D_NOMPI $(pkg-config --cflags thalweg-nompi) "${source%.c}.cpp" -o "$work/windows++.nompi" $(pkg-config --libs thalweg-nompi)
 }
+compile_fortran() {
+    local warnings=(-cpp -std=f2018 -O1 -g -Wall -Wextra -Wno-compare-reals -fcheck=all)
+    (cd "$work" && "$MPIF90" "${warnings[@]}" $(pkg-config --cflags "thalweg-fortran-$MPI") "${source%.c}.f90" -o windows.f $(pkg-config --libs "thalweg-fortran-$MPI"))
+    (cd "$work" && gfortran "${warnings[@]}" -DNOMPI $(pkg-config --cflags thalweg-fortran-nompi) "${source%.c}.f90" -o windows.f.nompi $(pkg-config --libs thalweg-fortran-nompi))
+}
 try "programs with output windows compile" compile
 try "programs with output windows compile (C++)" compile_cpp
+try "programs with output windows compile (Fortran)" compile_fortran
 [[ $failed == 0 ]] || exit 1
 
 for ranks in 1 2 "$MPI_RANKS"; do
     mkdir -p "$work/files.$ranks"
     many "$MPI, $ranks ranks, one thread" run "$ranks" ./windows "files.$ranks"
     many "C++, $MPI, $ranks ranks" run "$ranks" ./windows++ "files.$ranks"
+    many "Fortran, $MPI, $ranks ranks" run "$ranks" ./windows.f "files.$ranks"
 done
 
 # Without MPI: every process prints its own checks.
@@ -49,6 +56,7 @@ if [[ $MPI == openmpi ]]; then
     mkdir -p "$work/files.alone"
     many "one process" alone ./windows.nompi files.alone
     many "C++, one process" alone ./windows++.nompi files.alone
+    many "Fortran, one process" alone ./windows.f.nompi files.alone
     for count in 2 5; do
         try "$count processes without MPI" processes windows.nompi "$count"
         try "$count processes without MPI (C++)" processes windows++.nompi "$count"

@@ -10,8 +10,10 @@
 //! | 16 | 8 | number of bytes |
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::{HashMap, VecDeque};
-use std::io::{ErrorKind as IoKind, IoSlice, Read, Write};
+use std::io::{ErrorKind as IoKind, IoSlice, Read};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -217,6 +219,11 @@ impl Drop for Mesh {
     }
 }
 
+/// Writes to a connection, without the signal that would end a program where the other process is gone.
+pub fn send(stream: &UnixStream, bytes: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    sendmsg(stream, bytes, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+}
+
 fn header(context: u64, tag: u32, from: u32, bytes: usize) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(&context.to_le_bytes());
@@ -271,7 +278,7 @@ impl Peer {
         while let Some(frame) = self.outgoing.front_mut() {
             let header = &frame.header[frame.written.min(HEADER)..];
             let bytes = &frame.bytes[frame.written.saturating_sub(HEADER)..];
-            match (&*self.stream).write_vectored(&[IoSlice::new(header), IoSlice::new(bytes)]) {
+            match send(&self.stream, &[IoSlice::new(header), IoSlice::new(bytes)]) {
                 Ok(count) => {
                     frame.written += count;
                     if frame.written == HEADER + frame.bytes.len() {
@@ -279,8 +286,8 @@ impl Peer {
                         self.outgoing.pop_front();
                     }
                 }
-                Err(e) if e.kind() == IoKind::Interrupted => {}
-                Err(e) if e.kind() == IoKind::WouldBlock => return,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
                 // What the other process sent before may still be there: the end is found by reading.
                 Err(_) => return self.outgoing.clear(),
             }

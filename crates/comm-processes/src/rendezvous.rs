@@ -4,10 +4,10 @@
 //! other users are refused.
 
 use crate::communicator::ProcessCommunicator;
-use crate::mesh::Mesh;
+use crate::mesh::{self, Mesh};
 use rustix::net::sockopt::socket_peercred;
 use std::fs;
-use std::io::{ErrorKind as IoKind, Read, Write};
+use std::io::{ErrorKind as IoKind, IoSlice, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -179,7 +179,8 @@ impl Rendezvous {
 
     /// Exchanges greetings: rank and process of the other side.
     fn greet(&self, mut stream: UnixStream) -> Result<(u32, u32, UnixStream)> {
-        let gone = |e| Error::new(ErrorKind::PeerLost, "a process ended while it was greeted").caused_by(e);
+        let gone =
+            |e: std::io::Error| Error::new(ErrorKind::PeerLost, "a process ended while it was greeted").caused_by(e);
         let credentials = socket_peercred(&stream).map_err(|e| gone(e.into()))?;
         if credentials.uid != rustix::process::geteuid() {
             let what = format!("a process of user {} has connected", credentials.uid.as_raw());
@@ -192,7 +193,11 @@ impl Rendezvous {
         for (at, number) in [(8, self.rank), (12, self.size), (16, std::process::id())] {
             own[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
-        stream.write_all(&own).map_err(gone)?;
+        // So few bytes are sent as a whole.
+        let sent = mesh::send(&stream, &[IoSlice::new(&own)]).map_err(|e| gone(e.into()))?;
+        if sent < GREETING {
+            return Err(gone(IoKind::WriteZero.into()));
+        }
         let mut other = [0; GREETING];
         stream.read_exact(&mut other).map_err(gone)?;
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| other[at + i]));

@@ -72,15 +72,33 @@ fn one_of_the_processes() {
             assert_eq!(comm.receive(None, 1).unwrap().bytes, [other as u8], "the others go on");
             send.wait().unwrap();
         }
+        "signals" => {
+            comm.barrier().unwrap();
+            if rank == 1 {
+                // Not before the other one has left the barrier, in which it reads.
+                std::thread::sleep(Duration::from_millis(200));
+                std::process::abort();
+            }
+            // As in programs of other languages: Rust's own ignore the signal.
+            // SAFETY: sets the default of a signal for which no handler was installed.
+            #[allow(unsafe_code)]
+            unsafe {
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            }
+            std::thread::sleep(Duration::from_millis(1000));
+            // The first call after the death writes before it reads.
+            let sent = comm.start_send(1, 6, vec![0; 100]).and_then(|send| send.wait());
+            assert_eq!(sent.unwrap_err().kind(), ErrorKind::PeerLost);
+        }
         role => panic!("no role {role}"),
     }
-    println!("passed");
+    println!("all of it passed");
 }
 
 fn all_pass(role: &str, size: u32) {
     let folder = tempfile::tempdir().unwrap();
     for (rank, (printed, fine)) in run(role, size, folder.path()).into_iter().enumerate() {
-        assert!(fine && printed.contains("passed"), "rank {rank} of {size}: {printed}");
+        assert!(fine && printed.contains("all of it passed"), "rank {rank} of {size}: {printed}");
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -97,15 +115,22 @@ fn processes_keep_every_promise_of_a_communicator() {
 fn the_death_of_a_process_is_noticed_and_named() {
     let folder = tempfile::tempdir().unwrap();
     for (rank, (printed, fine)) in run("lost", 4, folder.path()).into_iter().enumerate() {
-        assert_eq!(fine && printed.contains("passed"), rank != 1, "rank {rank}: {printed}");
+        assert_eq!(fine && printed.contains("all of it passed"), rank != 1, "rank {rank}: {printed}");
     }
+}
+
+#[test]
+fn a_message_to_a_dead_process_is_an_error_and_no_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (printed, fine) = run("signals", 2, folder.path()).remove(0);
+    assert!(fine && printed.contains("all of it passed"), "{printed}");
 }
 
 #[test]
 fn a_process_that_ends_well_has_left_and_not_died() {
     let folder = tempfile::tempdir().unwrap();
     for (rank, (printed, fine)) in run("leaves", 3, folder.path()).into_iter().enumerate() {
-        assert!(fine && (rank == 1 || printed.contains("passed")), "rank {rank}: {printed}");
+        assert!(fine && (rank == 1 || printed.contains("all of it passed")), "rank {rank}: {printed}");
     }
 }
 

@@ -95,6 +95,9 @@ impl Options {
                 return wrong(format!("{name} is 0 bytes"));
             }
         }
+        if self.time_limit.is_some_and(|limit| limit.is_zero()) {
+            return wrong("the time limit is 0 seconds".into());
+        }
         let owners = match &self.owners {
             Owners::PerNode => {
                 let nodes = machine.leaders.len();
@@ -174,6 +177,7 @@ mod tests {
             Options { write_stripe: 0, ..Options::default() },
             Options { fraction: 0, ..Options::default() },
             Options { alignment: 0, ..Options::default() },
+            Options { time_limit: Some(Duration::ZERO), ..Options::default() },
         ];
         for options in refused {
             let outcome = options.owners_on(&machine(4, 2, None));

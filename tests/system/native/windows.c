@@ -166,6 +166,21 @@ int main(int argc, char **argv)
 
     snprintf(path, sizeof path, "%s/none/out", argv[1]);
     if (!meeting[0]) check(open_file(&file, 0) == THALWEG_NOT_FOUND && file == NULL, "a folder that is not there is an error");
+    if (meeting[0] && ranks > 1) {
+        /* The last process dies; the others write to it. */
+        snprintf(path, sizeof path, "%s/out", argv[1]);
+        check(open_file(&file, 1) == 0, "the processes meet again");
+        if (rank == ranks - 1) _exit(checks_failed != 0);
+        usleep(200000);
+        uint32_t dead = ranks - 1;
+        thalweg_window_options owner = {.owners = &dead, .owner_count = 1, .time_limit = 60.0};
+        int lost = thalweg_window_start(file, &next_window, 0, ranks, &owner);
+        if (!lost) lost = thalweg_window_write(file, next_window, rank, &byte, 1);
+        if (!lost) lost = thalweg_window_end(file, next_window);
+        if (!lost) lost = thalweg_window_wait(file, next_window);
+        check(lost == THALWEG_PEER_LOST && strstr(thalweg_last_error()->text, "died") != NULL, "the death of a process is an error of the others");
+        thalweg_windows_drop(file);
+    }
 #ifndef _NOMPI
     MPI_Finalize();
 #endif
