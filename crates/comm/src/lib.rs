@@ -15,7 +15,7 @@
 //! | [`tree_gather`] | gathers messages of all ranks at rank 0 up the tree |
 //! | [`tags`] | the only table of message tags of the library |
 //!
-//! `thalweg-comm-mpi` implements the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; if a
+//! `thalweg-comm-mpi` implements the same trait over an MPI library, `thalweg-comm-processes` over sockets between processes. Every wait is bounded by [`Communicator::timeout`]; if a
 //! rank died or left, the calls of the others fail with `PeerLost`, or with `Timeout` if a dead rank cannot be distinguished from
 //! a slow one.
 #![forbid(unsafe_code)]

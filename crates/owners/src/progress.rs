@@ -365,9 +365,9 @@ impl File {
             moved |= self.report(id);
         }
         let Some(window) = self.windows.get(&id) else { return moved };
-        let owners = window.owners();
-        let reported =
-            |root: &Root| root.stage != Stage::Ending && owners.iter().all(|(_, rank)| root.reports.contains_key(rank));
+        let reported = |root: &Root| {
+            root.stage != Stage::Ending && window.owners().iter().all(|(_, rank)| root.reports.contains_key(rank))
+        };
         // The bytes to commit are written here.
         if disk && window.root.as_ref().is_some_and(reported) {
             self.conclude(id);
