@@ -25,7 +25,7 @@
 //! |---|---|
 //! | which calls wait for other ranks | [`File::open`] and [`File::close`], which are collective; [`File::wait`]; [`File::write`] when the memory for bytes to send is full |
 //! | which calls write to the store | [`File::progress`], [`File::test`], [`File::wait`], [`File::close`]: one fraction a round; `write` when memory is full |
-//! | threads | none: messages are sent and received inside these calls, so MPI may be initialised for one thread |
+//! | threads | none, unless the program asks for one ([`crate::background`]): messages are sent and received inside these calls, so MPI may be initialised for one thread |
 //! | memory | half of [`OpenFile::memory`] for bytes to send, half for bytes that this rank gathers as an owner. An owner grants memory before bytes are sent, and writes stripes that are not whole if it has no more |
 //! | several windows | any number at once, of one file or of several; where windows that are under way overlap, the file contains the bytes of any |
 //! | failures | a window ends with the same kind of error on all ranks, after its bytes are written as far as possible. Bytes of other windows are unaffected |

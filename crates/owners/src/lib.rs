@@ -18,11 +18,13 @@
 //! | [`file`](mod@file) | the interface: open, start, write, end, wait, close |
 //! | [`window`] | the state of one window on one rank |
 //! | `progress` | what happens inside a call |
+//! | [`background`] | a thread that serves a file, for programs that ask for one |
 //!
 //! Sources: Miller, Li, Mei, *Asynchronous Collective Output With Non-Dedicated Cores* (CkIO). What the paper calls the active
 //! processors are owners here; an output window is a *session* in the CkIO of Charm++.
 #![forbid(unsafe_code)]
 
+pub mod background;
 pub mod domains;
 pub mod ending;
 pub mod file;
