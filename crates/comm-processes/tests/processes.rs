@@ -170,6 +170,30 @@ fn a_long_path_of_the_folder_is_no_matter() {
     assert_eq!(joined(&long, 3, |comm| comm.exclusive_scan(5).unwrap()), [0, 5, 10]);
 }
 
+/// Ranks 1 and 2 have made more communicators than rank 0.
+#[test]
+fn messages_of_communicators_that_not_all_ranks_made_stay_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    joined(folder.path(), 3, |comm| {
+        let part = comm.split((comm.rank() > 0).then_some(0), 0).unwrap();
+        let kept: Vec<_> = part.iter().flat_map(|part| (0..3).map(|_| part.duplicate().unwrap())).collect();
+        let twin = comm.duplicate().unwrap();
+        match comm.rank() {
+            1 => twin.send(2, 1, b"twin").unwrap(),
+            2 => {
+                while twin.probe(None, 1).unwrap().is_none() {
+                    std::thread::yield_now();
+                }
+                let mut others = part.iter().chain(&kept);
+                assert!(others.all(|other| other.probe(None, 1).unwrap().is_none()));
+                assert_eq!(twin.receive(Some(1), 1).unwrap().bytes, b"twin");
+            }
+            _ => {}
+        }
+        comm.barrier().unwrap();
+    });
+}
+
 #[test]
 fn sixteen_ranks_keep_every_promise() {
     let folder = tempfile::tempdir().unwrap();
