@@ -4,14 +4,14 @@
 #
 #   lib/libthalweg-fortran-openmpi.so   one per MPI whose Fortran compiler is gfortran and here, and one for no MPI
 #   lib/libthalweg-fortran-v1-openmpi.so  version 1 of the read interface, linked in front of it
-#   include/thalweg/fortran/openmpi/    adios_write_mod.mod ...
+#   include/thalweg/fortran/openmpi/    adios_write_mod.mod ... thalweg_windows_mod.mod
 #   lib/pkgconfig/                      thalweg-fortran-openmpi.pc ... and thalweg-fortran.pc, as thalweg.pc
 set -euo pipefail
 prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 here=bindings/fortran c=bindings/c
 lib=$prefix/lib
-modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod)
+modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod)
 fortran_flags=(-std=f2018 -O2 -Wall -Wextra -Werror -fPIC)
 c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
 

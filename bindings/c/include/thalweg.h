@@ -477,6 +477,82 @@ int thalweg_file_make_folder(const char *path);
 /* The errno of this thread's last failed thalweg_file_ call, as in the manual pages of open, read and other calls. */
 int thalweg_last_errno(void);
 
+/* ---- Output windows: output in the background ----
+ *
+ *   thalweg_window window;
+ *   thalweg_window_start(file, &window, 0, total, NULL);                   every rank, in the same order; waits for nobody
+ *   thalweg_window_write(file, window, offset, data, bytes);               copies and returns; any rank, any bytes of the window
+ *   thalweg_window_end(file, window);                                      this rank writes nothing more
+ *   ... compute, and now and then: thalweg_windows_progress(file);
+ *   thalweg_window_wait(file, window);                                     all bytes of all ranks are written
+ *
+ * Some ranks, the owners, gather whole stripes and write them, inside calls of the program: no thread is started, and MPI may be
+ * initialised for one thread. Charm++'s CkIO calls a window a session. Guide: docs/guide/windows.md. */
+typedef struct thalweg_windows thalweg_windows; /* a file open for output windows */
+typedef uint64_t thalweg_window;
+
+/* Opens a file for one process; for several see thalweg_windows_open_processes, and with MPI the end of this file.
+ * keep: 0 replaces the file, else its bytes stay. memory: most bytes that this process holds for the file, at least 64 KiB; 0: 256 MiB. */
+int thalweg_windows_open(thalweg_windows **file, const char *path, int keep, uint64_t memory);
+
+/* Collective: the same for `ranks` processes of one machine, with MPI or without, which meet in `folder`: an existing folder that only
+ * this user may write to. within: longest wait for the others, in seconds; then THALWEG_TIMEOUT. */
+int thalweg_windows_open_processes(thalweg_windows **file, const char *path, int keep, uint64_t memory, const char *folder,
+                                   uint32_t rank, uint32_t ranks, double within);
+
+/* The same on all ranks, except the bytes to commit. A field that is 0 has its default. */
+typedef struct thalweg_window_options {
+    const uint32_t *owners;  /* the owners: these ranks, */
+    size_t owner_count;
+    uint32_t active;         /* or so many ranks, */
+    uint32_t base;           /* from this one, */
+    uint32_t skip;           /* at this distance (1); default: one rank of each node */
+    uint64_t owner_stripe;   /* consecutive bytes of one owner; default: one long stripe for each owner */
+    uint64_t write_stripe;   /* bytes that an owner gathers before it writes: 64 MiB */
+    uint64_t fraction;       /* most bytes of one write: 16 MiB */
+    uint64_t alignment;      /* long stripes begin at multiples of this: 1 MiB */
+    double time_limit;       /* seconds without any event after which the window fails: 600 */
+    int durable;             /* bytes are on the device when the window is complete */
+    uint64_t commit_offset;  /* rank 0's: bytes that are written when all others are */
+    const void *commit;      /* copied by thalweg_window_start */
+    uint64_t commit_bytes;
+} thalweg_window_options;
+
+/* Starts a window of `length` bytes from byte `offset` of the file. Windows may be under way at the same time. options: NULL for the
+ * defaults. */
+int thalweg_window_start(thalweg_windows *file, thalweg_window *window, uint64_t offset, uint64_t length,
+                         const thalweg_window_options *options);
+
+/* Copies bytes; returns at once while there is memory, else serves other ranks until there is. */
+int thalweg_window_write(thalweg_windows *file, thalweg_window window, uint64_t offset, const void *data, uint64_t bytes);
+
+/* The same without waiting: `*taken` of the bytes were copied, the first ones; 0: call again later. */
+int thalweg_window_try_write(thalweg_windows *file, thalweg_window window, uint64_t offset, const void *data, uint64_t bytes,
+                             uint64_t *taken);
+
+int thalweg_window_end(thalweg_windows *file, thalweg_window window);
+
+/* Whether the window is complete: its status is then returned, the same on all ranks, and the window is gone. Missing or repeated bytes
+ * are THALWEG_INVALID_ARGUMENT; thalweg_last_error()->byte is the first one. */
+int thalweg_window_test(thalweg_windows *file, thalweg_window window, int *complete);
+
+/* Waits until the window is complete; its status, as thalweg_window_test. */
+int thalweg_window_wait(thalweg_windows *file, thalweg_window window);
+
+/* Calls `callback` with the window's status when it is complete, inside a later call of this process on the file; the callback may make
+ * further calls. The window is then gone. */
+typedef void (*thalweg_window_callback)(thalweg_window window, int status, void *context);
+int thalweg_window_on_complete(thalweg_windows *file, thalweg_window window, thalweg_window_callback callback, void *context);
+
+/* Serves other ranks and writes at most one fraction. */
+int thalweg_windows_progress(thalweg_windows *file);
+
+/* Collective: completes all windows and frees the file, even after a failure. The same status on all ranks. */
+int thalweg_windows_close(thalweg_windows *file);
+
+/* Frees the file without waiting for other ranks, for programs that failed: windows under way are lost. NULL is allowed. */
+void thalweg_windows_drop(thalweg_windows *file);
+
 #ifdef __cplusplus
 }
 #endif
@@ -538,6 +614,11 @@ THALWEG_OF_MPI_CALL(int, thalweg_reader_follow_mpi,
  * is not collective, returns THALWEG_NOT_READY for bytes whose index entry only another rank has. All ranks close the file. */
 int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm);
 THALWEG_OF_MPI_CALL(int, thalweg_file_open_mpi, (thalweg_file **file, const char *path, MPI_Comm comm), (file, path, comm))
+
+int thalweg_windows_open_mpi(thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_windows_open_mpi,
+                    (thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Comm comm),
+                    (file, path, keep, memory, comm))
 
 #ifdef __cplusplus
 }

@@ -36,3 +36,12 @@ ADIOS_FILE *thalweg_fortran_read_open_file(const char *name, enum ADIOS_READ_MET
 {
     return adios_read_open_file(name, method, from_fortran(comm));
 }
+
+/* Of thalweg.h, which declares it for the MPI whose header was included before. */
+struct thalweg_windows;
+int thalweg_windows_open_mpi(struct thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Comm comm);
+
+int thalweg_fortran_windows_open(struct thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Fint comm)
+{
+    return thalweg_windows_open_mpi(file, path, keep, memory, from_fortran(comm));
+}

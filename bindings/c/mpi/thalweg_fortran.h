@@ -14,5 +14,7 @@ int thalweg_fortran_read_init(enum ADIOS_READ_METHOD method, MPI_Fint comm, cons
 ADIOS_FILE *thalweg_fortran_read_open(const char *name, enum ADIOS_READ_METHOD method, MPI_Fint comm,
                                       enum ADIOS_LOCKMODE lock_mode, float timeout_sec);
 ADIOS_FILE *thalweg_fortran_read_open_file(const char *name, enum ADIOS_READ_METHOD method, MPI_Fint comm);
+struct thalweg_windows;
+int thalweg_fortran_windows_open(struct thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Fint comm);
 
 #endif

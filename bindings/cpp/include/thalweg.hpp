@@ -24,6 +24,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -1117,6 +1118,170 @@ private:
     };
 
     thalweg_reader* handle_ = nullptr;
+};
+
+// ---- Output windows: output in the background ----
+
+/// Options of an output window, the same on all ranks except the bytes to commit. A field that is 0 or empty has its default.
+struct WindowOptions {
+    std::vector<std::uint32_t> owners{};  ///< the ranks that gather and write,
+    std::uint32_t active = 0;             ///< or so many ranks, from `base` at a distance of `skip`
+    std::uint32_t base = 0;
+    std::uint32_t skip = 1;
+    std::uint64_t owner_stripe = 0;       ///< bytes, as those that follow: see thalweg.h
+    std::uint64_t write_stripe = 0;
+    std::uint64_t fraction = 0;
+    std::uint64_t alignment = 0;
+    Seconds time_limit{0};                ///< time without any event after which the window fails
+    bool durable = false;                 ///< the window is complete when its bytes are on the device
+    std::uint64_t commit_offset = 0;      ///< rank 0's: bytes that are written when all others are
+    std::string commit{};
+};
+
+/// An output window, made by Windows::start; not used longer than its file.
+class Window {
+public:
+    /// Copies a block of numbers, or a text, to byte `offset` of the file. Returns at once while there is memory.
+    template <class V>
+    Window& write(std::uint64_t offset, const V& values)
+    {
+        const auto [data, bytes] = bytes_of(values);
+        detail::check(thalweg_window_write(file_, number_, offset, data, bytes));
+        return *this;
+    }
+
+    /// The same without waiting; returns how many bytes were taken, the first ones.
+    template <class V>
+    std::uint64_t try_write(std::uint64_t offset, const V& values)
+    {
+        std::uint64_t taken = 0;
+        const auto [data, bytes] = bytes_of(values);
+        detail::check(thalweg_window_try_write(file_, number_, offset, data, bytes, &taken));
+        return taken;
+    }
+
+    /// This rank writes nothing more into the window.
+    void end() { detail::check(thalweg_window_end(file_, number_)); }
+
+    /// Whether all bytes of all ranks are written. A failure of the window is thrown, the same on all ranks.
+    bool test()
+    {
+        int complete = 0;
+        detail::check(thalweg_window_test(file_, number_, &complete));
+        return complete != 0;
+    }
+
+    /// Waits until all bytes of all ranks are written. A failure of the window is thrown, the same on all ranks.
+    void wait() { detail::check(thalweg_window_wait(file_, number_)); }
+
+private:
+    friend class Windows;
+    Window(thalweg_windows* file, thalweg_window number) : file_(file), number_(number) {}
+
+    template <class V>
+    static std::pair<const void*, std::uint64_t> bytes_of(const V& values)
+    {
+        if constexpr (is_number<V>::value) {
+            return {&values, sizeof values};
+        } else if constexpr (std::is_convertible_v<const V&, std::string_view>) {
+            const std::string_view text = values;
+            return {text.data(), text.size()};
+        } else {
+            const auto elements = detail::elements_of(values);
+            return {elements.data, static_cast<std::uint64_t>(elements.count) * elements.size};
+        }
+    }
+
+    thalweg_windows* file_;
+    thalweg_window number_;
+};
+
+/// A file open for output windows. Without close(), windows under way are lost.
+class Windows {
+public:
+    /// For one process. keep: an existing file keeps its bytes. memory: most bytes held for the file; 0: 256 MiB.
+    explicit Windows(const std::string& path, bool keep = false, std::uint64_t memory = 0)
+    {
+        detail::check(thalweg_windows_open(&handle_, path.c_str(), keep, memory));
+    }
+    /// Collective: processes of one machine, with MPI or without, that meet in a folder.
+    static Windows of_processes(const std::string& path, const std::string& folder, std::uint32_t rank, std::uint32_t ranks,
+                                Seconds within, bool keep = false, std::uint64_t memory = 0)
+    {
+        Windows windows;
+        detail::check(thalweg_windows_open_processes(&windows.handle_, path.c_str(), keep, memory, folder.c_str(), rank, ranks,
+                                                     within.count()));
+        return windows;
+    }
+#if defined(THALWEG_H_MPI)
+    /// Collective.
+    Windows(const std::string& path, MPI_Comm comm, bool keep = false, std::uint64_t memory = 0)
+    {
+        detail::check(thalweg_windows_open_mpi(&handle_, path.c_str(), keep, memory, comm));
+    }
+#endif
+
+    Windows(Windows&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), callbacks_(std::move(other.callbacks_)) {}
+    Windows& operator=(Windows&& other) noexcept
+    {
+        if (this != &other) {
+            thalweg_windows_drop(handle_);
+            handle_ = std::exchange(other.handle_, nullptr);
+            callbacks_ = std::move(other.callbacks_);
+        }
+        return *this;
+    }
+    Windows(const Windows&) = delete;
+    Windows& operator=(const Windows&) = delete;
+    ~Windows() { thalweg_windows_drop(handle_); }
+
+    /// Every rank starts the same windows in the same order; waits for nobody.
+    Window start(std::uint64_t offset, std::uint64_t length, const WindowOptions& options = {})
+    {
+        thalweg_window_options given{};
+        given.owners = options.owners.data();
+        given.owner_count = options.owners.size();
+        given.active = options.active;
+        given.base = options.base;
+        given.skip = options.skip;
+        given.owner_stripe = options.owner_stripe;
+        given.write_stripe = options.write_stripe;
+        given.fraction = options.fraction;
+        given.alignment = options.alignment;
+        given.time_limit = options.time_limit.count();
+        given.durable = options.durable;
+        given.commit_offset = options.commit_offset;
+        given.commit = options.commit.data();
+        given.commit_bytes = options.commit.size();
+        thalweg_window number = 0;
+        detail::check(thalweg_window_start(handle_, &number, offset, length, &given));
+        return {handle_, number};
+    }
+
+    /// Calls `callback` with the window's status (thalweg_status) when it is complete, inside a later call of this process. The window
+    /// is then gone. An exception that leaves the callback ends the program.
+    void on_complete(const Window& window, std::function<void(int)> callback)
+    {
+        callbacks_.push_back(std::make_unique<std::function<void(int)>>(std::move(callback)));
+        const auto call = [](thalweg_window, int status, void* context) noexcept {
+            (*static_cast<std::function<void(int)>*>(context))(status);
+        };
+        detail::check(thalweg_window_on_complete(handle_, window.number_, call, callbacks_.back().get()));
+    }
+
+    /// Serves other ranks and writes at most one fraction.
+    void progress() { detail::check(thalweg_windows_progress(handle_)); }
+
+    /// Collective: completes all windows and closes the file.
+    void close() { detail::check(thalweg_windows_close(std::exchange(handle_, nullptr))); }
+
+    thalweg_windows* handle() const noexcept { return handle_; }
+
+private:
+    Windows() = default;
+
+    thalweg_windows* handle_ = nullptr;
+    std::vector<std::unique_ptr<std::function<void(int)>>> callbacks_{};
 };
 
 /// The version of the library.

@@ -15,6 +15,7 @@
 //! | `follow` | following a file while its writer runs |
 //! | `write` | sessions, and steps being written |
 //! | `known` | the short way of a write: variables written before, values as they are |
+//! | `windows` | output windows |
 //! | `mpi` | the communicators of mpi4py, through the shim of the MPI that mpi4py has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -26,6 +27,7 @@ mod messages;
 mod mpi;
 mod read;
 mod value;
+mod windows;
 mod write;
 
 /// `thalweg._core`; its Python signatures are in `python/thalweg/_core.pyi`.
@@ -43,6 +45,8 @@ mod _core {
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]
     use crate::read::{Reader, end_mounts, watch_exit};
+    #[pymodule_export]
+    use crate::windows::Windows;
     #[pymodule_export]
     use crate::write::{Output, Session, schema_names};
 

@@ -8,9 +8,11 @@ use crate::failure::{Failure, Outcome};
 use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
+use thalweg_comm_processes::Rendezvous;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
@@ -84,6 +86,15 @@ impl Ranks {
     #[staticmethod]
     fn alone() -> Ranks {
         Ranks(Mutex::new(Box::new(thalweg_comm::alone::Alone::new())))
+    }
+
+    /// A communicator of processes that meet in a folder.
+    #[staticmethod]
+    fn meet(py: Python<'_>, folder: &str, rank: u32, size: u32, within: f64) -> Outcome<Ranks> {
+        let wait = Duration::try_from_secs_f64(within);
+        let wait = wait.map_err(|_| Failure::argument(format!("a wait of {within} seconds")))?;
+        let comm = py.detach(|| Rendezvous::new(folder, rank, size).within(wait).join())?;
+        Ok(Ranks(Mutex::new(Box::new(comm))))
     }
 
     /// Collective: succeeds if no rank has failed.

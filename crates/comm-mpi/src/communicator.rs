@@ -215,31 +215,32 @@ impl Request for Sent {
     }
 }
 
-struct Sending<'a> {
-    comm: &'a MpiCommunicator,
+struct Sending {
+    core: Arc<Core>,
+    timeout: Duration,
     to: u32,
     tag: u32,
     operation: Operation,
     given_up: bool,
 }
 
-impl Sending<'_> {
+impl Sending {
     fn finish(&mut self) -> Result<()> {
-        let Sending { comm, to, tag, .. } = *self;
-        comm.core.ready()?;
+        let Sending { to, tag, timeout, .. } = *self;
+        self.core.ready()?;
         let over = || {
-            let what = format!("rank {to} did not take a message with tag {tag} within {:?}", comm.timeout);
+            let what = format!("rank {to} did not take a message with tag {tag} within {timeout:?}");
             Error::new(ErrorKind::Timeout, what)
         };
-        let done = comm.core.wait(comm.timeout, over, || self.operation.test());
+        let done = self.core.wait(timeout, over, || self.operation.test());
         self.given_up = done.is_err();
         done
     }
 }
 
-impl Request for Sending<'_> {
+impl Request for Sending {
     fn test(&mut self) -> Result<bool> {
-        self.comm.core.ready()?;
+        self.core.ready()?;
         self.operation.test()
     }
 
@@ -248,7 +249,7 @@ impl Request for Sending<'_> {
     }
 }
 
-impl Drop for Sending<'_> {
+impl Drop for Sending {
     fn drop(&mut self) {
         // Waits once; after a failure or a panic, the bytes stay allocated for MPI.
         if !self.given_up && !std::thread::panicking() {
@@ -257,24 +258,24 @@ impl Drop for Sending<'_> {
     }
 }
 
-struct Receiving<'a> {
-    comm: &'a MpiCommunicator,
-    started: Started<'a>,
+struct Receiving {
+    timeout: Duration,
+    started: Started,
     from: Option<u32>,
     tag: u32,
 }
 
-impl Request for Receiving<'_> {
+impl Request for Receiving {
     fn test(&mut self) -> Result<bool> {
-        self.comm.core.ready()?;
+        self.started.core.ready()?;
         self.started.core.poll(self.started.ticket)
     }
 
     fn wait(self: Box<Self>) -> Result<Option<Message>> {
-        let core = self.started.core;
+        let core = &self.started.core;
         core.ready()?;
-        let over = || thalweg_comm::no_message(self.from, self.tag, self.comm.timeout);
-        core.wait(self.comm.timeout, over, || core.poll(self.started.ticket))?;
+        let over = || thalweg_comm::no_message(self.from, self.tag, self.timeout);
+        core.wait(self.timeout, over, || core.poll(self.started.ticket))?;
         let (from, bytes) = core.take(self.started.ticket)?;
         Ok(Some(Message { from, tag: self.tag, bytes }))
     }
@@ -322,7 +323,7 @@ impl Communicator for MpiCommunicator {
         came.map(|(from, bytes)| Message { from, tag, bytes })
     }
 
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>> {
         check::peer(Some(to), self.size(), tag)?;
         self.ready()?;
         if to == self.rank() {
@@ -330,13 +331,15 @@ impl Communicator for MpiCommunicator {
             return Ok(Box::new(Sent));
         }
         let operation = self.core.raw.send(to, tag, bytes).map_err(|e| e.at_rank(self.rank()))?;
-        Ok(Box::new(Sending { comm: self, to, tag, operation, given_up: false }))
+        let (core, timeout) = (self.core.clone(), self.timeout);
+        Ok(Box::new(Sending { core, timeout, to, tag, operation, given_up: false }))
     }
 
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>> {
         check::peer(from, self.size(), tag)?;
         self.ready()?;
-        Ok(Box::new(Receiving { comm: self, started: Started::new(&self.core, from, tag), from, tag }))
+        let started = Started::new(&self.core, from, tag);
+        Ok(Box::new(Receiving { timeout: self.timeout, started, from, tag }))
     }
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {

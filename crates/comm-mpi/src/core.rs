@@ -206,22 +206,22 @@ impl Core {
 }
 
 /// A started receive that makes progress whenever any call waits; cancelled when dropped.
-pub struct Started<'a> {
-    pub core: &'a Arc<Core>,
+pub struct Started {
+    pub core: Arc<Core>,
     pub ticket: Ticket,
 }
 
-impl<'a> Started<'a> {
-    pub fn new(core: &'a Arc<Core>, from: Option<u32>, tag: u32) -> Started<'a> {
+impl Started {
+    pub fn new(core: &Arc<Core>, from: Option<u32>, tag: u32) -> Started {
         RECEIVING.lock().push(Arc::downgrade(core));
-        Started { core, ticket: core.post(from, tag) }
+        Started { core: core.clone(), ticket: core.post(from, tag) }
     }
 }
 
-impl Drop for Started<'_> {
+impl Drop for Started {
     fn drop(&mut self) {
         let mut receiving = RECEIVING.lock();
-        if let Some(at) = receiving.iter().position(|core| std::ptr::eq(core.as_ptr(), Arc::as_ptr(self.core))) {
+        if let Some(at) = receiving.iter().position(|core| std::ptr::eq(core.as_ptr(), Arc::as_ptr(&self.core))) {
             receiving.swap_remove(at);
         }
         drop(receiving);

@@ -5,36 +5,35 @@
 use crate::inbox::{Inbox, Ticket};
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Messages of this rank to itself, shared with its requests.
+type Messages = Arc<Mutex<Inbox<Vec<u8>>>>;
 
 /// See the module's page.
 #[derive(Debug)]
 pub struct Alone {
-    inbox: RefCell<Inbox<Vec<u8>>>,
+    inbox: Messages,
     timeout: Duration,
 }
 
 impl Alone {
     /// A communicator of one rank.
     pub fn new() -> Alone {
-        Alone { inbox: RefCell::default(), timeout: crate::DEFAULT_TIMEOUT }
+        Alone { inbox: Messages::default(), timeout: crate::DEFAULT_TIMEOUT }
     }
 
     fn fresh(&self) -> Box<dyn Communicator> {
-        Box::new(Alone { inbox: RefCell::default(), timeout: self.timeout })
+        Box::new(Alone { inbox: Messages::default(), timeout: self.timeout })
     }
 
-    fn finish(&self, ticket: Ticket, tag: u32) -> Result<Message> {
-        let mut inbox = self.inbox.borrow_mut();
-        match inbox.take(ticket) {
-            Some((from, bytes)) => Ok(Message { from, tag, bytes }),
-            None => {
-                inbox.withdraw(ticket);
-                let what = format!("no message with tag {tag} was sent, and there is no other rank to send one");
-                Err(Error::new(ErrorKind::Timeout, what).at_rank(0))
-            }
-        }
+    fn post(&self, from: Option<u32>, tag: u32) -> Result<Receiving> {
+        check::peer(from, 1, tag)?;
+        let ticket = self.inbox.lock().post(from, tag);
+        Ok(Receiving { inbox: self.inbox.clone(), ticket, tag })
     }
 }
 
@@ -56,25 +55,36 @@ impl Request for Sent {
     }
 }
 
-struct Receiving<'a> {
-    comm: &'a Alone,
+/// A started receive; its drop withdraws it.
+struct Receiving {
+    inbox: Messages,
     ticket: Ticket,
     tag: u32,
 }
 
-impl Request for Receiving<'_> {
-    fn test(&mut self) -> Result<bool> {
-        Ok(self.comm.inbox.borrow_mut().matched(self.ticket).is_some())
-    }
-
-    fn wait(self: Box<Self>) -> Result<Option<Message>> {
-        self.comm.finish(self.ticket, self.tag).map(Some)
+impl Receiving {
+    fn finish(&self) -> Result<Message> {
+        let tag = self.tag;
+        self.inbox.lock().take(self.ticket).map(|(from, bytes)| Message { from, tag, bytes }).ok_or_else(|| {
+            let what = format!("no message with tag {tag} was sent, and there is no other rank to send one");
+            Error::new(ErrorKind::Timeout, what).at_rank(0)
+        })
     }
 }
 
-impl Drop for Receiving<'_> {
+impl Request for Receiving {
+    fn test(&mut self) -> Result<bool> {
+        Ok(self.inbox.lock().matched(self.ticket).is_some())
+    }
+
+    fn wait(self: Box<Self>) -> Result<Option<Message>> {
+        self.finish().map(Some)
+    }
+}
+
+impl Drop for Receiving {
     fn drop(&mut self) {
-        self.comm.inbox.borrow_mut().withdraw(self.ticket);
+        self.inbox.lock().withdraw(self.ticket);
     }
 }
 
@@ -104,26 +114,22 @@ impl Communicator for Alone {
     }
 
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        check::peer(from, 1, tag)?;
-        let ticket = self.inbox.borrow_mut().post(from, tag);
-        self.finish(ticket, tag)
+        self.post(from, tag)?.finish()
     }
 
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>> {
         check::peer(Some(to), 1, tag)?;
-        self.inbox.borrow_mut().arrive(0, tag, bytes);
+        self.inbox.lock().arrive(0, tag, bytes);
         Ok(Box::new(Sent))
     }
 
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
-        check::peer(from, 1, tag)?;
-        let ticket = self.inbox.borrow_mut().post(from, tag);
-        Ok(Box::new(Receiving { comm: self, ticket, tag }))
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>> {
+        Ok(Box::new(self.post(from, tag)?))
     }
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
         check::peer(from, 1, tag)?;
-        Ok(self.inbox.borrow().peek(from, tag).map(|(from, bytes)| (from, bytes.len() as u64)))
+        Ok(self.inbox.lock().peek(from, tag).map(|(from, bytes)| (from, bytes.len() as u64)))
     }
 
     fn barrier(&self) -> Result<()> {

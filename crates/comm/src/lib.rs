@@ -15,7 +15,7 @@
 //! | [`tree_gather`] | gathers messages of all ranks at rank 0 up the tree |
 //! | [`tags`] | the only table of message tags of the library |
 //!
-//! `thalweg-comm-mpi` implements the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; if a
+//! `thalweg-comm-mpi` implements the same trait over an MPI library, `thalweg-comm-processes` over sockets between processes. Every wait is bounded by [`Communicator::timeout`]; if a
 //! rank died or left, the calls of the others fail with `PeerLost`, or with `Timeout` if a dead rank cannot be distinguished from
 //! a slow one.
 #![forbid(unsafe_code)]
@@ -102,7 +102,9 @@ pub enum Reduce {
 }
 
 /// A pending send or receive. Dropping it waits for a send and cancels a receive.
-pub trait Request {
+///
+/// A request may be kept after its communicator's handle was dropped; it then ends, possibly with `PeerLost`.
+pub trait Request: Send {
     /// Whether it is complete, without waiting.
     ///
     /// # Errors
@@ -184,12 +186,12 @@ pub trait Communicator: Send {
     ///
     /// # Errors
     /// As [`Communicator::send`]; errors of the transfer are returned by the request.
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>>;
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>>;
     /// Starts a receive.
     ///
     /// # Errors
     /// As [`Communicator::receive`]; errors of the transfer are returned by the request.
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>>;
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>>;
     /// Sender and length of the next message with `tag`, if one has arrived; returns immediately.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub const COORDINATOR_REPORT: u32 = FIRST + 0x51;
 pub const PROFILE: u32 = FIRST + 0x60;
 /// Index fragments of a file that ranks open together.
 pub const COLLECTIVE_OPEN: u32 = FIRST + 0x70;
+/// Output windows: bytes, and everything else that ranks tell each other about them.
+pub const OUTPUT_WINDOWS: u32 = FIRST + 0x78;
 
 /// Every tag of the table.
 pub const ALL: &[u32] = &[
@@ -54,6 +56,7 @@ pub const ALL: &[u32] = &[
     COORDINATOR_REPORT,
     PROFILE,
     COLLECTIVE_OPEN,
+    OUTPUT_WINDOWS,
 ];
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! are watched too.
 
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_types::{Error, Result};
 
@@ -112,13 +113,13 @@ pub trait Watch: Send + Sync + 'static {
 /// A watched communicator.
 pub struct Watched<W> {
     inner: Box<dyn Communicator>,
-    watch: W,
+    watch: Arc<W>,
 }
 
 impl<W: Watch> Watched<W> {
     /// Reports the calls on `inner` to `watch`.
     pub fn with(inner: Box<dyn Communicator>, watch: W) -> Watched<W> {
-        Watched { inner, watch }
+        Watched { inner, watch: Arc::new(watch) }
     }
 
     /// The observer.
@@ -127,7 +128,7 @@ impl<W: Watch> Watched<W> {
     }
 
     fn part(&self, inner: Box<dyn Communicator>) -> Box<dyn Communicator> {
-        Box::new(Watched { inner, watch: self.watch.of_a_part() })
+        Box::new(Watched::with(inner, self.watch.of_a_part()))
     }
 
     fn all(&self, what: Collective, bytes: usize) -> W::During {
@@ -135,13 +136,13 @@ impl<W: Watch> Watched<W> {
     }
 }
 
-struct WatchedRequest<'a, W> {
-    inner: Box<dyn Request + 'a>,
-    watch: &'a W,
+struct WatchedRequest<W> {
+    inner: Box<dyn Request>,
+    watch: Arc<W>,
     wait: MessageCall,
 }
 
-impl<W: Watch> Request for WatchedRequest<'_, W> {
+impl<W: Watch> Request for WatchedRequest<W> {
     fn test(&mut self) -> Result<bool> {
         self.inner.test()
     }
@@ -220,16 +221,16 @@ impl<W: Watch> Communicator for Watched<W> {
         self.inner.receive(from, tag).inspect(|message| self.watch.came(&mut during, message))
     }
 
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>> {
         let _during = self.watch.begins(MessageCall::Send { to, tag, bytes: bytes.len() as u64 });
         let inner = self.inner.start_send(to, tag, bytes)?;
-        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: MessageCall::WaitForSend { to } }))
+        Ok(Box::new(WatchedRequest { inner, watch: self.watch.clone(), wait: MessageCall::WaitForSend { to } }))
     }
 
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>> {
         let _during = self.watch.begins(MessageCall::StartReceive { from, tag });
         let inner = self.inner.start_receive(from, tag)?;
-        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: MessageCall::WaitForMessage { from } }))
+        Ok(Box::new(WatchedRequest { inner, watch: self.watch.clone(), wait: MessageCall::WaitForMessage { from } }))
     }
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
@@ -306,7 +307,7 @@ impl<W: Watch> Communicator for Watched<W> {
         let _during = self.all(Collective::Survivors, 0);
         let inner = self.inner.survivors()?;
         let watch = self.watch.of_survivors(&*inner);
-        Ok(Box::new(Watched { inner, watch }))
+        Ok(Box::new(Watched::with(inner, watch)))
     }
 }
 

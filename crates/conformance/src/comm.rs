@@ -31,6 +31,7 @@ pub const CASES: &[Case] = cases![
     receives_get_messages_in_the_order_they_were_started,
     a_started_receive_is_done_once_its_message_has_come,
     a_dropped_receive_leaves_its_message_to_the_next,
+    requests_end_after_their_handle_is_gone,
     a_probe_tells_sender_and_length_and_takes_nothing,
     empty_messages_are_messages,
     nobody_leaves_a_barrier_before_all_have_come,
@@ -225,6 +226,26 @@ fn a_dropped_receive_leaves_its_message_to_the_next(comm: &mut dyn Communicator)
     assert_eq!(comm.probe(Some(previous), 2).unwrap(), Some((previous, 10)));
     assert_eq!(comm.receive(Some(previous), 2).unwrap().bytes, b"still here");
     send.wait().unwrap();
+}
+
+fn requests_end_after_their_handle_is_gone(comm: &mut dyn Communicator) {
+    let (me, size) = (comm.rank(), comm.size());
+    let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+    for count in [1, 300_000] {
+        let twin = comm.duplicate().unwrap();
+        let mut receive = twin.start_receive(Some(previous), 1).unwrap();
+        let send = twin.start_send(next, 1, pattern(me, count)).unwrap();
+        comm.barrier().unwrap();
+        drop(twin);
+        // Both ways of a request, one after the other: no rank waits for a send that nobody receives.
+        let started = Instant::now();
+        while !receive.test().unwrap() {
+            assert!(started.elapsed() < PATIENCE, "the message of rank {previous}");
+            std::thread::yield_now();
+        }
+        assert!(receive.wait().unwrap().unwrap().bytes == pattern(previous, count));
+        assert_eq!(send.wait().unwrap(), None);
+    }
 }
 
 fn a_probe_tells_sender_and_length_and_takes_nothing(comm: &mut dyn Communicator) {

@@ -8,6 +8,7 @@
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
 //! | `reader` | open, follow, requests |
+//! | `windows` | output windows: bytes written in the background |
 //! | `describe` | facts about variables, blocks and attributes in structures of C |
 //!
 //! Handles are addresses of boxes that the program gives back once. Calls on one handle take turns.
@@ -20,6 +21,7 @@ mod messages;
 mod output;
 mod reader;
 mod session;
+mod windows;
 
 #[cfg(test)]
 pub(crate) use reader::{Following, open_reader};

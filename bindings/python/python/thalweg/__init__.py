@@ -42,8 +42,10 @@ from .errors import (
 )
 from .file import File, Step, open
 from .follow import follow
+from .processes import Processes
 from .schema import Schema
 from .variable import Block, Characteristics, Variable
+from .windows import Window, Windows
 from .writer import Session, StepWriter, Writer
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "OutOfBounds",
     "PeerLost",
     "PermissionDenied",
+    "Processes",
     "Schema",
     "Session",
     "Step",
@@ -73,6 +76,8 @@ __all__ = [
     "Torn",
     "Unsupported",
     "Variable",
+    "Window",
+    "Windows",
     "Writer",
     "WrongType",
     "__version__",

@@ -30,16 +30,19 @@ from typing import Any
 
 from . import _core
 from .errors import Error, InvalidArgument, Unsupported, _kind_and_text
+from .processes import Processes
 
 _COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
 
 
 def ranks(comm: Any) -> _core.Ranks:
-    """The ranks of an mpi4py communicator; for `None`, this process alone. Collective over `comm`."""
+    """The ranks of an mpi4py communicator or of `Processes`; for `None`, this process alone. Collective over `comm`."""
     if comm is None:
         return _core.Ranks.alone()
+    if isinstance(comm, Processes):
+        return comm._ranks
     if "mpi4py.MPI" not in sys.modules or not isinstance(comm, sys.modules["mpi4py.MPI"].Comm):
-        raise InvalidArgument(f"a communicator is one of mpi4py.MPI, or None, not {type(comm).__name__}")
+        raise InvalidArgument(f"a communicator is one of mpi4py.MPI, Processes, or None, not {type(comm).__name__}")
     from mpi4py import MPI
 
     library = _collective(comm)

@@ -185,31 +185,11 @@ impl ThreadCommunicator {
         seat.ok_or_else(|| Error::new(ErrorKind::PeerLost, "this rank has no place there").at_rank(self.rank()))
     }
 
-    fn finish(&self, ticket: Ticket, from: Option<u32>, tag: u32) -> Result<Message> {
-        let (me, deadline) = (self.rank(), deadline(self.timeout));
-        let mailbox = &self.group().mailboxes[me as usize];
-        let mut inbox = mailbox.inbox.lock();
-        loop {
-            if let Some((from, bytes)) = inbox.take(ticket) {
-                return Ok(Message { from, tag, bytes });
-            }
-            if let Err(error) = self.group().hopeless(me, from) {
-                inbox.withdraw(ticket);
-                return Err(error);
-            }
-            let waiting;
-            (inbox, waiting) = pause(&mailbox.came, inbox, deadline);
-            if !waiting {
-                inbox.withdraw(ticket);
-                return Err(crate::no_message(from, tag, self.timeout).at_rank(me));
-            }
-        }
-    }
-
-    fn post(&self, from: Option<u32>, tag: u32) -> Result<Ticket> {
+    fn post(&self, from: Option<u32>, tag: u32) -> Result<Receiving> {
         check::peer(from, self.size(), tag)?;
         self.group().here(self.rank())?;
-        Ok(self.group().mailboxes[self.rank() as usize].inbox.lock().post(from, tag))
+        let ticket = self.group().mailboxes[self.rank() as usize].inbox.lock().post(from, tag);
+        Ok(Receiving { group: self.seat.group.clone(), me: self.rank(), timeout: self.timeout, ticket, from, tag })
     }
 }
 
@@ -225,31 +205,52 @@ impl Request for Sent {
     }
 }
 
-struct Receiving<'a> {
-    comm: &'a ThreadCommunicator,
+/// A started receive; its drop withdraws it.
+struct Receiving {
+    group: Arc<Group>,
+    me: u32,
+    timeout: Duration,
     ticket: Ticket,
     from: Option<u32>,
     tag: u32,
 }
 
-impl Request for Receiving<'_> {
-    fn test(&mut self) -> Result<bool> {
-        let me = self.comm.rank();
-        let mut inbox = self.comm.group().mailboxes[me as usize].inbox.lock();
-        if inbox.matched(self.ticket).is_some() {
-            return Ok(true);
+impl Receiving {
+    fn finish(&self) -> Result<Message> {
+        let deadline = deadline(self.timeout);
+        let mailbox = &self.group.mailboxes[self.me as usize];
+        let mut inbox = mailbox.inbox.lock();
+        loop {
+            if let Some((from, bytes)) = inbox.take(self.ticket) {
+                return Ok(Message { from, tag: self.tag, bytes });
+            }
+            self.group.hopeless(self.me, self.from)?;
+            let waiting;
+            (inbox, waiting) = pause(&mailbox.came, inbox, deadline);
+            if !waiting {
+                return Err(crate::no_message(self.from, self.tag, self.timeout).at_rank(self.me));
+            }
         }
-        self.comm.group().hopeless(me, self.from).map(|()| false)
-    }
-
-    fn wait(self: Box<Self>) -> Result<Option<Message>> {
-        self.comm.finish(self.ticket, self.from, self.tag).map(Some)
     }
 }
 
-impl Drop for Receiving<'_> {
+impl Request for Receiving {
+    fn test(&mut self) -> Result<bool> {
+        let mut inbox = self.group.mailboxes[self.me as usize].inbox.lock();
+        if inbox.matched(self.ticket).is_some() {
+            return Ok(true);
+        }
+        self.group.hopeless(self.me, self.from).map(|()| false)
+    }
+
+    fn wait(self: Box<Self>) -> Result<Option<Message>> {
+        self.finish().map(Some)
+    }
+}
+
+impl Drop for Receiving {
     fn drop(&mut self) {
-        self.comm.group().mailboxes[self.comm.rank() as usize].inbox.lock().withdraw(self.ticket);
+        self.group.mailboxes[self.me as usize].inbox.lock().withdraw(self.ticket);
     }
 }
 
@@ -279,19 +280,17 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        let ticket = self.post(from, tag)?;
-        self.finish(ticket, from, tag)
+        self.post(from, tag)?.finish()
     }
 
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>> {
         check::peer(Some(to), self.size(), tag)?;
         self.group().deliver(self.rank(), to, tag, bytes)?;
         Ok(Box::new(Sent))
     }
 
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
-        let ticket = self.post(from, tag)?;
-        Ok(Box::new(Receiving { comm: self, ticket, from, tag }))
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request>> {
+        Ok(Box::new(self.post(from, tag)?))
     }
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {

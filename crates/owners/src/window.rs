@@ -1,0 +1,216 @@
+//! The state of one output window on one rank.
+
+use crate::domains::Domains;
+use crate::ending::{Ending, Report, Sums};
+use crate::gather::Gather;
+use crate::outbox::Outbox;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_comm::tree::Node;
+use thalweg_types::{Error, Result};
+
+/// An output window of an open file; the same number on all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WindowId(pub u64);
+
+/// A window whose bytes are all written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completed {
+    /// Bytes of all ranks.
+    pub bytes: u64,
+}
+
+/// Called with the result of a window, inside a call of the program.
+pub type Callback = Box<dyn FnOnce(Result<Completed>) + Send>;
+
+/// Bytes that rank 0 writes when all bytes of a window are written, such as a header that makes them valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// First byte in the file, inside the window or outside.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// When an owner is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// When it has received this many bytes.
+    Bytes(u64),
+    /// Now: the rest will not come in time.
+    WhatCame,
+}
+
+/// A window on a rank that owns stripes of it.
+pub(crate) struct Owned {
+    pub gather: Gather,
+    /// Ranks that wait for a grant, and the memory that they need; a rank waits at most once.
+    pub wants: VecDeque<(u32, u64)>,
+    /// Memory that was granted and not yet used, by rank.
+    pub grants: BTreeMap<u32, u64>,
+    pub expected: Option<Expected>,
+    pub failed: Option<Error>,
+    pub wrote: bool,
+    pub reported: bool,
+}
+
+impl Owned {
+    /// Memory that is held or granted.
+    pub fn memory(&self) -> u64 {
+        self.gather.memory() + self.grants.values().sum::<u64>()
+    }
+
+    /// Whether no byte will come any more.
+    pub fn all_came(&self) -> bool {
+        match self.expected {
+            None => false,
+            Some(Expected::Bytes(bytes)) => self.gather.received() >= bytes,
+            Some(Expected::WhatCame) => true,
+        }
+    }
+
+    /// Records a failure and stops keeping bytes. The first failure counts.
+    pub fn fail(&mut self, error: Error) {
+        self.gather.discard();
+        self.failed.get_or_insert(error);
+    }
+}
+
+/// What rank 0 waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Stage {
+    /// For all ranks to end their part.
+    #[default]
+    Ending,
+    /// For the owners, which know how many bytes come.
+    Writing,
+    /// For the owners, which report what has come by now.
+    Judging,
+}
+
+/// A window on rank 0.
+#[derive(Default)]
+pub(crate) struct Root {
+    pub stage: Stage,
+    pub reports: BTreeMap<u32, Report>,
+    /// Ranks that others wait for.
+    pub waited_for: BTreeSet<u32>,
+    /// Ranks that wait themselves.
+    pub waiting: BTreeSet<u32>,
+    /// Ranks that did not end their part in time.
+    pub late: Vec<u32>,
+    pub commit: Option<Commit>,
+}
+
+/// Measures the time without events.
+pub(crate) struct Clock {
+    pub limit: Duration,
+    pub last: Instant,
+    /// Something happened here that other ranks do not know of.
+    moved: bool,
+    told: Instant,
+}
+
+impl Clock {
+    fn new(limit: Duration) -> Clock {
+        let now = Instant::now();
+        Clock { limit, last: now, moved: false, told: now }
+    }
+
+    /// Something happened on this rank.
+    pub fn event(&mut self) {
+        self.last = Instant::now();
+        self.moved = true;
+    }
+
+    /// Another rank says that something happened.
+    pub fn hear(&mut self) {
+        self.last = Instant::now();
+    }
+
+    /// Whether others should be told now that something happened.
+    pub fn should_tell(&mut self) -> bool {
+        let now = Instant::now();
+        let tell = self.moved && now - self.told >= self.limit / 4;
+        if tell {
+            (self.moved, self.told) = (false, now);
+        }
+        tell
+    }
+
+    /// Time since the last event, in time limits.
+    pub fn quiet_for(&self, part: f64) -> bool {
+        self.last.elapsed() > self.limit.mul_f64(part)
+    }
+}
+
+/// One output window.
+pub(crate) struct Window {
+    pub domains: Arc<Domains>,
+    pub durable: bool,
+    /// By number of the owner.
+    pub outboxes: BTreeMap<usize, Outbox>,
+    /// Memory of the bytes in the outboxes.
+    pub queued: u64,
+    /// What this rank wrote.
+    pub sums: Sums,
+    pub ended: bool,
+    pub ending: Ending,
+    pub told_parent: bool,
+    pub told_late: bool,
+    pub owned: Option<Owned>,
+    pub root: Option<Root>,
+    pub clock: Clock,
+    pub outcome: Option<Result<Completed>>,
+    pub callback: Option<Callback>,
+}
+
+impl Window {
+    pub fn new(domains: Domains, node: &Node, durable: bool, limit: Duration) -> Window {
+        let (domains, rank) = (Arc::new(domains), node.ranks.start);
+        let owned = domains.number_of(rank).map(|number| Owned {
+            gather: Gather::new(domains.clone(), number),
+            wants: VecDeque::new(),
+            grants: BTreeMap::new(),
+            expected: None,
+            failed: None,
+            wrote: false,
+            reported: false,
+        });
+        Window {
+            domains,
+            durable,
+            outboxes: BTreeMap::new(),
+            queued: 0,
+            sums: Sums::default(),
+            ended: false,
+            ending: Ending::new(node),
+            told_parent: false,
+            told_late: false,
+            owned,
+            root: (rank == 0).then(Root::default),
+            clock: Clock::new(limit),
+            outcome: None,
+            callback: None,
+        }
+    }
+
+    /// Sets the result, and drops what is no longer needed.
+    pub fn finish(&mut self, outcome: Result<Completed>) {
+        self.outcome = Some(outcome);
+        self.outboxes.clear();
+        self.queued = 0;
+        self.owned = None;
+        self.root = None;
+    }
+
+    /// The owners that have bytes: their numbers and ranks.
+    pub fn owners(&self) -> Vec<(u32, u32)> {
+        let numbered = (0..).zip(self.domains.owners());
+        numbered
+            .filter(|(number, _)| self.domains.stripes_of(*number as usize).next().is_some())
+            .map(|(n, rank)| (n, *rank))
+            .collect()
+    }
+}

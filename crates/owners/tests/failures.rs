@@ -1,0 +1,386 @@
+//! Whatever goes wrong, each window ends on every rank, with the same kind of error, in bounded time.
+
+mod common;
+
+use common::{content, direct, open, small, value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_comm::threads::Machine;
+use thalweg_comm::{Communicator, threads};
+use thalweg_layout::{Layout, OpenWrite};
+use thalweg_owners::{Commit, Completed, File, OpenFile, Options};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
+use thalweg_store::{Memory, Store, StoreExt};
+use thalweg_types::{Error, ErrorKind, Result};
+
+const LENGTH: u64 = 40_000;
+const MEMORY: u64 = 1 << 20;
+
+fn brief(time_limit: u64) -> Options {
+    Options { time_limit: Some(Duration::from_millis(time_limit)), ..small(3) }
+}
+
+/// Each rank writes its quarter, as `write` says.
+fn outcomes(
+    store: Arc<dyn Store>,
+    write: impl Fn(&mut File, thalweg_owners::WindowId, u32) + Sync,
+) -> Vec<Result<Completed>> {
+    let layout = direct(store);
+    threads::run(4, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let window = file.start(0, LENGTH, &small(3)).unwrap();
+        write(&mut file, window, comm.rank());
+        file.end(window).unwrap();
+        let outcome = file.wait(window);
+        // The file can be used after a window failed.
+        let next = file.start(LENGTH, 4, &small(3)).unwrap();
+        file.write(next, LENGTH + u64::from(comm.rank()), b"x").unwrap();
+        file.end(next).unwrap();
+        let after = file.wait(next);
+        assert!(after.is_ok() || outcome.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace), "{after:?}");
+        file.close().unwrap();
+        outcome
+    })
+}
+
+fn quarter(file: &mut File, window: thalweg_owners::WindowId, rank: u32) {
+    let start = u64::from(rank) * LENGTH / 4;
+    file.write(window, start, &content(start, LENGTH / 4)).unwrap();
+}
+
+fn same_on_all(outcomes: Vec<Result<Completed>>, kind: ErrorKind, text: &str, byte: Option<u64>) -> Vec<Error> {
+    let errors: Vec<Error> =
+        outcomes.into_iter().map(|outcome| outcome.expect_err("a failure on every rank")).collect();
+    for (rank, e) in errors.iter().enumerate() {
+        assert_eq!((e.kind(), e.place().byte, e.place().rank), (kind, byte, Some(rank as u32)), "{e}");
+        assert!(e.to_string().contains(text) && e.place().object.is_some() && e.still_safe().is_some(), "{e}");
+    }
+    errors
+}
+
+#[test]
+fn missing_bytes_are_named_and_the_others_are_written() {
+    let store = Arc::new(Memory::new());
+    let outcomes = outcomes(store.clone(), |file, window, rank| {
+        let start = u64::from(rank) * LENGTH / 4;
+        let short = if rank == 2 { 123 } else { 0 };
+        file.write(window, start + short, &content(start + short, LENGTH / 4 - short)).unwrap();
+    });
+    same_on_all(
+        outcomes,
+        ErrorKind::InvalidArgument,
+        "123 bytes of the window were written by no rank",
+        Some(LENGTH / 2),
+    );
+    let bytes = store.read_all("out").unwrap();
+    for at in (0..LENGTH).filter(|at| !(LENGTH / 2..LENGTH / 2 + 123).contains(at)) {
+        assert_eq!(bytes[at as usize], value(at), "byte {at}");
+    }
+}
+
+#[test]
+fn bytes_that_two_ranks_write_are_named_and_all_are_written() {
+    let store = Arc::new(Memory::new());
+    let outcomes = outcomes(store.clone(), |file, window, rank| {
+        quarter(file, window, rank);
+        if rank == 3 {
+            file.write(window, 7000, &content(7000, 500)).unwrap();
+        }
+    });
+    same_on_all(
+        outcomes,
+        ErrorKind::InvalidArgument,
+        "500 bytes of the window were written more than once",
+        Some(7000),
+    );
+    assert_eq!(store.read_all("out").unwrap()[..LENGTH as usize], content(0, LENGTH));
+}
+
+#[test]
+fn a_window_nobody_writes_is_missing_as_a_whole() {
+    let outcomes = outcomes(Arc::new(Memory::new()), |_, _, _| {});
+    same_on_all(outcomes, ErrorKind::InvalidArgument, "40000 bytes of the window were written by no rank", Some(0));
+}
+
+#[test]
+fn a_full_disk_reaches_every_rank_with_its_byte() {
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    failing.space(Some(0));
+    let outcomes = outcomes(failing, quarter);
+    let errors: Vec<Error> = outcomes.into_iter().map(|outcome| outcome.unwrap_err()).collect();
+    for e in &errors {
+        assert_eq!((e.kind(), e.place().byte), (ErrorKind::NoSpace, errors[0].place().byte), "{e}");
+        assert!(e.to_string().contains("the store is full"), "{e}");
+    }
+}
+
+#[test]
+fn one_write_that_fails_fails_its_window_and_no_other() {
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    failing.fail(Fault::of(StoreCall::Write).skipping(5).times(1));
+    let outcomes = outcomes(failing.clone(), quarter);
+    assert_eq!(failing.failed().0, 1);
+    for outcome in outcomes {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Io);
+    }
+}
+
+#[test]
+fn a_panic_in_the_store_is_an_error_of_the_window() {
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    failing.fail(Fault::of(StoreCall::Write).skipping(3).times(1).panics());
+    for outcome in outcomes(failing, quarter) {
+        let e = outcome.unwrap_err();
+        assert!(e.kind() == ErrorKind::Io && e.to_string().contains("panicked"), "{e}");
+    }
+}
+
+/// Every call of the store fails once, in every order that occurs: each run ends on all ranks, and all agree.
+#[test]
+fn whichever_call_of_the_store_fails_all_ranks_agree() {
+    let mut number = 0;
+    loop {
+        let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+        failing.fail(Fault::any().skipping(number).times(1));
+        let layout = direct(failing.clone());
+        let options = Options { durable: true, ..small(2) };
+        let kinds = threads::run(3, |comm| -> Result<()> {
+            let request = OpenFile { memory: 64 << 10, ..OpenFile::new(&comm, &layout, "out", OpenWrite::Replace) };
+            let mut file = File::open(&request)?;
+            let window = file.start_with_commit(0, 9000, &options, Some(Commit { offset: 9000, bytes: vec![1] }))?;
+            let start = 3000 * u64::from(comm.rank());
+            file.write(window, start, &content(start, 3000))?;
+            file.end(window)?;
+            let outcome = file.wait(window);
+            let closed = file.close();
+            outcome.and(closed)
+        });
+        let failed: Vec<bool> = kinds.iter().map(|outcome| outcome.is_err()).collect();
+        let met = failing.failed().0 > 0;
+        assert_eq!(failed, [met; 3], "call {number}: {kinds:?}");
+        if !met {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 20, "{number} calls");
+}
+
+#[test]
+fn bytes_outside_the_window_are_refused_at_once() {
+    let layout = direct(Arc::new(Memory::new()));
+    threads::run(2, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let window = file.start(10, 100, &small(2)).unwrap();
+        let e = file.write(window, 109, b"ab").unwrap_err();
+        assert_eq!((e.kind(), e.place().byte), (ErrorKind::OutOfBounds, Some(109)));
+        assert_eq!(file.wait(window).unwrap_err().kind(), ErrorKind::InvalidArgument, "the part has not ended");
+        let rest = if comm.rank() == 0 { 10..70 } else { 70..110 };
+        file.write(window, rest.start, &content(rest.start, rest.end - rest.start)).unwrap();
+        file.end(window).unwrap();
+        assert_eq!(file.write(window, 10, b"a").unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(file.end(window).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(file.wait(window).unwrap().bytes, 100);
+        assert_eq!(file.wait(window).unwrap_err().kind(), ErrorKind::InvalidArgument, "the result was returned");
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn ranks_that_start_different_windows_are_told() {
+    let layout = direct(Arc::new(Memory::new()));
+    let outcomes = threads::run(3, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let length = if comm.rank() == 1 { 5000 } else { LENGTH };
+        let window = file.start(0, length, &small(3)).unwrap();
+        file.write(window, 1000 * u64::from(comm.rank()), &[1; 1000]).unwrap();
+        file.end(window).unwrap();
+        let outcome = file.wait(window);
+        file.close().unwrap();
+        outcome
+    });
+    same_on_all(outcomes, ErrorKind::InvalidArgument, "rank 1 started a window of other bytes", None);
+}
+
+/// A rank that computes for ever: it takes part in `open` and then makes no call until the others are done.
+fn silent(rank: u32, ends: bool) -> Vec<(Result<Completed>, Duration)> {
+    let layout = direct(Arc::new(Memory::new()));
+    threads::run(4, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let window = file.start(0, LENGTH, &brief(300)).unwrap();
+        if ends || comm.rank() != rank {
+            quarter(&mut file, window, comm.rank());
+            file.end(window).unwrap();
+        }
+        let started = Instant::now();
+        let outcome = if comm.rank() == rank { None } else { Some(file.wait(window)) };
+        let waited = started.elapsed();
+        // The silent rank comes back, much too late.
+        comm.barrier().unwrap();
+        if comm.rank() == rank && !ends {
+            file.end(window).unwrap();
+        }
+        let outcome = outcome.unwrap_or_else(|| file.wait(window));
+        _ = file.close();
+        (outcome, waited)
+    })
+}
+
+#[test]
+fn a_rank_that_never_ends_its_part_is_named_after_the_time_limit() {
+    let (outcomes, waits): (Vec<_>, Vec<_>) = silent(3, false).into_iter().unzip();
+    same_on_all(
+        outcomes,
+        ErrorKind::Timeout,
+        "rank 3 did not end their part of the window within the time limit",
+        None,
+    );
+    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(10)), "{waits:?}");
+}
+
+/// Rank 2 is below rank 1 in the tree: rank 0 itself only knows that rank 1 has not ended for all ranks below it.
+#[test]
+fn a_rank_deep_in_the_tree_is_named_and_not_its_parent() {
+    let layout = direct(Arc::new(Memory::new()));
+    let errors = threads::run(70, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let options = Options { owners: thalweg_owners::Owners::Ranks(vec![0]), ..brief(1000) };
+        let window = file.start(0, 70, &options).unwrap();
+        let outcome = if comm.rank() == 2 {
+            None
+        } else {
+            file.write(window, u64::from(comm.rank()), b"x").unwrap();
+            file.end(window).unwrap();
+            file.wait(window).err().map(|e| e.to_string())
+        };
+        comm.barrier().unwrap();
+        _ = file.close();
+        outcome
+    });
+    for (rank, e) in errors.iter().enumerate().filter(|(rank, _)| *rank != 2) {
+        let text = e.as_ref().unwrap();
+        assert!(text.contains(": rank 2 did not end their part"), "rank {rank}: {text}");
+    }
+}
+
+#[test]
+fn an_owner_that_makes_no_call_is_named_after_the_time_limit() {
+    let (outcomes, waits): (Vec<_>, Vec<_>) = silent(2, true).into_iter().unzip();
+    same_on_all(outcomes, ErrorKind::Timeout, "rank 2, an owner, did not report", None);
+    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(10)), "{waits:?}");
+}
+
+#[test]
+fn without_rank_0_the_others_give_up_after_three_time_limits() {
+    let outcomes = silent(0, false);
+    for (outcome, waited) in &outcomes[1..] {
+        let e = outcome.as_ref().unwrap_err();
+        assert!(e.kind() == ErrorKind::Timeout && e.to_string().contains("rank 0 did not complete the window"), "{e}");
+        assert!(*waited > Duration::from_millis(850) && *waited < Duration::from_secs(10), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_dies_is_named_at_once() {
+    let layout = direct(Arc::new(Memory::new()));
+    let outcomes = Machine::new(4).run_each(|comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let window = file.start(0, LENGTH, &small(3)).unwrap();
+        if comm.rank() == 1 {
+            panic!("on purpose");
+        }
+        // The loss may be noticed by any of these calls.
+        let start = u64::from(comm.rank()) * LENGTH / 4;
+        _ = file.write(window, start, &content(start, LENGTH / 4));
+        _ = file.end(window);
+        let outcome = file.wait(window).unwrap_err();
+        let closed = file.close().unwrap_err();
+        (outcome.kind(), outcome.to_string(), closed.kind())
+    });
+    for (rank, outcome) in outcomes.into_iter().enumerate().filter(|(rank, _)| *rank != 1) {
+        let (kind, text, closed) = outcome.expect("no panic but one");
+        assert_eq!((kind, closed), (ErrorKind::PeerLost, ErrorKind::PeerLost), "rank {rank}");
+        assert!(text.contains("rank 1"), "{text}");
+    }
+}
+
+/// More than all memory is written to an owner that makes no call: the writers wait, and then learn that the window has failed.
+#[test]
+fn a_writer_that_waits_for_memory_is_released_when_the_window_fails() {
+    let layout = direct(Arc::new(Memory::new()));
+    let memory = 64 << 10;
+    let outcomes = threads::run(3, |comm| {
+        let mut file = open(&comm, &layout, memory);
+        let window =
+            file.start(0, 4 << 20, &Options { time_limit: Some(Duration::from_millis(300)), ..small(3) }).unwrap();
+        let outcome = match comm.rank() {
+            2 => Ok(()),
+            rank => file.write(window, u64::from(rank) << 20, &vec![1; 1 << 20]),
+        };
+        if comm.rank() < 2 {
+            file.progress();
+            assert_eq!(file.memory(), 0, "memory of a failed window is free");
+        }
+        comm.barrier().unwrap();
+        _ = file.close();
+        outcome
+    });
+    for outcome in &outcomes[..2] {
+        assert_eq!(outcome.as_ref().unwrap_err().kind(), ErrorKind::Timeout);
+    }
+}
+
+#[test]
+fn what_is_committed_comes_after_all_bytes_and_only_then() {
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    let layout = direct(failing.clone());
+    for fails in [false, true] {
+        failing.heal();
+        if fails {
+            failing.fail(Fault::of(StoreCall::Write).skipping(1).times(1));
+        }
+        threads::run(3, |comm| {
+            let mut file = open(&comm, &layout, MEMORY);
+            let commit = Commit { offset: 100, bytes: b"valid".to_vec() };
+            let window = file.start_with_commit(100, 9000, &small(3), Some(commit)).unwrap();
+            let start = 100 + 3000 * u64::from(comm.rank());
+            file.write(window, start, &[0; 3000]).unwrap();
+            file.end(window).unwrap();
+            assert_eq!(file.wait(window).is_err(), fails);
+            file.close().unwrap();
+        });
+        let committed = failing.read_all("out").unwrap().get(100..105) == Some(b"valid");
+        assert_eq!(committed, !fails);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_the_same_error_everywhere() {
+    let store = Arc::new(Memory::new());
+    let layout: Arc<dyn Layout> = direct(store);
+    let kinds = threads::run(3, |comm| {
+        File::open(&OpenFile::new(&comm, &layout, "none/out", OpenWrite::Replace)).err().map(|e| e.kind())
+    });
+    assert_eq!(kinds, [Some(ErrorKind::NotFound); 3]);
+    let kinds = threads::run(3, |comm| {
+        let memory = if comm.rank() == 1 { 10 } else { MEMORY };
+        let request = OpenFile { memory, ..OpenFile::new(&comm, &layout, "out", OpenWrite::Replace) };
+        File::open(&request).err().map(|e| e.kind())
+    });
+    assert_eq!(kinds, [Some(ErrorKind::Config); 3]);
+}
+
+#[test]
+fn closing_with_a_part_that_has_not_ended_is_an_error_and_no_hang() {
+    let layout = direct(Arc::new(Memory::new()));
+    let kinds = threads::run(3, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let window = file.start(0, 3000, &small(3)).unwrap();
+        file.write(window, 1000 * u64::from(comm.rank()), &[1; 1000]).unwrap();
+        if comm.rank() != 1 {
+            file.end(window).unwrap();
+        }
+        file.close().err().map(|e| e.kind())
+    });
+    assert_eq!(kinds, [Some(ErrorKind::InvalidArgument); 3]);
+}
