@@ -71,6 +71,7 @@ def main():
     rows = [ROW.match(line) for line in lines[2:]]
     wrong = [f"ARCHITECTURE.md: not a row: {line}" for line, row in zip(lines[2:], rows) if row is None]
     named = [row[1] for row in rows if row]
+    wrong += [f"ARCHITECTURE.md: {name} has several rows" for name in sorted(set(named)) if named.count(name) > 1]
     order = {crate: k for k, crate in enumerate(named)}
     wrong += [f"ARCHITECTURE.md: crate {crate} has no row" for crate in sorted(set(uses) - set(named))]
     for crate in set(named) & set(uses):
