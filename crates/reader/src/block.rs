@@ -3,7 +3,8 @@
 use thalweg_bp::characteristic::{Characteristics, SINGLE_FILE};
 use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::statistics::Statistics;
-use thalweg_types::{AttributeValue, BoundingBox, ElementType, Error, ErrorKind, Extent, Result, Value};
+use thalweg_transform::Form;
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Extent, Result, Value};
 
 use crate::variable::Kind;
 
@@ -31,13 +32,34 @@ pub struct Block {
     /// Where its variable record starts there.
     pub record_offset: u64,
     /// The transform that its bytes went through.
-    pub transform: Option<String>,
+    pub transform: Option<Transformed>,
+}
+
+/// The transform of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transformed {
+    /// Its name in the file.
+    pub name: String,
+    /// Its metadata, in the byte order of the file.
+    pub metadata: Vec<u8>,
 }
 
 impl Block {
     /// The block as a box of the global array.
     pub fn as_box(&self) -> BoundingBox {
         BoundingBox { offset: self.offset.clone(), count: self.count.clone() }
+    }
+
+    /// The form of its stored bytes; [`Form::Own`] also for transforms that this library does not know.
+    ///
+    /// - `element`: type of its values; `order`: byte order of the file.
+    ///
+    /// # Errors
+    /// `Corrupt` where the transform's metadata are damaged.
+    pub fn form(&self, element: ElementType, order: ByteOrder) -> Result<Form> {
+        let Some(Transformed { name, metadata }) = &self.transform else { return Ok(Form::Plain) };
+        let bytes = self.elements().saturating_mul(element.size());
+        thalweg_transform::find(name).map_or(Ok(Form::Own), |codec| codec.form(metadata, order, bytes))
     }
 
     /// Number of elements.
@@ -96,7 +118,7 @@ impl How {
         let payload = Extent::new(set.payload_offset, bytes);
         payload.end().ok_or_else(too_large)?;
         let (original, transform) = match set.transform {
-            Some(t) => (Some(t.shape), Some(t.uid)),
+            Some(t) => (Some(t.shape), Some(Transformed { name: t.uid, metadata: t.metadata })),
             None => (set.shape.filter(|s| s.rank() > 0), None),
         };
         let is_nothing = original.as_ref().is_some_and(Shape::is_nothing);

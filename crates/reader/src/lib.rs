@@ -47,7 +47,7 @@ mod window;
 pub mod writers;
 
 pub use attribute::Attribute;
-pub use block::Block;
+pub use block::{Block, Transformed};
 pub use fetch::Element;
 pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
@@ -56,5 +56,6 @@ pub use recover::{Options as RecoverOptions, Recovery, recover};
 pub use space::{Space, space};
 pub use status::{Partial, Status};
 pub use summary::Summary;
+pub use thalweg_transform::Form;
 pub use variable::{Head, Kind, Variable};
 pub use verify::{Finding, FindingKind, Report, live_extents, verify};

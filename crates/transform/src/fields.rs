@@ -1,5 +1,6 @@
 //! Numbers in transform metadata: written in this machine's byte order, read in the file's.
 
+use crate::codec::Form;
 use crate::corrupt;
 use thalweg_types::{ByteOrder, Result};
 
@@ -37,6 +38,12 @@ pub fn compressed(metadata: &[u8], order: ByteOrder, bytes: usize) -> Result<boo
         Some(flag) => Ok(*flag != 0),
         None => Err(corrupt(format!("transform metadata of {} bytes", metadata.len()))),
     }
+}
+
+/// The form of a block with the metadata of [`size_and_flag`].
+pub fn stream_or_plain(metadata: &[u8], order: ByteOrder, bytes: u64) -> Result<Form> {
+    let bytes = usize::try_from(bytes).map_err(|_| corrupt(format!("a block of {bytes} bytes")))?;
+    Ok(if compressed(metadata, order, bytes)? { Form::Stream } else { Form::Plain })
 }
 
 /// The metadata of lz4 and blosc: i32 full chunks, i32 stored bytes of the last chunk; both 0 for an unchanged block.

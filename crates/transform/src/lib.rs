@@ -21,7 +21,7 @@ pub mod codec;
 mod fields;
 pub mod spec;
 
-pub use codec::{CODECS, Codec, Encode, find};
+pub use codec::{CODECS, Codec, Encode, Form, find};
 pub use spec::{Spec, is_of_adios1};
 
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};

@@ -6,7 +6,7 @@
 //! | global array, in one of several steps | no axis for steps |
 //! | local array of one block per step | as a global one |
 //! | scalar, text, one value per writer | its values, which the index contains |
-//! | other local arrays, arrays whose shape changes, transformed blocks, blocks that form no regular grid | none; listed with the reason |
+//! | other local arrays, arrays whose shape changes, blocks that form no regular grid, that are compressed in several ways, or in a form of BP files alone | none; listed with the reason |
 //!
 //! Axes have the names of the attribute `_ARRAY_DIMENSIONS`, else `dim_0`, `dim_1`...; a name has one extent: with another extent, it
 //! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
@@ -15,7 +15,7 @@
 use crate::grid::{Grid, Taken};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_reader::variable::Kind;
-use thalweg_reader::{Attribute, Block, Reader, Variable};
+use thalweg_reader::{Attribute, Block, Form, Reader, Variable};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Result, Value};
 
 /// The attribute that names the axes of an array.
@@ -52,6 +52,8 @@ pub enum Content {
     Chunks {
         /// Extents of a chunk, in the order of [`Array::axes`].
         extents: Vec<u64>,
+        /// How each of them is compressed.
+        codec: Codec,
         /// The chunks that were written, by step.
         chunks: Vec<Chunk>,
         /// Chunks were not written: their elements have no values.
@@ -68,8 +70,38 @@ pub struct Chunk {
     pub number: Vec<u64>,
     /// The subfile with its bytes; `None` for the file itself.
     pub subfile: Option<u32>,
-    /// Its bytes there, as many as those of every chunk of the array.
+    /// Its bytes there; if chunks are not compressed, as many as those of every chunk of the array.
     pub bytes: Extent,
+}
+
+/// The compression of an array's chunks: the format of a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// None.
+    Plain,
+    /// A zlib stream.
+    Zlib,
+    /// A bzip2 stream.
+    Bzip2,
+    /// A Zstandard frame.
+    Zstd,
+    /// A buffer of c-blosc.
+    Blosc,
+}
+
+impl Codec {
+    /// The compression of a block; `None` if it has a form of BP files alone.
+    fn of(block: &Block, element: ElementType, order: ByteOrder) -> Result<Option<Codec>> {
+        let name = block.transform.as_ref().map(|transform| transform.name.to_ascii_lowercase());
+        Ok(match (block.form(element, order)?, name.as_deref()) {
+            (Form::Plain, _) => Some(Codec::Plain),
+            (Form::Stream, Some("zlib")) => Some(Codec::Zlib),
+            (Form::Stream, Some("bzip2")) => Some(Codec::Bzip2),
+            (Form::Stream, Some("zstd")) => Some(Codec::Zstd),
+            (Form::Stream, Some("blosc")) => Some(Codec::Blosc),
+            _ => None,
+        })
+    }
 }
 
 /// A variable that is no array of other formats.
@@ -218,9 +250,6 @@ fn values_of(reader: &Reader, variable: &Variable) -> Result<Shown<(Vec<Value>, 
 
 /// The chunks of an array over its steps, and its shape without the axis of steps.
 fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Shown<(Content, Vec<u64>)>> {
-    if let Some(transform) = &variable.transform {
-        return Ok(Err(format!("its blocks are stored with the transform {transform}")));
-    }
     if variable.shape_changes {
         return Ok(Err("its shape changes from step to step, or from block to block".into()));
     }
@@ -244,9 +273,6 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
             other.step
         )));
     }
-    if let Some(block) = blocks.iter().find(|block| block.transform.is_some()) {
-        return Ok(Err(format!("block {} of step {} is stored with a transform", block.number, block.step)));
-    }
     let boxes: Vec<_> = blocks.iter().map(Block::as_box).collect();
     let grid = Grid::of(&shape, &boxes);
     let elements = grid.chunk().iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
@@ -256,6 +282,7 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     let mut chunks = Vec::with_capacity(blocks.len());
     let mut lengths: HashMap<Option<u32>, u64> = HashMap::new();
     let mut has_holes = false;
+    let mut codec = None;
     let (mut position, mut taken) = (0, Taken::default());
     let is_full = |taken: &Taken| grid.chunks() == Some(taken.len()) || shape.contains(&0);
     for (i, (block, boxed)) in blocks.iter().zip(&boxes).enumerate() {
@@ -274,7 +301,20 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
         if !taken.take(&place) {
             return Ok(Err(here("covers elements of another block".into())));
         }
-        let bytes = Extent::new(block.payload.offset, length);
+        let Some(own) = Codec::of(block, variable.element, reader.byte_order())? else {
+            let transform = block.transform.as_ref().map_or("", |transform| &transform.name);
+            return Ok(Err(here(format!("is stored with the transform {transform}, in a form of BP files alone"))));
+        };
+        let codec = *codec.get_or_insert(own);
+        if own != codec {
+            return Ok(Err(here(
+                "is compressed in another way than blocks before: one of them did not become smaller".into(),
+            )));
+        }
+        if place.is_short && own != Codec::Plain {
+            return Ok(Err(here("is shorter than the others, which a compressed chunk may not be".into())));
+        }
+        let bytes = if own == Codec::Plain { Extent::new(block.payload.offset, length) } else { block.payload };
         if place.is_short {
             let file = match lengths.get(&block.subfile) {
                 Some(length) => *length,
@@ -295,7 +335,8 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     if has_steps {
         extents.insert(0, 1);
     }
-    Ok(Ok((Content::Chunks { extents, chunks, has_holes }, shape)))
+    let codec = codec.unwrap_or(Codec::Plain);
+    Ok(Ok((Content::Chunks { extents, codec, chunks, has_holes }, shape)))
 }
 
 /// The names that an array's attribute gives to its axes: an array of texts, or words with spaces between.

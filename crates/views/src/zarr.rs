@@ -11,7 +11,7 @@
 //!
 //! Source: the specification of references, version 1, in fsspec's and kerchunk's documentation; Zarr version 2.
 
-use crate::arrays::{Array, Arrays, Content, LeftOut};
+use crate::arrays::{Array, Arrays, Codec, Content, LeftOut};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -207,9 +207,17 @@ fn type_of(element: ElementType, order: ByteOrder) -> Option<String> {
 
 fn metadata(array: &Array, kind: &str) -> Json {
     let whole = || array.shape.iter().map(|extent| (*extent).max(1)).collect();
-    let (chunks, has_holes) = match &array.content {
-        Content::Chunks { extents, has_holes, .. } => (extents.clone(), *has_holes),
-        Content::Values(_) => (whole(), false),
+    let (chunks, has_holes, codec) = match &array.content {
+        Content::Chunks { extents, has_holes, codec, .. } => (extents.clone(), *has_holes, *codec),
+        Content::Values(_) => (whole(), false, Codec::Plain),
+    };
+    // Streams say how they are decoded; the other parameters are for writing.
+    let compressor = match codec {
+        Codec::Plain => Json::Null,
+        Codec::Zlib => json!({"id": "zlib", "level": 6}),
+        Codec::Bzip2 => json!({"id": "bz2", "level": 9}),
+        Codec::Zstd => json!({"id": "zstd", "level": 3}),
+        Codec::Blosc => json!({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}),
     };
     let is_real = matches!(array.element, ElementType::F32 | ElementType::F64);
     let missing = array.attributes.iter().find(|(key, _)| key == FILL).map(|(_, value)| attribute(value));
@@ -221,7 +229,7 @@ fn metadata(array: &Array, kind: &str) -> Json {
         "shape": array.shape,
         "chunks": chunks,
         "dtype": kind,
-        "compressor": null,
+        "compressor": compressor,
         "filters": filters,
         "fill_value": fill,
         "order": "C",

@@ -5,11 +5,11 @@
 //! not compressed unless a compressor is given.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored, corrupt, fields};
 use std::ffi::{CStr, c_int};
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::{ElementType, Result};
+use thalweg_types::{ByteOrder, ElementType, Result};
 
 /// Largest input of one buffer.
 const CHUNK: usize = blosc_src::BLOSC_MAX_BUFFERSIZE as usize;
@@ -64,6 +64,15 @@ impl Codec for Blosc {
 
     fn expansion(&self) -> u64 {
         32 << 10
+    }
+
+    fn form(&self, metadata: &[u8], order: ByteOrder, _: u64) -> Result<Form> {
+        Ok(match fields::read_chunks(metadata, order)? {
+            (0, 0) => Form::Plain,
+            // One buffer of c-blosc, which says its own length.
+            (0, _) => Form::Stream,
+            _ => Form::Own,
+        })
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {

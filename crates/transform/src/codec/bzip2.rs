@@ -4,11 +4,11 @@
 //! and more are stored unchanged.
 
 use super::stream::{self, StreamProgress};
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored, corrupt, fields};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 const LEVEL: Parameter = Parameter::count(super::LEVEL, 9, "units of 100,000 bytes sorted at a time").within(1, 9);
 
@@ -36,6 +36,10 @@ impl Codec for Bzip2 {
     fn expansion(&self) -> u64 {
         // 46 million equal bytes are encoded in about 40 bytes.
         2_000_000
+    }
+
+    fn form(&self, metadata: &[u8], order: ByteOrder, bytes: u64) -> Result<Form> {
+        fields::stream_or_plain(metadata, order, bytes)
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {

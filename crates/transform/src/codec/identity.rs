@@ -1,9 +1,9 @@
 //! `identity`: the bytes as they are. No parameters, no metadata.
 
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored};
 use thalweg_params::Parameters;
-use thalweg_types::Result;
+use thalweg_types::{ByteOrder, Result};
 
 /// The transform.
 #[derive(Debug)]
@@ -24,6 +24,10 @@ impl Codec for Identity {
 
     fn expansion(&self) -> u64 {
         1
+    }
+
+    fn form(&self, _: &[u8], _: ByteOrder, _: u64) -> Result<Form> {
+        Ok(Form::Plain)
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {

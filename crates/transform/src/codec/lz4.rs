@@ -4,11 +4,11 @@
 //! to earlier bytes, and its length is not stored, so the end of a chunk is found by reading its sequences.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored, corrupt, fields};
 use std::ffi::c_int;
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::Result;
+use thalweg_types::{ByteOrder, Result};
 
 /// Largest input of one LZ4 block.
 const CHUNK: usize = 0x7E00_0000;
@@ -41,6 +41,14 @@ impl Codec for Lz4 {
 
     fn expansion(&self) -> u64 {
         255
+    }
+
+    fn form(&self, metadata: &[u8], order: ByteOrder, _: u64) -> Result<Form> {
+        Ok(match fields::read_chunks(metadata, order)? {
+            (0, 0) => Form::Plain,
+            // Without a frame.
+            _ => Form::Own,
+        })
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::{Block, Stored};
 use std::fmt::Debug;
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::{ElementType, Result};
+use thalweg_types::{ByteOrder, ElementType, Result};
 
 pub mod blosc;
 pub mod bzip2;
@@ -31,6 +31,17 @@ const LEAST_THRESHOLD: u64 = 128;
 /// `threshold` of `lz4` and `blosc`.
 const THRESHOLD: Parameter =
     Parameter::size("threshold", LEAST_THRESHOLD, "smaller blocks are stored as they are; less than 128 counts as 128");
+
+/// The form of a stored block, as far as programs know it that do not know BP files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The values.
+    Plain,
+    /// One stream or buffer in the format of the compression library.
+    Stream,
+    /// A form of BP files alone.
+    Own,
+}
 
 /// A transform.
 pub trait Codec: Sync + Debug {
@@ -63,6 +74,17 @@ pub trait Codec: Sync + Debug {
 
     /// Largest number of bytes that one stored byte can expand to.
     fn expansion(&self) -> u64;
+
+    /// The form of a stored block.
+    ///
+    /// - `metadata`: of the block, in byte order `order`; `bytes`: of its values.
+    ///
+    /// # Errors
+    /// `Corrupt` for metadata that are none of this transform.
+    fn form(&self, metadata: &[u8], order: ByteOrder, bytes: u64) -> Result<Form> {
+        let _ = (metadata, order, bytes);
+        Ok(Form::Own)
+    }
 
     /// Undoes the transform; `out` has the length of the block, and is not empty.
     ///

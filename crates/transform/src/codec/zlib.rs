@@ -3,11 +3,11 @@
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged. Files before ADIOS 1.6 have no metadata.
 
 use super::stream::{self, StreamProgress};
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored, corrupt, fields};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 const LEVEL: Parameter = Parameter::count(super::LEVEL, 6, "1 is fast, 9 is small").within(1, 9);
 
@@ -35,6 +35,10 @@ impl Codec for Zlib {
     fn expansion(&self) -> u64 {
         // Two bits can expand to 258 bytes.
         1032
+    }
+
+    fn form(&self, metadata: &[u8], order: ByteOrder, bytes: u64) -> Result<Form> {
+        fields::stream_or_plain(metadata, order, bytes)
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {

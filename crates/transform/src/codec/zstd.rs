@@ -2,10 +2,10 @@
 //!
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged.
 
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, Encode, Form};
 use crate::{Block, Stored, corrupt, fields};
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::Result;
+use thalweg_types::{ByteOrder, Result};
 
 const LEVEL: Parameter = Parameter::count(super::LEVEL, 3, "1 is fast, 19 is small").within(1, 19);
 
@@ -37,6 +37,10 @@ impl Codec for Zstd {
     fn expansion(&self) -> u64 {
         // A block of 128 KiB with one value is encoded in four bytes.
         32 << 10
+    }
+
+    fn form(&self, metadata: &[u8], order: ByteOrder, bytes: u64) -> Result<Form> {
+        fields::stream_or_plain(metadata, order, bytes)
     }
 
     fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {
