@@ -12,7 +12,8 @@
 //!
 //! After rank 0, at most 16 ranks open at a time ([`crate::plan::turns`]), so that a metadata server handles few opens at a time.
 //!
-//! Cost per rank and output: one open; one write, more if blocks were spilled; one receive for the open, at most `index_fan_in`
+//! Cost per rank and output: one open; one write, more if blocks were spilled; one receive and at most one send for the open (rank 0
+//! sends up to 16), at most `index_fan_in`
 //! receives of index fragments and one send; one scan; three reductions; no broadcast, or one if the file keeps another statistics
 //! level than requested. A rank with at least `index_ahead` bytes sends its fragment before it writes, and a short message
 //! afterwards; rank 0 then writes the index in two writes. Large outputs whose size is known from the last output need a scan at
