@@ -51,6 +51,8 @@ use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// Least memory of a file, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 10;
+/// Memory of a file, in bytes, if none is given.
+pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// Arguments of [`File::open`].
 pub struct OpenFile<'r> {
@@ -67,9 +69,9 @@ pub struct OpenFile<'r> {
 }
 
 impl<'r> OpenFile<'r> {
-    /// With 256 MiB of memory.
+    /// With [`DEFAULT_MEMORY`].
     pub fn new(comm: &'r dyn Communicator, layout: &'r Arc<dyn Layout>, path: &'r str, how: OpenWrite) -> OpenFile<'r> {
-        OpenFile { comm, layout, path, how, memory: 256 << 20 }
+        OpenFile { comm, layout, path, how, memory: DEFAULT_MEMORY }
     }
 }
 
@@ -363,7 +365,8 @@ impl File {
             .collect();
         for id in open {
             own = own.and(Err(self.about(wrong("the file is closed before this rank has ended its part of a window"))));
-            self.end(WindowId(id))?;
+            // An earlier turn may have completed the window, and returned its result to a callback. Every rank must go on to the end.
+            let _ = self.end(WindowId(id));
         }
         let mut nap = Nap::default();
         let started = Instant::now();

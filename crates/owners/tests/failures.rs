@@ -384,3 +384,29 @@ fn closing_with_a_part_that_has_not_ended_is_an_error_and_no_hang() {
     });
     assert_eq!(kinds, [Some(ErrorKind::InvalidArgument); 3]);
 }
+
+#[test]
+fn windows_that_end_while_the_file_is_closed_leave_no_rank_behind() {
+    let layout = direct(Arc::new(Memory::new()));
+    let outcomes = threads::run(2, |comm| {
+        let mut file = open(&comm, &layout, 1 << 20);
+        let options = Options { time_limit: Some(Duration::from_millis(100)), ..small(2) };
+        let windows: Vec<_> = (0..2).map(|n| file.start(n * 100, 100, &options).unwrap()).collect();
+        if comm.rank() == 0 {
+            for window in windows {
+                file.end(window).unwrap();
+                assert_eq!(file.wait(window).unwrap_err().kind(), ErrorKind::Timeout);
+            }
+            comm.barrier().unwrap();
+        } else {
+            // Learns of the end of both in the call that closes the file.
+            windows.iter().for_each(|window| file.on_complete(*window, Box::new(drop)).unwrap());
+            comm.barrier().unwrap();
+        }
+        file.close()
+    });
+    for outcome in outcomes {
+        let e = outcome.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    }
+}

@@ -12,6 +12,7 @@ use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_comm_processes::Rendezvous;
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, OpenWrite};
+use thalweg_owners::file::DEFAULT_MEMORY;
 use thalweg_owners::{Commit, Completed, File, OpenFile, Options, Owners, WindowId};
 use thalweg_types::Result;
 use thalweg_types::mutex::Mutex;
@@ -101,7 +102,6 @@ fn open(
     memory: u64,
     comm: &dyn Communicator,
 ) -> Result<()> {
-    const DEFAULT_MEMORY: u64 = 256 << 20;
     let found = arguments.and_then(|(out, path)| {
         crate::leaving::listen();
         let mounts = mounts::of_process()?;
