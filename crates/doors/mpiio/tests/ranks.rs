@@ -317,7 +317,9 @@ fn a_profile_names_the_rank_that_came_last_and_counts_calls() {
             let summary = summary(&[document]);
             let write = summary.phases.iter().find(|row| row.phase == Phase::Write).unwrap();
             assert_eq!(write.bytes, 400);
-            assert_eq!((summary.causes[0].rank, summary.causes[0].doing), (1, None), "its program came late");
+            // Rank 1 may be interrupted between its call and the barrier, and is then also waited for in `sync`.
+            let late = summary.causes.iter().find(|cause| (cause.rank, cause.doing) == (1, None));
+            assert!(late.is_some(), "its program came late: {:?}", summary.causes);
             if number == 1 {
                 layout.remove("file").unwrap();
             }
