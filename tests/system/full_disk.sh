@@ -255,4 +255,24 @@ for way in MPI POSIX MPI_COLLECTIVE 'MPI_AGGREGATE pattern=simple;aggregators=1'
     read -r method parameters <<<"$way"
     try "$way: with little room all ranks have one outcome, and the next step goes on" steps "$method" "${parameters:-}"
 done
+
+view_file() { # an earlier view file stays, and nothing else is left
+    echo | "$built/examples/faults" bp "$work/x.bp" MPI '' 3 steps 0 2
+    mount -t tmpfs -o size=4m none "$full"
+    "$thalweg" view zarr "$work/x.bp" -o "$full/view.json"
+    cp "$full/view.json" "$work/before.json"
+    echo | "$built/examples/faults" bp "$work/x.bp" MPI '' 3 steps 2 1
+    fill
+    local status=0
+    "$thalweg" view zarr "$work/x.bp" -o "$full/view.json" 2>"$work/said" || status=$?
+    cat "$work/said"
+    [[ $status == 3 ]] && grep -q 'No space left' "$work/said" && grep -q "$full/view.json" "$work/said"
+    cmp "$work/before.json" "$full/view.json"
+    [[ $(ls -A "$full") == $'filler\nview.json' ]]
+    rm "$full/filler"
+    "$thalweg" view zarr "$work/x.bp" -o "$full/view.json"
+    ! cmp -s "$work/before.json" "$full/view.json" || return 1
+}
+try 'a view file that has no room leaves the earlier one' view_file
+umount "$full" 2>/dev/null || true
 exit "$failed"

@@ -12,7 +12,7 @@
 //! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
 //! coordinates. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
 
-use crate::grid::{Grid, Taken};
+use crate::grid::{Grid, Place, Taken};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Attribute, Block, Form, Reader, Variable};
@@ -104,7 +104,7 @@ impl Codec {
     }
 }
 
-/// A variable that is no array of other formats.
+/// A variable that is no array of other formats, or an attribute that they cannot have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its full name, without slashes at its ends.
@@ -134,7 +134,7 @@ impl Arrays {
     pub fn of(reader: &Reader) -> Result<Arrays> {
         let mut all = Arrays::default();
         let mut axes = Axes::default();
-        let mut attributes = Attributes::of(reader)?;
+        let mut attributes = Attributes::of(reader, &mut all.left_out)?;
         let names: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
         for head in reader.variables() {
             let name = head.name.trim_matches('/').to_string();
@@ -236,6 +236,9 @@ fn values_of(reader: &Reader, variable: &Variable) -> Result<Shown<(Vec<Value>, 
             }
         }
         for value in &values[before..] {
+            if !is_utf8(value) {
+                return Ok(Err(format!("in step {step} it is a text that is not UTF-8")));
+            }
             bytes = bytes.saturating_add(match value {
                 Value::String(text) => text.len() as u64,
                 _ => variable.element.size(),
@@ -253,90 +256,73 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     if variable.shape_changes {
         return Ok(Err("its shape changes from step to step, or from block to block".into()));
     }
-    let mut blocks: Vec<Block> = Vec::with_capacity(variable.blocks as usize);
+    let mut blocks: Vec<Block> = Vec::new();
     reader.for_each_block(&variable.name, 0..u64::MAX, &mut |block| {
         blocks.push(block);
         Ok(())
     })?;
-    let is_several = |step: &[Block]| step.len() > 1;
-    if variable.kind == Kind::Local && blocks.chunk_by(|a, b| a.step == b.step).any(is_several) {
+    let steps = || blocks.chunk_by(|a, b| a.step == b.step);
+    if variable.kind == Kind::Local && steps().any(|step| step.len() > 1) {
         return Ok(Err("it is a local array with several blocks in a step".into()));
     }
     // The shape of joined arrays is known from all blocks of a step.
     let of = |block: &Block| if variable.kind == Kind::Local { block.count.clone() } else { block.shape.clone() };
     let shape = blocks.first().map(of).unwrap_or_default();
     if let Some(other) = blocks.iter().find(|block| of(block) != shape) {
-        return Ok(Err(format!(
-            "its shape is {shape:?} in step {}, and {:?} in step {}",
-            blocks[0].step,
-            of(other),
-            other.step
-        )));
+        let (first, there) = (blocks[0].step, of(other));
+        return Ok(Err(format!("its shape is {shape:?} in step {first}, and {there:?} in step {}", other.step)));
     }
-    let boxes: Vec<_> = blocks.iter().map(Block::as_box).collect();
-    let grid = Grid::of(&shape, &boxes);
+    let grid = Grid::of(&shape, blocks.iter().map(|block| &block.count[..]));
     let elements = grid.chunk().iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
     let Some(length) = elements.and_then(|elements| elements.checked_mul(variable.element.size())) else {
         return Ok(Err("one of its blocks has more bytes than 64 bits count".into()));
     };
     let mut chunks = Vec::with_capacity(blocks.len());
-    let mut lengths: HashMap<Option<u32>, u64> = HashMap::new();
-    let mut has_holes = false;
-    let mut codec = None;
-    let (mut position, mut taken) = (0, Taken::default());
-    let is_full = |taken: &Taken| grid.chunks() == Some(taken.len()) || shape.contains(&0);
-    for (i, (block, boxed)) in blocks.iter().zip(&boxes).enumerate() {
-        if i > 0 && block.step != blocks[i - 1].step {
-            has_holes |= !is_full(&taken);
-            (position, taken) = (position + 1, Taken::default());
-        }
-        if boxed.count.contains(&0) {
-            continue;
-        }
-        let here = |why: String| format!("block {} of step {} {why}", block.number, block.step);
-        let place = match grid.place(boxed) {
-            Ok(place) => place,
-            Err(why) => return Ok(Err(here(why))),
-        };
-        if !taken.take(&place) {
-            return Ok(Err(here("covers elements of another block".into())));
-        }
-        let Some(own) = Codec::of(block, variable.element, reader.byte_order())? else {
-            let transform = block.transform.as_ref().map_or("", |transform| &transform.name);
-            return Ok(Err(here(format!("is stored with the transform {transform}, in a form of BP files alone"))));
-        };
-        let codec = *codec.get_or_insert(own);
-        if own != codec {
-            return Ok(Err(here(
-                "is compressed in another way than blocks before: one of them did not become smaller".into(),
-            )));
-        }
-        if place.is_short && own != Codec::Plain {
-            return Ok(Err(here("is shorter than the others, which a compressed chunk may not be".into())));
-        }
-        let bytes = if own == Codec::Plain { Extent::new(block.payload.offset, length) } else { block.payload };
-        if place.is_short {
-            let file = match lengths.get(&block.subfile) {
-                Some(length) => *length,
-                None => *lengths.entry(block.subfile).or_insert(reader.data_length(block.subfile)?),
+    let (mut codec, mut has_holes) = (None, false);
+    for (position, step) in (0..).zip(steps()) {
+        let mut taken = Taken::default();
+        for block in step.iter().filter(|block| !block.count.contains(&0)) {
+            let here = |why: String| format!("block {} of step {} {why}", block.number, block.step);
+            let Place { chunk: mut number, is_short } = match grid.place(&block.offset, &block.count) {
+                Ok(place) if taken.take(&place) => place,
+                Ok(_) => return Ok(Err(here("covers elements of another block".into()))),
+                Err(why) => return Ok(Err(here(why))),
             };
-            if bytes.end().is_none_or(|end| end > file) {
+            let Some(own) = Codec::of(block, variable.element, reader.byte_order())? else {
+                let transform = block.transform.as_ref().map_or("", |transform| &transform.name);
+                return Ok(Err(here(format!("is stored with the transform {transform}, in a form of BP files alone"))));
+            };
+            if own != *codec.get_or_insert(own) {
+                let why = "is compressed in another way than blocks before: one of them did not become smaller";
+                return Ok(Err(here(why.into())));
+            }
+            let bytes = if own == Codec::Plain { Extent::new(block.payload.offset, length) } else { block.payload };
+            if is_short && own != Codec::Plain {
+                return Ok(Err(here("is shorter than the others, which a compressed chunk may not be".into())));
+            }
+            if is_short && !has_byte_before(reader, block.subfile, bytes.end())? {
                 return Ok(Err(here("is shorter than the others, and the file ends where a whole block would".into())));
             }
+            if has_steps {
+                number.insert(0, position);
+            }
+            chunks.push(Chunk { number, subfile: block.subfile, bytes });
         }
-        let mut number = place.chunk;
-        if has_steps {
-            number.insert(0, position);
-        }
-        chunks.push(Chunk { number, subfile: block.subfile, bytes });
+        has_holes |= grid.chunks() != Some(taken.len()) && !shape.contains(&0);
     }
-    has_holes |= !is_full(&taken);
     let mut extents = grid.chunk().to_vec();
     if has_steps {
         extents.insert(0, 1);
     }
     let codec = codec.unwrap_or(Codec::Plain);
     Ok(Ok((Content::Chunks { extents, codec, chunks, has_holes }, shape)))
+}
+
+/// Whether a file with payloads reaches up to byte `end`; `None` is beyond all files.
+fn has_byte_before(reader: &Reader, subfile: Option<u32>, end: Option<u64>) -> Result<bool> {
+    // The reader keeps the file open.
+    let length = reader.data_length(subfile)?;
+    Ok(end.is_some_and(|end| end <= length))
 }
 
 /// The names that an array's attribute gives to its axes: an array of texts, or words with spaces between.
@@ -353,6 +339,19 @@ fn named_axes(attributes: &[(String, AttributeValue)]) -> Option<Vec<String>> {
     }
 }
 
+/// Whether other formats have a value: texts of theirs are UTF-8.
+fn is_utf8(value: &Value) -> bool {
+    !matches!(value, Value::String(text) if std::str::from_utf8(text).is_err())
+}
+
+fn all_utf8(value: &AttributeValue) -> bool {
+    match value {
+        AttributeValue::One(value) => is_utf8(value),
+        AttributeValue::Many(_, values) => values.iter().all(is_utf8),
+        AttributeValue::Variable(_) => true,
+    }
+}
+
 /// Attributes by the variable that they belong to.
 struct Attributes {
     of_variables: HashMap<String, Vec<(String, AttributeValue)>>,
@@ -360,7 +359,8 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn of(reader: &Reader) -> Result<Attributes> {
+    /// - `left_out`: gets the attributes that cannot be shown.
+    fn of(reader: &Reader, left_out: &mut Vec<LeftOut>) -> Result<Attributes> {
         let variables: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
         let mut all = Attributes { of_variables: HashMap::new(), of_file: Vec::new() };
         for head in reader.attributes() {
@@ -369,6 +369,10 @@ impl Attributes {
                 continue;
             }
             let name = name.trim_matches('/');
+            if !all_utf8(&value) {
+                left_out.push(LeftOut { name: name.into(), why: "the attribute is a text that is not UTF-8".into() });
+                continue;
+            }
             match name.rsplit_once('/').filter(|(path, _)| variables.contains(path)) {
                 Some((path, key)) => all.of_variables.entry(path.into()).or_default().push((key.into(), value)),
                 None => all.of_file.push((name.into(), value)),

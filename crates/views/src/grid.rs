@@ -5,7 +5,6 @@
 //! is shorter than a chunk can be one only if its values are the first ones of the chunk: [`Place::is_short`].
 
 use std::collections::HashSet;
-use thalweg_types::BoundingBox;
 
 /// A regular grid that finds the chunk of each block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +27,11 @@ pub struct Place {
 impl Grid {
     /// The grid whose chunks have the extents of the largest block.
     ///
-    /// - `shape`: extents of the array; `blocks`: its blocks, all of this number of axes. Blocks without elements are ignored.
-    pub fn of<'b>(shape: &[u64], blocks: impl IntoIterator<Item = &'b BoundingBox>) -> Grid {
+    /// - `shape`: extents of the array; `counts`: extents of its blocks. Blocks without elements are ignored.
+    pub fn of<'b>(shape: &[u64], counts: impl IntoIterator<Item = &'b [u64]>) -> Grid {
         let mut chunk = vec![0; shape.len()];
-        for block in blocks.into_iter().filter(|block| !block.count.contains(&0)) {
-            chunk.iter_mut().zip(&block.count).for_each(|(most, count)| *most = (*most).max(*count));
+        for count in counts.into_iter().filter(|count| !count.contains(&0)) {
+            chunk.iter_mut().zip(count).for_each(|(most, count)| *most = (*most).max(*count));
         }
         // Without blocks: one chunk for the array.
         chunk.iter_mut().zip(shape).filter(|(most, _)| **most == 0).for_each(|(most, all)| *most = (*all).max(1));
@@ -54,13 +53,18 @@ impl Grid {
 
     /// The chunk that a block is.
     ///
+    /// - `offset`, `count`: of the block, in the array.
+    ///
     /// # Errors
     /// The reason why it is none, as the end of a sentence that begins with the block.
-    pub fn place(&self, block: &BoundingBox) -> Result<Place, String> {
+    pub fn place(&self, offset: &[u64], count: &[u64]) -> Result<Place, String> {
+        if offset.len() != self.shape.len() || count.len() != self.shape.len() {
+            return Err(format!("has {} axes, the array has {}", count.len(), self.shape.len()));
+        }
         let mut chunk = Vec::with_capacity(self.shape.len());
         let (mut is_short, mut has_rows) = (false, false);
         for axis in 0..self.shape.len() {
-            let (offset, count) = (block.offset[axis], block.count[axis]);
+            let (offset, count) = (offset[axis], count[axis]);
             let (most, end) = (self.chunk[axis], self.shape[axis]);
             if offset % most != 0 {
                 return Err(format!("begins at {offset} along axis {axis}, where chunks of {most} begin elsewhere"));
@@ -113,6 +117,15 @@ impl Taken {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use thalweg_types::BoundingBox;
+
+    fn grid_of(shape: &[u64], blocks: &[BoundingBox]) -> Grid {
+        Grid::of(shape, blocks.iter().map(|block| &block.count[..]))
+    }
+
+    fn place(grid: &Grid, block: &BoundingBox) -> Result<Place, String> {
+        grid.place(&block.offset, &block.count)
+    }
 
     fn boxed(offset: &[u64], count: &[u64]) -> BoundingBox {
         BoundingBox { offset: offset.to_vec(), count: count.to_vec() }
@@ -148,40 +161,41 @@ mod tests {
     #[test]
     fn even_blocks_are_chunks() {
         let blocks = cut(&[8, 10], &[vec![4], vec![5]]);
-        let grid = Grid::of(&[8, 10], &blocks);
+        let grid = grid_of(&[8, 10], &blocks);
         assert_eq!((grid.chunk(), grid.chunks()), (&[4, 5][..], Some(4)));
-        let places: Vec<Place> = blocks.iter().map(|block| grid.place(block).unwrap()).collect();
+        let places: Vec<Place> = blocks.iter().map(|block| place(&grid, block).unwrap()).collect();
         assert_eq!(places[3], Place { chunk: vec![1, 1], is_short: false });
     }
 
     #[test]
     fn a_short_block_is_a_chunk_if_its_values_are_the_first_of_it() {
-        let grid = Grid::of(&[7, 10], &cut(&[7, 10], &[vec![4], vec![5]]));
-        assert_eq!(grid.place(&boxed(&[4, 5], &[3, 5])), Ok(Place { chunk: vec![1, 1], is_short: true }));
+        let grid = grid_of(&[7, 10], &cut(&[7, 10], &[vec![4], vec![5]]));
+        assert_eq!(place(&grid, &boxed(&[4, 5], &[3, 5])), Ok(Place { chunk: vec![1, 1], is_short: true }));
         // Along the second axis only if chunks have one row.
         let blocks = cut(&[3, 7], &[vec![1, 2], vec![4]]);
-        assert!(Grid::of(&[3, 7], &blocks).place(&boxed(&[1, 4], &[1, 3])).unwrap().is_short);
+        assert!(place(&grid_of(&[3, 7], &blocks), &boxed(&[1, 4], &[1, 3])).unwrap().is_short);
         let blocks = cut(&[4, 7], &[vec![2], vec![4]]);
-        let why = Grid::of(&[4, 7], &blocks).place(&boxed(&[0, 4], &[2, 3])).unwrap_err();
+        let why = place(&grid_of(&[4, 7], &blocks), &boxed(&[0, 4], &[2, 3])).unwrap_err();
         assert!(why.contains("axis 1") && why.contains("3 elements"), "{why}");
     }
 
     #[test]
     fn uneven_blocks_and_blocks_beyond_the_array_are_none() {
         let blocks = cut(&[9], &[vec![2, 6]]);
-        let grid = Grid::of(&[9], &blocks);
-        assert!(grid.place(&blocks[0]).unwrap_err().contains("has 2 elements along axis 0, other blocks have 4"));
-        assert!(grid.place(&blocks[1]).unwrap_err().contains("begins at 2 along axis 0"));
+        let grid = grid_of(&[9], &blocks);
+        assert!(place(&grid, &blocks[0]).unwrap_err().contains("has 2 elements along axis 0, other blocks have 4"));
+        assert!(place(&grid, &blocks[1]).unwrap_err().contains("begins at 2 along axis 0"));
         let beyond = boxed(&[8], &[4]);
-        assert!(Grid::of(&[9], [&beyond]).place(&beyond).unwrap_err().contains("beyond"));
+        assert!(place(&grid_of(&[9], std::slice::from_ref(&beyond)), &beyond).unwrap_err().contains("beyond"));
+        assert!(place(&grid, &boxed(&[0, 0], &[4, 4])).unwrap_err().contains("has 2 axes, the array has 1"));
         let huge = boxed(&[u64::MAX - 1], &[2]);
-        assert!(Grid::of(&[9], [&huge]).place(&huge).is_err());
+        assert!(place(&grid_of(&[9], std::slice::from_ref(&huge)), &huge).is_err());
     }
 
     #[test]
     fn an_array_without_blocks_is_one_chunk() {
-        assert_eq!(Grid::of(&[3, 0], []).chunk(), [3, 1]);
-        assert_eq!(Grid::of(&[], []).chunks(), Some(1));
+        assert_eq!(grid_of(&[3, 0], &[]).chunk(), [3, 1]);
+        assert_eq!(grid_of(&[], &[]).chunks(), Some(1));
     }
 
     proptest! {
@@ -192,7 +206,7 @@ mod tests {
             cuts in prop::collection::vec(prop::collection::vec(1u64..7, 0..3), 3),
         ) {
             let blocks = cut(&shape, &cuts);
-            let grid = Grid::of(&shape, &blocks);
+            let grid = grid_of(&shape, &blocks);
             let mut taken = Taken::default();
             let mut all = true;
             for block in &blocks {
@@ -217,7 +231,7 @@ mod tests {
                 let inside = |p: &Vec<u64>| p.iter().zip(&shape).all(|(x, extent)| x < extent);
                 let is_chunk = wanted.iter().enumerate().all(|(at, p)| !inside(p) || found.get(at) == Some(p))
                     && found.len() == wanted.iter().filter(|p| inside(p)).count();
-                let placed = grid.place(block);
+                let placed = place(&grid, block);
                 prop_assert_eq!(placed.is_ok(), is_chunk, "{:?} in chunks of {:?}: {:?}", block, grid.chunk(), placed);
                 all &= is_chunk;
                 if let Ok(place) = placed {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 use thalweg_reader::{Reader, object};
+use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
 /// References and what they show.
@@ -270,8 +271,7 @@ fn scalar(value: &Value) -> Json {
         Value::U64(v) => Json::from(*v),
         Value::String(text) => Json::from(String::from_utf8_lossy(text)),
         Value::Char(v) => Json::from(char::from(*v).to_string()),
-        // Its bytes are this machine's, which JSON cannot say.
-        Value::LongDouble(_) => Json::Null,
+        Value::LongDouble(v) => real(long_double_to_f64(v)),
         other => other.as_i64().map_or(Json::Null, Json::from),
     }
 }

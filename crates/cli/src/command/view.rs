@@ -28,7 +28,10 @@ pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure
 
 /// Writes a file under another name, and gives it its name: readers of an older view see it whole, before and after.
 fn replace(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |e| Error::io(format!("cannot write '{}'", target.display()), e);
+    let failed = |e| {
+        Error::io(format!("cannot write '{}'", target.display()), e)
+            .safe("the data, and an earlier view file of this name")
+    };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         let mut file = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder)?;
