@@ -108,6 +108,28 @@ def test_a_callback_is_called_once_inside_a_call(tmp_path):
     assert (tmp_path / "out").read_bytes()[:6] == b"abcd\x01\x00"
 
 
+def test_a_callback_that_raises_keeps_no_other_from_being_called(tmp_path):
+    told = []
+
+    def raises(failure):
+        told.append("first")
+        raise ValueError("of the program")
+
+    with thalweg.Windows(tmp_path / "out") as file:
+        windows = [file.start(4 * n, 4) for n in range(2)]
+        for number, (window, callback) in enumerate(zip(windows, [raises, told.append])):
+            window.write(4 * number, b"abcd")
+            window.end()
+            window.on_complete(callback)
+        # Both are complete before a callback is called.
+        while file._file.progress():
+            pass
+        with pytest.raises(ValueError, match="of the program"):
+            file.progress()
+    assert told == ["first", None]
+    assert (tmp_path / "out").read_bytes() == b"abcdabcd"
+
+
 def test_any_array_and_buffer_is_written_in_the_order_of_c(tmp_path):
     columns = np.asfortranarray(np.arange(12, dtype="i4").reshape(3, 4))
     parts = [columns, memoryview(b"xyz"), bytearray(b"uv"), columns[:, 1], np.float64(2.5).reshape(())]

@@ -73,8 +73,15 @@ class Windows:
             self._call_back()
 
     def _call_back(self) -> None:
+        """Calls the callbacks of complete windows: all of them, then raises what the first one raised."""
+        raised: BaseException | None = None
         for number, failure in self._file.due():
-            self._callbacks.pop(number)(failure)
+            try:
+                self._callbacks.pop(number)(failure)
+            except BaseException as e:
+                raised = raised or e
+        if raised is not None:
+            raise raised
 
     def __enter__(self) -> Windows:
         return self
