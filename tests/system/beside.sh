@@ -178,6 +178,31 @@ busy_writers() {
 for mount in packed one three; do
     try "check of a folder in which files come and go reports no damage ($mount)" busy_folder "/beside/$mount" check
 done
+# Three processes make, rename and remove the same names: one truncates, or removes, what another one writes.
+same_names() {
+    local stop=$work/stop pids=() pid end rounds=0 status=0
+    "$thalweg" run -- mkdir -p /beside/one/same
+    rm -f "$stop"
+    : >"$work/tool.log"
+    for _ in 1 2 3; do
+        # What one of them loses by another's removal is its own error, said on its standard error.
+        "$thalweg" run -- bash -c 'block=$(printf "%40000s" ""); while [[ ! -e "$2" ]]; do
+            for n in 0 1 2; do echo "$block" >"$1/new.$n"; mv "$1/new.$n" "$1/moved.$n"; rm "$1/moved.$n"; done
+        done' _ /beside/one/same "$stop" >"$work/same.log" 2>&1 &
+        pids+=($!)
+    done
+    end=$((SECONDS + seconds))
+    while ((SECONDS < end)) && [[ $status == 0 ]]; do
+        "$thalweg" layout check /beside/one/same >"$work/tool.log" 2>&1 || status=$?
+        rounds=$((rounds + 1))
+    done
+    : >"$stop"
+    for pid in "${pids[@]}"; do wait "$pid" || true; done
+    [[ $status == 0 ]] || { tail -n 30 "$work/tool.log" && return 1; }
+    echo "$rounds rounds"
+    ((rounds > 10))
+}
+try "check of names that several processes make anew reports no damage" same_names
 for tool in stat compact repair; do
     try "nothing is lost beside $tool of a folder in which files come and go (packed)" busy_folder /beside/packed "$tool"
 done

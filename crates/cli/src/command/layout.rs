@@ -262,10 +262,26 @@ fn each_file(
     Ok(())
 }
 
-/// Whether a failure is that another process has removed this file of a folder meanwhile.
-fn is_gone(place: &ResolvedPath<'_>, name: &str, e: &Error) -> bool {
-    let gone = || place.layout.attributes(name).is_err_and(|e| e.kind() == ErrorKind::NotFound);
-    name != place.name && e.kind() == ErrorKind::NotFound && gone()
+/// How often a file of a folder is tried whose name comes and goes.
+const TRIES: usize = 100;
+
+/// What a call tells of a file of a folder, which other processes may remove, and make anew, meanwhile; `None` if its name is gone.
+fn unless_gone<T>(
+    place: &ResolvedPath<'_>,
+    name: &str,
+    mut call: impl FnMut() -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    for _ in 1..TRIES {
+        match call() {
+            Err(Failure::File(e)) if name != place.name && e.kind() == ErrorKind::NotFound => {}
+            told => return told.map(Some),
+        }
+        if place.layout.attributes(name).is_err_and(|e| e.kind() == ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        // An object of the file is missing, or another file has the name now.
+    }
+    call().map(Some)
 }
 
 fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal) -> Result<bool, Failure> {
@@ -303,14 +319,15 @@ fn check(place: &ResolvedPath<'_>, path: &Path, out: &mut Terminal) -> Result<Ou
         Kind::Container(container) => {
             let (mut files, mut broken) = (0u64, 0u64);
             each_file(place, path, |name, shown| {
-                let whole = match check_file(container, name, shown, out) {
-                    Err(Failure::File(e)) if is_gone(place, name, &e) => return Ok(()),
+                let whole = match unless_gone(place, name, || check_file(container, name, shown, out)) {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(whole)) => whole,
                     // A file that cannot be checked does not end the check of the others.
                     Err(Failure::File(e)) if name != place.name => {
                         writeln!(out, "{}: {}", plain(shown), printable_lines(&e.to_string()))?;
                         false
                     }
-                    checked => checked?,
+                    Err(e) => return Err(e),
                 };
                 files += 1;
                 broken += u64::from(!whole);
@@ -356,9 +373,8 @@ fn repair(place: &ResolvedPath<'_>, path: &Path, accept: Accept, out: &mut Termi
         Kind::Container(container) => {
             let (mut things, mut left) = (0, 0);
             each_file(place, path, |name, _| {
-                let findings = match container.repair(name, accept) {
-                    Err(e) if is_gone(place, name, &e) => return Ok(()),
-                    findings => findings?,
+                let Some(findings) = unless_gone(place, name, || Ok(container.repair(name, accept)?))? else {
+                    return Ok(());
                 };
                 for finding in &findings {
                     things += u64::from(!finding.left);

@@ -10,7 +10,7 @@ use super::super::objects::MOST_TRIES;
 use super::super::place::{Place, data_name};
 use super::super::record::{Kind, Log as Which};
 use super::super::{Container, scan};
-use super::{Report, Trouble, WINDOW, marks_of};
+use super::{Report, Trouble, WINDOW, marks_of, upkeep};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_store::{Store, StoreExt, name};
@@ -68,9 +68,7 @@ impl Container {
         for mark in &marks {
             check_present(&place, mark, &mut report)?;
         }
-        for (name, _) in strays(&place, &logs)? {
-            report.add(Trouble::Stray, name, "this log has no mark");
-        }
+        report_strays(&place, &logs, &mut report)?;
         match load::merged(&place, &self.options, &marks, &[], &[]) {
             Ok((index, _)) => {
                 report.length = index.length;
@@ -145,6 +143,25 @@ pub(super) fn strays(place: &Place, logs: &[Lying]) -> Result<Vec<(String, Arc<d
     // A log that was removed meanwhile is no log without a mark.
     let there = |(name, store, _): &&&Lying| store.exists(name).unwrap_or(true);
     Ok(left.iter().filter(there).map(|(name, store, _)| (name.clone(), store.clone())).collect())
+}
+
+/// Reports the logs without a mark. Who removes sessions (a truncation, a compaction) locks the container's maintenance, and removes
+/// marks before logs: such logs are damage only where nobody has the lock.
+fn report_strays(place: &Place, logs: &[Lying], report: &mut Report) -> Result<()> {
+    let mut found = strays(place, logs)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    // A store without locks, or another user's: nobody can be asked.
+    let lock = place.first().lock(&upkeep(place), false);
+    let (trouble, words) = match lock {
+        Ok(None) => (Trouble::Writing, "another process is removing this log"),
+        _ => (Trouble::Stray, "this log has no mark"),
+    };
+    // The process that had the lock may have removed them since.
+    found.retain(|(name, store)| store.exists(name).unwrap_or(true));
+    found.into_iter().for_each(|(name, _)| report.add(trouble, name, words));
+    Ok(())
 }
 
 /// Checks a session; again if it publishes meanwhile. Returns its mark; `None` if the session was removed.

@@ -285,12 +285,17 @@ impl Container {
 /// Errors of the store. Without `wait`, a lock that the store refuses as `PermissionDenied` gives `None` instead.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
-    match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {
+    match place.first().lock(&upkeep(place), wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Some(None)),
         // Another user's container.
         Err(e) if e.kind() == ErrorKind::PermissionDenied && !wait => Ok(None),
         outcome => Ok(outcome?.map(Some)),
     }
+}
+
+/// Name of the object that maintenance locks.
+fn upkeep(place: &Place) -> String {
+    format!("{}/upkeep", place.folder())
 }
 
 /// An error if a session is open.
