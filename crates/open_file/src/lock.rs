@@ -40,6 +40,9 @@ pub const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 /// Its longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a caller waits for a lock at a server before it is told of the one that it waits for.
+pub const LONG_WAIT: Duration = Duration::from_secs(30);
+
 /// The pause before a caller asks a server again for a lock.
 ///
 /// - `waited`: since it asked first.
@@ -261,6 +264,28 @@ fn refused(e: io::Error) -> Error {
     Error::io("cannot lock", e)
 }
 
+/// Asks a server for a lock until it is there.
+fn wait_for(
+    served: &dyn FileLocks,
+    kind: Kind,
+    range: Range,
+    long: Duration,
+    is_late: impl FnOnce(&Met),
+) -> Result<()> {
+    let mut begun = None;
+    let mut is_late = Some(is_late);
+    while let Some(refused) = served.lock(Family::Ranges, kind, range, true)? {
+        let waited = begun.get_or_insert_with(Instant::now).elapsed();
+        if waited >= long
+            && let Some(is_late) = is_late.take()
+        {
+            is_late(&refused.met);
+        }
+        std::thread::sleep(pause(waited, refused.ahead));
+    }
+    Ok(())
+}
+
 impl LockDescription {
     /// Opens a description.
     ///
@@ -308,23 +333,17 @@ impl LockDescription {
 
     /// Locks or unlocks a range for the description; waits until no conflicting lock exists.
     ///
+    /// - `is_late`: called once, after [`LONG_WAIT`], with the lock that the caller waits for; only for locks at a server. The wait goes on.
+    ///
     /// # Errors
     /// Errors of the system; `PeerLost` names the server whose locks are lost.
     /// # Cost
     /// One system call, or one request to a server and one after each pause.
-    pub fn range(&self, kind: Kind, range: Range) -> Result<()> {
-        let served = match self {
-            LockDescription::System(file) => {
-                return file.range(Owner::Description, kind, range, true).map_err(refused);
-            }
-            LockDescription::Served(served) => served,
-        };
-        let mut begun = None;
-        while let Some(refused) = served.lock(Family::Ranges, kind, range, true)? {
-            let begun = begun.get_or_insert_with(Instant::now);
-            std::thread::sleep(pause(begun.elapsed(), refused.ahead));
+    pub fn range(&self, kind: Kind, range: Range, is_late: impl FnOnce(&Met)) -> Result<()> {
+        match self {
+            LockDescription::System(file) => file.range(Owner::Description, kind, range, true).map_err(refused),
+            LockDescription::Served(served) => wait_for(&**served, kind, range, LONG_WAIT, is_late),
         }
-        Ok(())
     }
 
     /// A lock on a range that conflicts with the requested one of this description, if there is one.
@@ -404,4 +423,51 @@ fn system(kind: Kind, range: Range) -> io::Result<flock> {
         return Err(Errno::EOVERFLOW.into());
     }
     Ok(flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: start, l_len: end - start, l_pid: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use thalweg_layout::locks::Count;
+
+    /// Locks of a server that grants them after so many refusals.
+    struct Busy(AtomicU32);
+
+    const MET: Met = Met { kind: Kind::Exclusive, range: Range { start: 7, length: 3 }, pid: -1 };
+
+    impl FileLocks for Busy {
+        fn lock(&self, _: Family, _: Kind, _: Range, again: bool) -> Result<Option<Refused>> {
+            assert!(again, "a caller that waits keeps its turn");
+            let left = self.0.load(Ordering::Relaxed);
+            self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            Ok((left > 0).then_some(Refused { met: MET, ahead: 1 }))
+        }
+
+        fn test(&self, _: Kind, _: Range) -> Result<Option<Met>> {
+            Ok(None)
+        }
+
+        fn make_counter(&self, _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn count(&self, _: u64, _: Count) -> Result<u64> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_caller_that_waits_long_for_a_lock_at_a_server_is_told_once_and_waits_on() {
+        let told = |refusals, long| {
+            let mut told = Vec::new();
+            let served = Busy(AtomicU32::new(refusals));
+            wait_for(&served, Kind::Exclusive, Range::ALL, long, |met| told.push(*met)).unwrap();
+            assert_eq!(served.0.into_inner(), 0);
+            told
+        };
+        assert_eq!(told(5, Duration::ZERO), [MET]);
+        assert_eq!(told(5, Duration::from_secs(1000)), []);
+        assert_eq!(told(0, Duration::ZERO), []);
+    }
 }

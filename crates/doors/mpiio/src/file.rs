@@ -21,11 +21,12 @@ use thalweg_comm::outcome::{agreed, apart};
 use thalweg_layout::locks::Count;
 use thalweg_layout::{Layout, WriterId};
 use thalweg_open_file::OpenFile;
-use thalweg_open_file::lock::{Kind, LockDescription, Range};
+use thalweg_open_file::lock::{Kind, LONG_WAIT, LockDescription, Met, Range};
 use thalweg_profile::calls::Begin;
 use thalweg_profile::recorder::Running;
 use thalweg_profile::{Phase, Taking};
 use thalweg_types::mutex::Mutex;
+use thalweg_types::printable::printable;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Pattern, View};
 
@@ -345,6 +346,16 @@ impl File {
             self.file.publish()?;
         }
         self.file.refresh()
+    }
+
+    /// Warns that an atomic access waits for another process's.
+    fn tell_of_wait(&self, met: &Met) {
+        let (seconds, from) = (LONG_WAIT.as_secs(), met.range.start);
+        thalweg_warnings::tell_once(&format!(
+            "{}: an atomic access has waited for {seconds} s for another process's lock on bytes from {from} on; it waits until that process \
+             releases the lock or ends (is it stopped?)\n",
+            printable(&self.name)
+        ));
     }
 
     fn named(&self, failure: Failure) -> Failure {
@@ -684,7 +695,7 @@ impl File {
                 let first = view.file_offset(start).unwrap_or(0);
                 let last = view.file_offset(start.saturating_add(bytes - 1)).unwrap_or(first);
                 let range = Range { start: first, length: last.saturating_sub(first).saturating_add(1) };
-                lock.range(kind, range)?;
+                lock.range(kind, range, |met| self.tell_of_wait(met))?;
                 let outcome = self.renew().and_then(|()| transfer()).and_then(|value| {
                     if kind == Kind::Exclusive {
                         self.file.publish()?;
@@ -692,7 +703,7 @@ impl File {
                     Ok(value)
                 });
                 let lost = "the lock of an atomic access is lost: bytes of other ranks may be among its bytes";
-                let released = lock.range(Kind::None, range);
+                let released = lock.range(Kind::None, range, |_| {});
                 let released = released.map_err(|e| Error::new(e.kind(), lost).caused_by(e));
                 outcome.and_then(|value| released.map(|()| value))
             })(),
