@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, the map of crates, links in documentation, shellcheck
+# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, the map of crates, wrappers that pass every call on, links in documentation, shellcheck
 source scripts/machine.sh
 
 needs "${build_tools[@]}" "${openmpi_packages[@]}" shellcheck python3
@@ -25,6 +25,7 @@ check rustfmt cargo fmt --all --check
 check clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "documentation" rust_docs
 check "map of crates" /usr/bin/python3 scripts/crates.py
+check "wrappers" /usr/bin/python3 scripts/wrappers.py
 check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir target/fuzz
 check links /usr/bin/python3 scripts/links.py
 check licences /usr/bin/python3 scripts/licences.py

@@ -1,17 +1,18 @@
 //! A layout whose panics become errors, so that a rank whose store or client library panics does not leave the others
-//! waiting in a collective call. Steps that a rank takes alone run inside [`caught`].
+//! waiting in a collective call. Steps that a rank takes alone run inside [`caught`]. Every call is passed on (`scripts/wrappers.py`).
 
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_comm::guarded::caught;
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
     Attributes, Change, Layout, Lease, Life, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject,
     WriterId,
 };
 use thalweg_types::Result;
-
-use thalweg_comm::guarded::caught;
+use thalweg_view::View;
 
 /// A layout whose panics are errors of kind `Io`.
 pub struct Guarded(Arc<dyn Layout>);
@@ -62,6 +63,7 @@ impl Layout for Guarded {
         stat(path: &str) -> Stat;
         list(folder: &str) -> Vec<String>;
         rename(from: &str, to: &str) -> ();
+        prepare_rename(from: &str, to: &str) -> ();
         remove(path: &str) -> ();
         make_folder(path: &str) -> ();
         make_new_folder(path: &str) -> bool;
@@ -81,6 +83,20 @@ impl Layout for Guarded {
         targets(folder: &str) -> Option<u32>;
         make_on_target(name: &str, target: u32, stripe: u64) -> bool;
         write_synopsis(path: &str) -> ();
+        locks(path: &str) -> Option<Box<dyn FileLocks>>;
+        finish() -> ();
+    }
+
+    fn prefers_runs(&self, path: &str) -> bool {
+        self.0.prefers_runs(path)
+    }
+
+    fn keeps_whole(&self, path: &str) -> bool {
+        self.0.keeps_whole(path)
+    }
+
+    fn lock_folder(&self, path: &str) -> Option<PathBuf> {
+        self.0.lock_folder(path)
     }
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
@@ -113,18 +129,38 @@ impl WriteObject for GuardedWrite {
         sync() -> ();
         publish() -> ();
         will_write() -> ();
+        write_view(view: &Arc<View>, start: u64, bytes: &[u8]) -> ();
+        read_view(view: &Arc<View>, start: u64, out: &mut [u8]) -> u64;
+        claim(from: u64, bytes: u64) -> u64;
+        attributes() -> Attributes;
+        set_attributes(change: &Change) -> ();
+        lease() -> Option<Lease>;
+        life() -> Life;
+        lock(wait: bool) -> Option<Lease>;
+    }
+
+    fn order(&self) -> u64 {
+        self.0.order()
+    }
+
+    fn order_from(&self, number: u64) {
+        self.0.order_from(number);
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(GuardedWrite(caught("open again", || self.0.reopen())?)))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         caught("close", || self.0.close())
     }
 
-    fn lease(&self) -> Result<Option<Lease>> {
-        self.0.lease()
-    }
-
     fn file(&self) -> Option<&std::fs::File> {
         self.0.file()
+    }
+
+    fn is_file(&self) -> bool {
+        self.0.is_file()
     }
 }
 
@@ -137,6 +173,12 @@ impl ReadObject for GuardedRead {
         stored_before(offset: u64) -> u64;
         read_exact_at(offset: u64, out: &mut [u8]) -> ();
         life() -> Life;
+        read_view(view: &Arc<View>, start: u64, out: &mut [u8]) -> u64;
+        attributes() -> Attributes;
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(GuardedWrite(caught("open again", || self.0.reopen())?)))
     }
 
     fn at_hand(&self) -> u64 {

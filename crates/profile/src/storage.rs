@@ -5,10 +5,13 @@ use crate::recorder::Recorder;
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
-    Attributes, Change, Layout, Lease, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Layout, Lease, Life, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject,
+    WriterId,
 };
 use thalweg_types::Result;
+use thalweg_view::View;
 
 /// See the module's page. Objects that methods keep after the output pass all calls on and record nothing.
 pub struct Recorded {
@@ -61,6 +64,10 @@ impl Layout for Recorded {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename(from, to)
+    }
+
+    fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.prepare_rename(from, to)
     }
 
     fn remove(&self, path: &str) -> Result<()> {
@@ -144,6 +151,27 @@ impl Layout for Recorded {
         self.inner.plain_file(path)
     }
 
+    fn prefers_runs(&self, path: &str) -> bool {
+        self.inner.prefers_runs(path)
+    }
+
+    fn keeps_whole(&self, path: &str) -> bool {
+        self.inner.keeps_whole(path)
+    }
+
+    fn lock_folder(&self, path: &str) -> Option<PathBuf> {
+        self.inner.lock_folder(path)
+    }
+
+    fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {
+        self.inner.locks(path)
+    }
+
+    fn finish(&self) -> Result<()> {
+        let _running = self.recorder.span(Phase::Close);
+        self.inner.finish()
+    }
+
     fn write_synopsis(&self, path: &str) -> Result<()> {
         let _running = self.recorder.span(Phase::Close);
         self.inner.write_synopsis(path)
@@ -159,14 +187,42 @@ struct RecordedObject {
     recorder: Arc<Recorder>,
 }
 
+impl RecordedObject {
+    /// Records a write of so many bytes.
+    fn written<T>(&self, bytes: u64, write: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut running = self.recorder.span(Phase::Write);
+        let outcome = write();
+        if outcome.is_ok() {
+            running.bytes(bytes);
+        }
+        outcome
+    }
+}
+
+/// Number of bytes in the pieces.
+fn total(pieces: &[IoSlice<'_>]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
 impl WriteObject for RecordedObject {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        let mut running = self.recorder.span(Phase::Write);
-        let written = self.inner.write_at(offset, pieces);
-        if written.is_ok() {
-            running.bytes(pieces.iter().map(|piece| piece.len() as u64).sum());
-        }
-        written
+        self.written(total(pieces), || self.inner.write_at(offset, pieces))
+    }
+
+    fn write_view(&self, view: &Arc<View>, start: u64, bytes: &[u8]) -> Result<()> {
+        self.written(bytes.len() as u64, || self.inner.write_view(view, start, bytes))
+    }
+
+    fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
+        self.inner.read_view(view, start, out)
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.written(total(pieces), || self.inner.append(pieces))
+    }
+
+    fn claim(&self, from: u64, bytes: u64) -> Result<u64> {
+        self.inner.claim(from, bytes)
     }
 
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
@@ -199,17 +255,55 @@ impl WriteObject for RecordedObject {
         self.inner.sync()
     }
 
+    fn publish(&self) -> Result<()> {
+        let _running = self.recorder.span(Phase::Sync);
+        self.inner.publish()
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.inner.attributes()
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        self.inner.set_attributes(change)
+    }
+
     fn will_write(&self) -> Result<()> {
         let _running = self.recorder.span(Phase::Open);
         self.inner.will_write()
+    }
+
+    fn order(&self) -> u64 {
+        self.inner.order()
+    }
+
+    fn order_from(&self, number: u64) {
+        self.inner.order_from(number);
     }
 
     fn lease(&self) -> Result<Option<Lease>> {
         self.inner.lease()
     }
 
+    fn life(&self) -> Result<Life> {
+        self.inner.life()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let _running = self.recorder.span(Phase::Open);
+        Ok(Box::new(RecordedObject { inner: self.inner.reopen()?, recorder: self.recorder.clone() }))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<Lease>> {
+        self.inner.lock(wait)
+    }
+
     fn file(&self) -> Option<&std::fs::File> {
         self.inner.file()
+    }
+
+    fn is_file(&self) -> bool {
+        self.inner.is_file()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::{
     Attributes, Capability, Change, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
 };
 use std::io::{IoSlice, IoSliceMut};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -238,6 +239,10 @@ impl Store for Retry {
         self.again.run(|| self.inner.make_new_folder(name))
     }
 
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        self.inner.make_one_folder(name, mode)
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.inner.sync_folder(folder)
     }
@@ -258,6 +263,10 @@ impl Store for Retry {
         self.inner.lock(name, wait)
     }
 
+    fn lock_place(&self, name: &str) -> Option<PathBuf> {
+        self.inner.lock_place(name)
+    }
+
     fn attributes(&self, name: &str) -> Result<Attributes> {
         self.again.run(|| self.inner.attributes(name))
     }
@@ -268,6 +277,10 @@ impl Store for Retry {
 
     fn make_link(&self, target: &str, name: &str) -> Result<()> {
         self.inner.make_link(target, name)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.make_hard_link(from, to)
     }
 
     fn read_link(&self, name: &str) -> Result<String> {
@@ -321,6 +334,10 @@ impl ReadObject for Reading {
             let mut pieces: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
             self.inner.read_vectored_at(offset, &mut pieces)
         })
+    }
+
+    fn at_hand(&self) -> u64 {
+        self.inner.at_hand()
     }
 
     fn life(&self) -> Result<Life> {
@@ -378,6 +395,14 @@ impl WriteObject for Writing {
 
     fn sync(&self) -> Result<()> {
         self.inner.sync()
+    }
+
+    fn publish(&self) -> Result<()> {
+        self.inner.publish()
+    }
+
+    fn will_write(&self) -> Result<()> {
+        self.inner.will_write()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -764,6 +764,14 @@ impl WriteObject for Writing {
         self.inner.sync()
     }
 
+    fn publish(&self) -> Result<()> {
+        self.inner.publish()
+    }
+
+    fn will_write(&self) -> Result<()> {
+        self.inner.will_write()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         let Writing { inner, on_close } = *self;
         let outcome = inner.close();
