@@ -138,13 +138,13 @@ fn increments_under_a_lock_are_not_lost_and_the_file_is_never_mixed() {
                 let file = partition.open_write("f", OpenWrite::Existing, WriterId(thread as u32)).unwrap();
                 let lock = LockDescription::open(&partition, "f", &partition.attributes("f").unwrap()).unwrap();
                 for _ in 0..TIMES {
-                    lock.range(Kind::Exclusive, bytes(0, 100)).unwrap();
+                    lock.range(Kind::Exclusive, bytes(0, 100), |_| {}).unwrap();
                     // Over all servers.
                     let mut all = [0; 100];
                     file.read_at(0, &mut all).unwrap();
                     assert!(all.iter().all(|byte| *byte == all[0]), "{all:?}");
                     file.write_at(0, &[IoSlice::new(&[all[0] + 1; 100])]).unwrap();
-                    lock.range(Kind::None, bytes(0, 100)).unwrap();
+                    lock.range(Kind::None, bytes(0, 100), |_| {}).unwrap();
                 }
                 file.close().unwrap();
             });
@@ -250,7 +250,7 @@ fn a_waiting_caller_gets_the_lock_soon_after_its_release() {
     let released = Arc::new(AtomicBool::new(false));
     let seen = released.clone();
     let waits = std::thread::spawn(move || {
-        waiting.range(Kind::Exclusive, ALL).unwrap();
+        waiting.range(Kind::Exclusive, ALL, |_| {}).unwrap();
         assert!(seen.load(Ordering::Acquire), "it was held by another");
         Instant::now()
     });

@@ -198,6 +198,32 @@ fn clients_that_append_at_the_same_time_write_behind_each_other() {
 }
 
 #[test]
+fn a_client_that_lives_on_uses_servers_that_are_started_again() {
+    let mut running = Running::new(Settings::default());
+    let partition = running.client();
+    partition.open_write("old", OpenWrite::New, WriterId(0)).unwrap().close().unwrap();
+    let begun = partition.open_write("begun", OpenWrite::New, WriterId(0)).unwrap();
+    type Call = fn(&Partition);
+    let calls: [Call; 6] = [
+        |partition| drop(partition.open_read("old").unwrap()),
+        |partition| partition.open_write("old", OpenWrite::Any, WriterId(0)).unwrap().close().unwrap(),
+        |partition| partition.open_write("new", OpenWrite::New, WriterId(0)).unwrap().close().unwrap(),
+        |partition| partition.rename("new", "newer").unwrap(),
+        |partition| partition.remove("newer").unwrap(),
+        |partition| assert_eq!(partition.list("").unwrap(), ["begun", "old"]),
+    ];
+    for call in calls {
+        // The first call after each restart.
+        (0..3).for_each(|n| running.kill(n));
+        (0..3).for_each(|n| running.start(n).unwrap());
+        call(&partition);
+    }
+    // What was open then stays lost.
+    let lost = begun.write_at(0, &[IoSlice::new(b"x")]).unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::PeerLost);
+}
+
+#[test]
 fn what_was_synced_or_closed_survives_servers_that_are_killed() {
     let mut running = Running::new(Settings::default());
     let partition = running.client();

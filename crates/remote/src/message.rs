@@ -577,6 +577,7 @@ impl Request {
                 | R::XattrList(_)
                 | R::Space(_)
                 | R::PlainFile(_)
+                | R::Whole(..)
         )
     }
 

@@ -58,6 +58,16 @@ impl Session {
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
+
+    /// Whether the daemon has ended, as far as the connections that nothing uses now show it. The session is then lost.
+    fn has_ended(&self) -> bool {
+        let mut idle = self.idle.lock();
+        if idle.last().is_some_and(|channel| channel.connection.has_ended()) {
+            self.lost.store(true, Ordering::Release);
+            idle.clear();
+        }
+        self.is_lost()
+    }
 }
 
 /// Reads and drops an unused body of a reply.
@@ -138,7 +148,8 @@ impl Link {
         self.pid == std::process::id()
     }
 
-    /// This process's session; a new one if the daemon was restarted, and for each call of a guest.
+    /// This process's session; a new one if the daemon was restarted, and for each call of a guest. So a call by name that follows a
+    /// restart is made once, to the new daemon, whatever it changes.
     ///
     /// # Errors
     /// As [`super::Remote::over`].
@@ -154,7 +165,7 @@ impl Link {
         }
         let mut known = self.session.lock();
         match &*known {
-            Some(session) if !session.is_lost() => Ok(session.clone()),
+            Some(session) if !session.has_ended() => Ok(session.clone()),
             _ => Ok(known.insert(begin()?).clone()),
         }
     }

@@ -41,6 +41,12 @@ pub trait Connection: Send + Sync {
     /// Ends the connection in both directions. Calls that wait at either end return.
     fn end(&self);
 
+    /// Whether the other end is known to have ended the connection, without waiting. `false` also where only a use of the connection
+    /// would tell, such as after the power of the other host failed.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// Sets what happens while [`Connection::send`] and [`Connection::receive`] wait; once, before their first use. Without it, and on
     /// transports that cannot, they wait as long as the connection stands.
     fn watch(&self, watch: Watch) {

@@ -2,6 +2,7 @@
 //! whose C library calls are intercepted, and so that a closed socket is an error and not SIGPIPE.
 
 use super::{Watch, broken};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -55,4 +56,13 @@ pub(super) fn receive(socket: impl AsFd, out: &mut [u8], watch: Option<&Watch>) 
 /// Shuts both directions down, of a connection or of a socket that listens: calls that wait on this socket return.
 pub(super) fn end(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Both);
+}
+
+/// As [`super::Connection::has_ended`].
+pub(super) fn has_ended(socket: impl AsFd) -> bool {
+    let mut asked = [PollFd::new(&socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // A signal: the next use of the connection tells.
+    poll(&mut asked, Some(&now)).is_ok()
+        && asked[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR)
 }

@@ -217,6 +217,10 @@ impl Connection for End {
         socket::end(&self.socket);
     }
 
+    fn has_ended(&self) -> bool {
+        socket::has_ended(&self.socket)
+    }
+
     fn describe(&self) -> String {
         format!("{} over TCP", self.other)
     }

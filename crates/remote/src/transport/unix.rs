@@ -125,6 +125,10 @@ impl Connection for End {
         peer.pull(&self.socket, pieces, out)
     }
 
+    fn has_ended(&self) -> bool {
+        socket::has_ended(&self.socket)
+    }
+
     fn describe(&self) -> String {
         match rustix::net::sockopt::socket_peercred(&self.socket) {
             Ok(peer) => format!("process {} over a Unix socket", peer.pid.as_raw_nonzero()),
