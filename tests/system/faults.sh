@@ -26,14 +26,14 @@ if [[ ${LONG:-0} != 0 ]]; then
 fi
 # thin N NAME ARGUMENT...: one of N alone, and the first of its sort.
 thin() { THIN=${every:-${THIN:-$1}} FIRST=$first many "$2" "$built/examples/faults" judge "${@:3}"; }
-thin 80 "methods on the layouts" over "$work/over"
-thin 60 "commands that look after files" upkeep "$work/upkeep" "$thalweg"
+thin 160 "methods on the layouts" over "$work/over"
+thin 120 "commands that look after files" upkeep "$work/upkeep" "$thalweg"
 # Some 15,000 and 3,000 calls, a tenth of a second to a half each.
-thin 50 "preload" preload "$work/preload" "$thalweg"
+thin 100 "preload" preload "$work/preload" "$thalweg"
 if [[ -e /dev/fuse && $(id -u) == 0 ]]; then
-    thin 50 "FUSE" fuse "$work/fuse" "$thalweg"
+    thin 100 "FUSE" fuse "$work/fuse" "$thalweg"
     mkdir -p "$work/fuse-bp"
-    thin 60 "outputs through FUSE" fuse-bp "$work/fuse-bp" "$thalweg"
+    thin 120 "outputs through FUSE" fuse-bp "$work/fuse-bp" "$thalweg"
 else
     echo "skipped: a failure of each system call behind FUSE: no /dev/fuse, or not root"
 fi
