@@ -284,16 +284,7 @@ fn a_storage_that_was_exchanged_or_lost_is_not_served() {
 
 #[test]
 fn a_storage_that_fails_is_told_at_close_and_its_bytes_stay_until_it_works() {
-    let folder = tempfile::tempdir().unwrap();
-    let failing: Vec<Arc<Failing>> = (0..2)
-        .map(|n| {
-            let folder = folder.path().join(format!("{n}"));
-            std::fs::create_dir(&folder).unwrap();
-            Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
-        })
-        .collect();
-    let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
-    let running = Running::over(Settings { servers: 2, ..Settings::default() }, stores, folder);
+    let (running, failing) = with_failing_storage(Settings { servers: 2, ..Settings::default() });
     let partition = running.client();
     let file = partition.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
     let other = partition.open_write("f", OpenWrite::Existing, WriterId(1)).unwrap();
@@ -403,23 +394,41 @@ fn work(partition: &Partition, most: usize) -> (Vec<u8>, bool) {
     (acknowledged, all)
 }
 
+/// A partition of two servers whose storages fail when told to.
+fn with_failing_storage(settings: Settings) -> (Running, Vec<Arc<Failing>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let failing: Vec<Arc<Failing>> = (0..2)
+        .map(|n| {
+            let folder = folder.path().join(format!("{n}"));
+            std::fs::create_dir(&folder).unwrap();
+            Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
+        })
+        .collect();
+    let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
+    (Running::over(Settings { servers: 2, ..settings }, stores, folder), failing)
+}
+
+#[test]
+fn an_error_of_a_servers_storage_names_the_programs_file_and_the_server() {
+    let (running, failing) = with_failing_storage(Settings { stripe: 1000, ..Settings::default() });
+    let partition = running.client();
+    partition.make_folder("run").unwrap();
+    let file = partition.open_write("run/x", OpenWrite::New, WriterId(0)).unwrap();
+    file.write_at(0, &[IoSlice::new(&[1; 5000])]).unwrap();
+    failing[1].fail(Fault::of(StoreCall::Sync));
+    let error = file.sync().unwrap_err();
+    assert_eq!(error.place().object.as_deref(), Some("run/x"));
+    assert!(error.to_string().contains("server 1 of the partition reports an error in run/x: "), "{error}");
+}
+
 #[test]
 fn whichever_call_of_a_storage_fails_nothing_acknowledged_is_lost() {
     let mut tried = 0;
     for (server, most) in (0..2).flat_map(|server| (1..5).map(move |most| (server, most))) {
         for call in 0.. {
-            let folder = tempfile::tempdir().unwrap();
-            let failing: Vec<Arc<Failing>> = (0..2)
-                .map(|n| {
-                    let folder = folder.path().join(format!("{n}"));
-                    std::fs::create_dir(&folder).unwrap();
-                    Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
-                })
-                .collect();
-            let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
             // A cache so small that blocks are written back at any time.
-            let settings = Settings { servers: 2, stripe: 1000, cache: 0, ..Settings::default() };
-            let mut running = Running::over(settings, stores, folder);
+            let settings = Settings { stripe: 1000, cache: 0, ..Settings::default() };
+            let (mut running, failing) = with_failing_storage(settings);
             failing[server].fail(Fault::any().skipping(call).times(1));
             let (acknowledged, all) = work(&running.client(), most);
             if failing[server].failed().0 == 0 {
@@ -455,17 +464,8 @@ fn whichever_call_of_a_storage_fails_nothing_acknowledged_is_lost() {
 #[test]
 fn an_append_that_fails_at_one_server_is_an_error_and_leaves_only_zeros_or_its_bytes() {
     for server in 0..2 {
-        let folder = tempfile::tempdir().unwrap();
-        let failing: Vec<Arc<Failing>> = (0..2)
-            .map(|n| {
-                let folder = folder.path().join(format!("{n}"));
-                std::fs::create_dir(&folder).unwrap();
-                Arc::new(Failing::new(Arc::new(Posix::at(folder).unwrap())))
-            })
-            .collect();
-        let stores = failing.iter().map(|store| store.clone() as Arc<dyn Store>).collect();
-        let settings = Settings { servers: 2, stripe: 1000, cache: 0, ..Settings::default() };
-        let running = Running::over(settings, stores, folder);
+        let settings = Settings { stripe: 1000, cache: 0, ..Settings::default() };
+        let (running, failing) = with_failing_storage(settings);
         let (one, other) = (running.client(), running.client());
         let open = |partition: &Partition| partition.open_write("f", OpenWrite::Any, WriterId(0)).unwrap();
         let (first, second) = (open(&one), open(&other));
@@ -475,9 +475,8 @@ fn an_append_that_fails_at_one_server_is_an_error_and_leaves_only_zeros_or_its_b
         failing[server].fail(Fault::of(StoreCall::Write).with(ErrorKind::Io));
         let long = vec![2; 2_000_000];
         let failed = first.append(&[IoSlice::new(&long)]).unwrap_err();
-        // It names the server's object.
-        let object = failed.place().object.clone().unwrap_or_default();
-        assert!(failed.kind() == ErrorKind::Io && object.ends_with(&format!(".{server}")), "{failed}");
+        assert_eq!((failed.kind(), failed.place().object.as_deref()), (ErrorKind::Io, Some("f")));
+        assert!(failed.to_string().contains(&format!("server {server} of the partition")), "{failed}");
         failing[server].heal();
         let end = second.append(&[IoSlice::new(&[3; 7000])]).unwrap();
         assert_eq!(end, 5000 + 2_000_000 + 7000, "its place was claimed");

@@ -1,7 +1,7 @@
 //! An open file of a partition.
 
 use super::Shared;
-use super::transfer::{Found, Handles, Transfer, units};
+use super::transfer::{Found, Handles, Transfer, reported, units};
 use crate::record::Record;
 use crate::server::data::DataName;
 use std::io::IoSlice;
@@ -45,8 +45,9 @@ impl Shared {
             .map(|(server, (session, handle))| self.links[server].begin(session, &request(server, *handle), &[]))
             .collect();
         let replies = sent.into_iter().enumerate().map(|(server, on_its_way)| {
-            let (reply, ()) = self.links[server].finish(&handles.of[server].0, on_its_way?, nothing)?;
-            Ok(reply)
+            let finished =
+                on_its_way.and_then(|on_its_way| self.links[server].finish(&handles.of[server].0, on_its_way, nothing));
+            finished.map(|(reply, ())| reply).map_err(|e| reported(e, server))
         });
         replies.collect()
     }
@@ -143,7 +144,7 @@ impl File {
             let closed = self.shared.all(&handles, |_, handle| Request::Close(handle));
             outcome.and_then(|value| closed.map(|_| value))
         };
-        run().map_err(|e| if e.place().object.is_some() { e } else { e.in_object(self.path.as_str()) })
+        run().map_err(|e| e.in_object(self.path.as_str()))
     }
 
     fn all(&self, request: impl Fn(u64) -> Request) -> Result<Vec<Reply>> {

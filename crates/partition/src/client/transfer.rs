@@ -15,6 +15,20 @@ use thalweg_store::viewed;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
 
+/// The error that a server reports of its storage, whose objects mean nothing to a program: without a place, which callers add.
+pub(super) fn reported(failure: Error, server: usize) -> Error {
+    if failure.place().object.is_none() {
+        return failure;
+    }
+    let safe = failure.still_safe().map(str::to_string);
+    let error =
+        Error::new(failure.kind(), format!("server {server} of the partition reports an error")).caused_by(failure);
+    match safe {
+        Some(safe) => error.safe(safe),
+        None => error,
+    }
+}
+
 /// A part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
@@ -105,7 +119,7 @@ impl Transfer<'_> {
                 match self.links[server].begin(session, &request(*handle, views[server], pairs), &body) {
                     Ok(on_its_way) => sent.push((server, parts, on_its_way)),
                     Err(e) => {
-                        outcome = Err(e);
+                        outcome = Err(reported(e, server));
                         break;
                     }
                 }
@@ -114,7 +128,7 @@ impl Transfer<'_> {
             for (server, parts, on_its_way) in sent {
                 let taken = |reply: &Reply, channel: &Channel, length: usize| take(reply, parts, channel, length);
                 let finished = self.links[server].finish(&self.handles.of[server].0, on_its_way, taken);
-                outcome = outcome.and(finished.map(drop));
+                outcome = outcome.and(finished.map(drop).map_err(|e| reported(e, server)));
             }
             outcome?;
         }
