@@ -8,6 +8,7 @@
 //! | a client that dies | its bytes count only if the process and the connection are there after the copy |
 
 use super::broken;
+use super::unix::OtherEnd;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,7 +38,8 @@ impl Peer {
     /// `Unsupported` if it is no process of this PID namespace, or the kernel has no descriptors of processes.
     pub(super) fn of(socket: impl AsFd) -> Result<Peer> {
         let unknown = "the client's memory cannot be read: its process is not visible to the server";
-        let pid = rustix::net::sockopt::socket_peercred(socket).map_err(|e| refused(unknown, e))?.pid;
+        let pid = OtherEnd::of(socket).map_err(|e| refused(unknown, e))?.pid.and_then(rustix::process::Pid::from_raw);
+        let pid = pid.ok_or_else(|| Error::new(ErrorKind::Unsupported, unknown))?;
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| refused(unknown, e))?;
         Ok(Peer { pid, process })
     }

@@ -10,12 +10,14 @@
 
 use super::memory::Peer;
 use super::{Connection, Listener, Transport, Watch, broken, placed, socket};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketAddrUnix, SocketFlags, SocketType};
 use std::fs;
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -40,11 +42,28 @@ pub fn default_socket() -> PathBuf {
     })
 }
 
-/// PID of the process that serves a socket; `None` if the socket is not served.
+/// The process at the other end of a socket, as the kernel tells it.
+pub(super) struct OtherEnd {
+    /// `None` for a process of a PID namespace that this process does not see, such as a container's.
+    pub pid: Option<i32>,
+    /// Its user.
+    pub user: u32,
+}
+
+impl OtherEnd {
+    /// # Errors
+    /// Errors of the system.
+    pub(super) fn of(socket: impl AsFd) -> io::Result<OtherEnd> {
+        // rustix takes PID 0 for an error.
+        let told = getsockopt(&socket, PeerCredentials)?;
+        Ok(OtherEnd { pid: Some(told.pid()).filter(|pid| *pid > 0), user: told.uid() })
+    }
+}
+
+/// PID of the process that serves a socket; `None` if the socket is not served, or its server not visible.
 pub fn server_of(socket: &Path) -> Option<u32> {
     let end = connect(socket).ok()?;
-    let peer = rustix::net::sockopt::socket_peercred(&end).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    u32::try_from(OtherEnd::of(&end).ok()?.pid?).ok()
 }
 
 fn user() -> u32 {
@@ -130,14 +149,14 @@ impl Connection for End {
     }
 
     fn describe(&self) -> String {
-        match rustix::net::sockopt::socket_peercred(&self.socket) {
-            Ok(peer) => format!("process {} over a Unix socket", peer.pid.as_raw_nonzero()),
-            Err(_) => "a process over a Unix socket".into(),
+        match OtherEnd::of(&self.socket) {
+            Ok(OtherEnd { pid: Some(pid), .. }) => format!("process {pid} over a Unix socket"),
+            _ => "a process over a Unix socket".into(),
         }
     }
 
     fn admit(&self) -> Result<()> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.socket).map_err(broken)?.uid.as_raw();
+        let peer = OtherEnd::of(&self.socket).map_err(broken)?.user;
         if peer == user() || peer == 0 {
             return Ok(());
         }
