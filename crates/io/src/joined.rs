@@ -44,8 +44,7 @@ pub(crate) fn agree_on_open(
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let values =
-        [digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison), u64::from(wanted.later)];
+    let values = [digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison), u64::from(wanted.later)];
     let agreed = agree(comm, own, doing, &values)?;
     match agreed.as_slice() {
         [largest, not_smallest, profile, comparison, later] if *largest == !*not_smallest => {

@@ -238,7 +238,12 @@ impl OpenBehind {
     }
 
     /// The methods of the output until they are open.
-    pub(crate) fn stand_ins(self: &Arc<OpenBehind>, opening: &Opening, methods: &[ToOpen], step: u64) -> Vec<ActiveMethod> {
+    pub(crate) fn stand_ins(
+        self: &Arc<OpenBehind>,
+        opening: &Opening,
+        methods: &[ToOpen],
+        step: u64,
+    ) -> Vec<ActiveMethod> {
         let stand_in = |(number, to_open): (usize, &ToOpen)| ActiveMethod {
             method: Held::Behind(self.clone(), number),
             name: to_open.method.name(),
