@@ -362,7 +362,7 @@ impl<'a> Output<'a> {
     }
 
     /// Collective: commits the step. When it returns without error the step is readable, and durable with `sync=yes`; unless a
-    /// method of the group ends outputs later ([`Closed::pending`]).
+    /// method of the group ends outputs later, by itself or because of `async=yes` ([`Closed::pending`]): then it waits for no rank.
     ///
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message states the steps that are safe.
