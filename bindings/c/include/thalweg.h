@@ -248,6 +248,33 @@ int thalweg_write_box(thalweg_output *output, const char *name, const thalweg_bo
 /* Collective: commits the step and frees the output, even after a failure. When this returns 0, the step is readable. */
 int thalweg_output_close(thalweg_output *output);
 
+/* Collective. Like thalweg_output_close; with the method's parameter async=yes it returns when the blocks are copied, and the output is
+ * written in the background (docs/guide/async.md). Frees `output`. Returns 0 also if the output fails: thalweg_wait and thalweg_test
+ * tell the failure. With async=yes, thalweg_output_close does the same, and failures are returned by the next open of the file, by
+ * thalweg_wait_all or by thalweg_session_close, on all ranks. */
+typedef struct thalweg_pending thalweg_pending;
+int thalweg_output_start_close(thalweg_output *output, thalweg_pending **pending);
+
+/* Not collective. Sets `*complete` to 1 if the output has ended; its status is returned. Returns at once. */
+int thalweg_test(thalweg_pending *pending, int *complete);
+
+/* Not collective. Waits until the output has ended, returns its status and frees `pending`. Call it before thalweg_session_close. */
+int thalweg_wait(thalweg_pending *pending);
+
+/* Calls `callback` once, when the output has ended, with its status, inside a later call of this process for the session; the failure
+ * is not reported elsewhere then. Does not free `pending`. */
+typedef void (*thalweg_completion)(int status, void *context);
+int thalweg_on_completion(thalweg_pending *pending, thalweg_completion callback, void *context);
+
+/* Frees `pending` without waiting: the output goes on. */
+void thalweg_pending_drop(thalweg_pending *pending);
+
+/* Collective: waits for all outputs of the session. Returns the first failure that was not reported before, on all ranks. */
+int thalweg_wait_all(thalweg_session *session);
+
+/* Calls the callbacks of outputs that have ended. Not collective; returns at once. */
+int thalweg_progress(thalweg_session *session);
+
 /* Collective, in place of close, on a rank that cannot continue: close fails on the other ranks and names this rank; their blocks stay
  * readable. `why` is the cause in the error. Frees the output. Returns the failure, never 0. */
 int thalweg_output_abandon(thalweg_output *output, const char *why);

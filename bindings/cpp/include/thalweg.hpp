@@ -332,6 +332,40 @@ Elements elements_of(const V& values)
 
 enum class Mode { write = THALWEG_WRITE, append = THALWEG_APPEND, update = THALWEG_UPDATE };
 
+/// An output that was closed and may still be in flight (method parameter async=yes). Without a wait, its failure is reported by the next
+/// open of the file, by Session::wait_all or by Session::close, on all ranks.
+class Pending {
+public:
+    Pending(Pending&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Pending& operator=(Pending&& other) noexcept
+    {
+        if (this != &other) {
+            thalweg_pending_drop(handle_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    ~Pending() { thalweg_pending_drop(handle_); }
+
+    /// Whether the output has ended; throws its failure. Not collective.
+    bool test()
+    {
+        int complete = 0;
+        detail::check(thalweg_test(handle_, &complete));
+        return complete != 0;
+    }
+
+    /// Waits until the output has ended; throws its failure. Not collective. Call it once.
+    void wait() { detail::check(thalweg_wait(std::exchange(handle_, nullptr))); }
+
+private:
+    friend class Output;
+    explicit Pending(thalweg_pending* handle) : handle_(handle) {}
+    thalweg_pending* handle_;
+};
+
 /// One step of one group, from open to close.
 class Output {
 public:
@@ -409,6 +443,16 @@ public:
     {
         need_open();
         detail::check(thalweg_output_close(std::exchange(handle_, nullptr)));
+    }
+
+    /// Collective: like close; with the method's parameter async=yes the output is written in the background. Its failure is thrown by the
+    /// result.
+    Pending start_close()
+    {
+        need_open();
+        thalweg_pending* pending = nullptr;
+        detail::check(thalweg_output_start_close(std::exchange(handle_, nullptr), &pending));
+        return Pending(pending);
     }
 
     /// Collective, instead of close, on a rank that cannot continue: close fails on the other ranks and names this rank and
@@ -658,6 +702,9 @@ public:
     void end_calculation() { detail::check(thalweg_session_end_calculation(handle_)); }
     /// Marks the end of an iteration. Not collective.
     void end_iteration() { detail::check(thalweg_session_end_iteration(handle_)); }
+
+    /// Collective: waits for all outputs in flight; throws the first failure that was not reported before.
+    void wait_all() { detail::check(thalweg_wait_all(handle_)); }
 
     /// Collective over the session's ranks: opens an output.
     Output open(const std::string& group, const std::string& path, Mode mode)

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
-use thalweg_io::{Mode, Session, WriteRequest};
+use thalweg_io::{Mode, PendingOutput, Session, WriteRequest};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_schema::{MethodChoice, Schema};
@@ -173,7 +173,7 @@ pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, setup: &MethodCa
         let closed = machine.run(|comm| {
             let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
             session.set_buffer_limit(case.buffer);
-            let closed: Vec<u64> = acts
+            let closed: Vec<PendingOutput> = acts
                 .iter()
                 .zip(&steps)
                 .map(|(act, step)| {
@@ -181,14 +181,18 @@ pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, setup: &MethodCa
                     one_output(&session, &comm, &schema.groups[act.group].name, path, act, wanted)
                 })
                 .collect();
+            // Outputs that a method ends later are in flight together.
+            let closed = closed.into_iter().zip(&steps);
+            let bytes = closed.map(|(closed, step)| closed.wait().unwrap_or_else(|e| panic!("step {step}: {e}")).bytes);
+            let bytes: Vec<u64> = bytes.collect();
             session.finalize().unwrap();
-            closed
+            bytes
         });
         assert!(closed.iter().all(|c| *c == closed[0]), "ranks were told of different bytes: {closed:?}");
     }
 }
 
-/// Returns the bytes that close tells of.
+/// Returns the output, whose close tells of bytes.
 fn one_output(
     session: &Session,
     comm: &ThreadCommunicator,
@@ -196,7 +200,7 @@ fn one_output(
     path: &str,
     act: &Act,
     step: Option<u64>,
-) -> u64 {
+) -> PendingOutput {
     let writes = &act.ranks[comm.rank() as usize];
     let mut output = session.open(group, path, act.mode, comm.duplicate().unwrap()).unwrap();
     if let Some(step) = step {
@@ -218,7 +222,7 @@ fn one_output(
             reused.fill(0xee);
         }
     }
-    output.close().unwrap_or_else(|e| panic!("close of step {step:?}: {e}")).bytes
+    output.start_close()
 }
 
 /// - `in_order`: blocks of a step come in the order of its outputs.

@@ -2,48 +2,22 @@
 //! do so after the program's close has returned.
 
 use crate::in_flight::{Done, Work};
+use crate::opening::{ActiveMethod, Ends};
 use crate::session::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
-use thalweg_movement::method::pending::{Ended, OwnedOutput, Pending};
+use thalweg_movement::method::pending::{Ended, OwnedOutput, Pending, close_later};
 use thalweg_movement::method::{CloseRequest, Finished};
-use thalweg_movement::pack::{AttributeSpec, Through};
+use thalweg_movement::pack::{AttributeSpec, Reach, Through};
 use thalweg_movement::{Closed, Method, Pack};
 use thalweg_types::{Error, Result};
 
-/// A method of an output, with its file.
-pub(crate) struct ActiveMethod {
-    pub(crate) method: Box<dyn Method>,
-    /// It writes files.
-    pub(crate) stores: bool,
-    pub(crate) header: Header,
-    /// The time index of step 0.
-    pub(crate) first_time: u32,
-    pub(crate) path: String,
-}
-
-impl ActiveMethod {
-    /// The step, from 0.
-    pub(crate) fn step(&self) -> u64 {
-        u64::from(self.header.time_index.saturating_sub(self.first_time))
-    }
-
-    /// Key of the attributes that the method's file already contains, and of the queue of its outputs.
-    pub(crate) fn key(&self) -> String {
-        written_key(&*self.method, &self.path)
-    }
-}
-
-/// As [`ActiveMethod::key`].
-pub(crate) fn written_key(method: &dyn Method, path: &str) -> String {
-    key_of(method.name(), path)
-}
-
 /// As [`ActiveMethod::key`], of a method by its first name.
-pub(crate) fn key_of(method: &str, path: &str) -> String {
+pub(crate) fn written_key(method: &str, path: &str) -> String {
     format!("{method}\0{path}")
 }
 
@@ -84,7 +58,7 @@ struct About {
 impl About {
     fn of(active: &ActiveMethod) -> About {
         About {
-            name: active.method.name(),
+            name: active.name,
             stores: active.stores,
             path: active.path.clone(),
             step: active.step(),
@@ -96,17 +70,37 @@ impl About {
 /// An output that has no method left, and its communicator.
 type NoneLeft = Box<(Ending, Box<dyn Communicator>)>;
 
+/// The places in the methods' objects for blocks that exceed the buffer.
+///
+/// # Errors
+/// As [`ActiveMethod::through`].
+pub(crate) fn through<'m>(
+    methods: impl IntoIterator<Item = &'m mut ActiveMethod>,
+    reach: &Reach,
+) -> Result<Vec<Through<'m>>> {
+    let mut to = Vec::new();
+    for active in methods {
+        let (object, start, header) = active.through(reach)?;
+        to.push(Through { object, start, header });
+    }
+    Ok(to)
+}
+
 impl Ending {
     /// Closes the output by all methods before the first one that ends outputs later, if there is one.
     pub(crate) fn close_now(&mut self, comm: &dyn Communicator, pack: &mut Pack<'_>) {
         while let Some(mut active) = self.methods.pop_front() {
-            if active.method.ends_later() {
+            if active.ends.later() {
                 self.methods.push_front(active);
                 return;
             }
             let failed = self.prepare(&mut active, pack);
-            let closed = active.method.close(CloseRequest { comm, header: &active.header, pack, failed });
-            self.closed(About::of(&active), closed);
+            let about = About::of(&active);
+            let close = |(mut method, header): (Box<dyn Method>, Header)| {
+                method.close(CloseRequest { comm, header: &header, pack, failed })
+            };
+            let closed = active.into_opened().and_then(close);
+            self.closed(about, closed);
         }
     }
 
@@ -137,7 +131,10 @@ impl Ending {
             }
             pack.set_attributes(new);
         }
-        active.method.after(&self.finished);
+        // The close reports a method that is not open.
+        if let Ok(method) = active.opened() {
+            method.after(&self.finished);
+        }
     }
 
     fn closed(&mut self, about: About, closed: Result<Closed>) {
@@ -164,19 +161,19 @@ impl Ending {
     }
 
     /// Copies all blocks of the pack out of the program's memory. After a failure, this rank's part of the step is lost.
-    pub(crate) fn own(&mut self, mut pack: Pack<'_>) -> Pack<'static> {
+    /// If the buffer limit leaves no room, waits for outputs in flight, then writes blocks through.
+    pub(crate) fn own(&mut self, mut pack: Pack<'_>, timeout: Duration) -> Pack<'static> {
         let empty = pack.emptied();
+        let in_flight = self.shared.in_flight.clone();
         let own = || {
-            if pack.copy_deferred() {
-                return Ok(());
+            while !pack.copy_deferred() {
+                if in_flight.wait_for_memory(timeout) {
+                    continue;
+                }
+                let reach = pack.reached();
+                return pack.spill(&through(&mut self.methods, &reach)?);
             }
-            let reach = pack.reached();
-            let mut to = Vec::new();
-            for active in &mut self.methods {
-                let (object, start) = active.method.through(&reach)?;
-                to.push(Through { object, start, header: &active.header });
-            }
-            pack.spill(&to)
+            Ok(())
         };
         const DOING: &str = "take the blocks over";
         let owned = caught(DOING, own).and_then(|()| caught(DOING, || pack.into_owned()));
@@ -184,6 +181,17 @@ impl Ending {
             self.failed.get_or_insert(e.at_rank(self.rank));
             empty
         })
+    }
+
+    /// Ends the output by all methods that are left.
+    pub(crate) fn end(self, comm: Box<dyn Communicator>, pack: Pack<'static>) -> Done {
+        match self.hand_over(comm, pack) {
+            Ok(taken) => taken.end(),
+            Err(none_left) => {
+                let (ending, comm) = *none_left;
+                Done { outcome: ending.outcome, comm: Some(comm) }
+            }
+        }
     }
 
     /// Hands the output to its next method, which ends it later.
@@ -194,8 +202,17 @@ impl Ending {
     ) -> std::result::Result<TakenOver, NoneLeft> {
         let Some(mut active) = self.methods.pop_front() else { return Err(Box::new((self, comm))) };
         let failed = self.prepare(&mut active, &mut pack);
-        let about = About::of(&active);
-        let pending = active.method.take_over(OwnedOutput { comm, header: active.header, pack, failed });
+        let (about, ends) = (About::of(&active), active.ends);
+        let pending = match active.into_opened() {
+            Ok((method, header)) => {
+                let output = OwnedOutput { comm, header, pack, failed };
+                if ends == Ends::ByItself { method.take_over(output) } else { close_later(method, output) }
+            }
+            Err(e) => {
+                self.closed(about, Err(e));
+                return Err(Box::new((self, comm)));
+            }
+        };
         Ok(TakenOver { pending, ending: self, about })
     }
 }
@@ -203,21 +220,12 @@ impl Ending {
 impl TakenOver {
     /// Ends the output by this method and the later ones.
     fn end(self) -> Done {
-        let mut taken = self;
-        loop {
-            let TakenOver { pending, mut ending, about } = taken;
-            let Ended { outcome, output } = pending.end();
-            ending.closed(about, outcome);
-            let OwnedOutput { comm, mut pack, .. } = output;
-            ending.close_now(&*comm, &mut pack);
-            taken = match ending.hand_over(comm, pack) {
-                Ok(next) => next,
-                Err(none_left) => {
-                    let (ending, comm) = *none_left;
-                    return Done { outcome: ending.outcome, comm: Some(comm) };
-                }
-            };
-        }
+        let TakenOver { pending, mut ending, about } = self;
+        let Ended { outcome, output } = pending.end();
+        ending.closed(about, outcome);
+        let OwnedOutput { comm, mut pack, .. } = output;
+        ending.close_now(&*comm, &mut pack);
+        ending.end(comm, pack)
     }
 
     pub(crate) fn work(self) -> Work {

@@ -1,23 +1,41 @@
-//! Outputs in flight: closed by the program, and ended later by their methods ([`thalweg_movement::method::pending`]).
+//! Outputs in flight: closed by the program, and ended later, by methods that end outputs later
+//! ([`thalweg_movement::method::pending`]) or because of `async=yes` ([`ASYNC`]).
 //!
 //! | question | answer |
 //! |---|---|
 //! | order | outputs of one file end in the order in which they were closed; those of different files concurrently |
-//! | thread | one per file, from its first output to its last. If the MPI library allows calls from one thread only, and for outputs with a profile, the program's close ends them itself, after the waiting ones |
-//! | a further output of the same file | by the same method: opens at once and queues. By another one, or a reader: the open waits until all have ended |
-//! | failures | reported once, on all ranks: at the next open of the file, which then fails, as soon as all ranks have ended that output; otherwise at the end of the session |
-//! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit blocks are spilled |
+//! | thread | one per file, while outputs of the file are in flight. If the MPI library allows calls from one thread only, and for outputs with a profile, the program's close ends them itself, after the waiting ones |
+//! | a further output of the same file | by the same method: with `async=yes` its open runs on the thread of the file, behind the outputs in flight (`opening`). By another method, or a reader: the open waits until all have ended |
+//! | failures | reported once, on all ranks: by a wait for the output; at the next open of the file, which then fails, as soon as all ranks have ended that output; otherwise at the end of the session |
+//! | callbacks | called by the program's own thread, inside its next call ([`OutputsInFlight::call_back`]) |
+//! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_bp::statistics::Level;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_movement::Closed;
+use thalweg_params::Parameter;
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// `async`, of every method.
+pub const ASYNC: Parameter = Parameter::switch(
+    "async",
+    false,
+    "yes: close returns when the blocks are copied, and the output is written in the background (guide: Outputs in flight)",
+);
+
+/// `in_flight`, of every method.
+pub const IN_FLIGHT: Parameter = Parameter::count(
+    "in_flight",
+    4,
+    "async=yes: largest number of outputs of a file in flight; close waits until earlier ones have ended. 0: close waits for its own output, too",
+);
 
 /// How an output ended.
 pub(crate) struct Done {
@@ -26,13 +44,25 @@ pub(crate) struct Done {
     pub(crate) comm: Option<Box<dyn Communicator>>,
 }
 
+/// The work that opens an output.
+pub(crate) type OpenWork = Box<dyn FnOnce() + Send>;
+
 /// The work that ends an output.
 pub(crate) type Work = Box<dyn FnOnce() -> Done + Send>;
 
-enum State {
-    Waits(Work),
-    Runs,
-    Ended(Done),
+/// Called with the result of an output.
+pub type Callback = Box<dyn FnOnce(Result<Closed>) + Send>;
+
+/// Callbacks of outputs that have ended, with the results.
+type Due = Mutex<VecDeque<(Callback, Result<Closed>)>>;
+
+/// What the next open of a file needs before the outputs in front of it have ended.
+#[derive(Clone, Default)]
+pub(crate) struct Upcoming {
+    /// The step of the last output, if all outputs in front of it succeed.
+    pub(crate) step: u64,
+    /// Arrays whose statistics the file records at another level than declared, by path and name.
+    pub(crate) levels: HashMap<(String, String), Level>,
 }
 
 /// One output in flight.
@@ -42,7 +72,15 @@ struct InFlight {
     line: String,
     /// Paths of the files that it writes.
     files: Vec<String>,
-    state: State,
+    upcoming: Upcoming,
+    /// Opens the output, if the thread of the line is yet to do it.
+    open: Option<OpenWork>,
+    /// Ends the output; `None` before the program's close, and when the thread of the line has taken it.
+    end: Option<Work>,
+    /// The program has closed the output.
+    closed: bool,
+    result: Arc<Outcome>,
+    comm: Option<Box<dyn Communicator>>,
 }
 
 impl InFlight {
@@ -51,13 +89,136 @@ impl InFlight {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended(_))
+        self.result.0.lock().result.is_some()
+    }
+
+    /// Closed by the program, and not ended.
+    fn is_under_way(&self) -> bool {
+        self.closed && !self.has_ended()
+    }
+}
+
+/// The result of an output, once it has ended.
+#[derive(Default)]
+struct Outcome(Mutex<OutcomeState>);
+
+#[derive(Default)]
+struct OutcomeState {
+    result: Option<Result<Closed>>,
+    /// The program knows the result.
+    heard: bool,
+    callbacks: Vec<Callback>,
+}
+
+/// A copy of a result.
+fn again(result: &Result<Closed>) -> Result<Closed> {
+    match result {
+        Ok(closed) => Ok(*closed),
+        Err(e) => Err(e.again()),
+    }
+}
+
+impl Outcome {
+    fn set(&self, result: Result<Closed>, due: &Due) {
+        let mut state = self.0.lock();
+        let callbacks = std::mem::take(&mut state.callbacks);
+        state.heard |= !callbacks.is_empty();
+        due.lock().extend(callbacks.into_iter().map(|callback| (callback, again(&result))));
+        state.result = Some(result);
+    }
+
+    fn hear(&self) -> Option<Result<Closed>> {
+        let mut state = self.0.lock();
+        let result = state.result.as_ref().map(again)?;
+        state.heard = true;
+        Some(result)
+    }
+
+    /// The failure, unless the program knows it.
+    fn hear_failure(&self) -> Result<()> {
+        let mut state = self.0.lock();
+        match &state.result {
+            Some(Err(e)) if !state.heard => {
+                let e = e.again();
+                state.heard = true;
+                Err(e)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An output that the program has closed, to wait for its end or to ask for it. Not collective; the result is of the same kind on all
+/// ranks. If it is dropped before the result is known, a failure is reported by the next open of the file or at the end of the session.
+pub struct PendingOutput {
+    of: Arc<OutputsInFlight>,
+    /// Line, number and timeout; `None` if the output had ended when its close returned.
+    place: Option<(String, u64, Duration)>,
+    result: Arc<Outcome>,
+}
+
+impl PendingOutput {
+    /// One that has ended.
+    pub(crate) fn ended(of: Arc<OutputsInFlight>, result: Result<Closed>) -> PendingOutput {
+        let state = OutcomeState { result: Some(result), ..OutcomeState::default() };
+        PendingOutput { of, place: None, result: Arc::new(Outcome(Mutex::new(state))) }
+    }
+
+    /// Whether the output has ended, without asking for its result.
+    pub fn has_ended(&self) -> bool {
+        self.result.0.lock().result.is_some()
+    }
+
+    /// The result if the output has ended; `None` if it is in flight. Returns immediately.
+    ///
+    /// # Errors
+    /// The failure of the output, also when asked again.
+    pub fn test(&self) -> Result<Option<Closed>> {
+        self.of.call_back();
+        self.result.hear().transpose()
+    }
+
+    /// Waits until the output has ended; outputs of the file that were closed before end first.
+    ///
+    /// # Errors
+    /// The failure of the output, also when asked again; `Timeout` if no output of the file ends within the communicator's timeout.
+    pub fn wait(&self) -> Result<Closed> {
+        if let Some((line, number, timeout)) = &self.place {
+            self.of.wait(|o| o.line == *line && o.number <= *number, *timeout)?;
+        }
+        self.of.call_back();
+        let unknown = || Error::new(ErrorKind::InvalidArgument, "the output was given up");
+        self.result.hear().unwrap_or_else(|| Err(unknown()))
+    }
+
+    /// As [`PendingOutput::wait`], for at most this long; `None` if the output is still in flight then.
+    ///
+    /// # Errors
+    /// The failure of the output.
+    pub fn wait_for(&self, most: Duration) -> Result<Option<Closed>> {
+        if let Some((line, number, _)) = &self.place {
+            self.of.wait_until(|o| o.line == *line && o.number <= *number, Instant::now().checked_add(most));
+        }
+        self.test()
+    }
+
+    /// Calls `callback` once, when the output has ended: inside the program's next call of the session or of a pending output, on the
+    /// thread that makes this call. The callback receives the result, which is then not reported elsewhere.
+    pub fn on_completion(&self, callback: Callback) {
+        let mut state = self.result.0.lock();
+        match state.result.as_ref().map(again) {
+            Some(result) => {
+                state.heard = true;
+                self.of.due.lock().push_back((callback, result));
+            }
+            None => state.callbacks.push(callback),
+        }
     }
 }
 
 #[derive(Default)]
 struct Outputs {
-    /// In the order in which they were closed.
+    /// In the order in which they were opened behind others or closed.
     all: Vec<InFlight>,
     /// Lines that have a thread.
     busy: HashSet<String>,
@@ -69,19 +230,72 @@ struct Outputs {
 pub(crate) struct OutputsInFlight {
     outputs: Mutex<Outputs>,
     changed: Condvar,
+    due: Due,
+}
+
+/// An output to add to the outputs in flight.
+pub(crate) struct Entry {
+    pub(crate) line: String,
+    pub(crate) files: Vec<String>,
+    pub(crate) upcoming: Upcoming,
 }
 
 impl OutputsInFlight {
-    /// Adds an output after those of its line.
-    pub(crate) fn add(self: &Arc<OutputsInFlight>, line: &str, files: Vec<String>, work: Work) {
+    fn push(&self, entry: Entry, open: Option<OpenWork>, end: Option<Work>) -> u64 {
+        let Entry { line, files, upcoming } = entry;
         let mut outputs = self.outputs.lock();
         let number = outputs.next;
         outputs.next += 1;
-        outputs.all.push(InFlight { number, line: line.to_string(), files, state: State::Waits(work) });
-        if !outputs.busy.insert(line.to_string()) {
+        let (closed, result) = (end.is_some(), Arc::default());
+        outputs.all.push(InFlight { number, line, files, upcoming, open, end, closed, result, comm: None });
+        number
+    }
+
+    /// Adds an output that the program has closed, after those of its line.
+    ///
+    /// - `timeout`: longest wait of the program for one output.
+    pub(crate) fn add(self: &Arc<OutputsInFlight>, entry: Entry, timeout: Duration, end: Work) -> PendingOutput {
+        let line = entry.line.clone();
+        let number = self.push(entry, None, Some(end));
+        self.schedule(&line);
+        self.pending(line, number, timeout)
+    }
+
+    /// Adds an output whose open runs behind those of its line. Returns its number, for [`OutputsInFlight::close`].
+    pub(crate) fn add_open(self: &Arc<OutputsInFlight>, entry: Entry, open: OpenWork) -> u64 {
+        let line = entry.line.clone();
+        let number = self.push(entry, Some(open), None);
+        self.schedule(&line);
+        number
+    }
+
+    /// The program has closed an output that was added with its open.
+    pub(crate) fn close(
+        self: &Arc<OutputsInFlight>,
+        line: &str,
+        number: u64,
+        timeout: Duration,
+        end: Work,
+    ) -> PendingOutput {
+        if let Some(output) = self.outputs.lock().all.iter_mut().find(|o| o.number == number) {
+            (output.end, output.closed) = (Some(end), true);
+        }
+        self.schedule(line);
+        self.pending(line.to_string(), number, timeout)
+    }
+
+    fn pending(self: &Arc<OutputsInFlight>, line: String, number: u64, timeout: Duration) -> PendingOutput {
+        // An output is removed from the list only by calls of the program, of which this is one.
+        let of_number = |outputs: &Outputs| outputs.all.iter().find(|o| o.number == number).map(|o| o.result.clone());
+        let result = of_number(&self.outputs.lock()).unwrap_or_default();
+        PendingOutput { of: self.clone(), place: Some((line, number, timeout)), result }
+    }
+
+    /// Begins a thread for a line that has none.
+    fn schedule(self: &Arc<OutputsInFlight>, line: &str) {
+        if !self.outputs.lock().busy.insert(line.to_string()) {
             return;
         }
-        drop(outputs);
         let (own, name) = (self.clone(), line.to_string());
         let begun = std::thread::Builder::new().name("thalweg output".into()).spawn(move || own.run(&name));
         if begun.is_err() {
@@ -90,37 +304,63 @@ impl OutputsInFlight {
         }
     }
 
-    /// Ends the outputs of a line, until none waits.
+    /// Opens and ends the outputs of a line, until it has none, or the program still writes the first one.
     fn run(&self, line: &str) {
         loop {
             let mut outputs = self.outputs.lock();
-            let first = outputs.all.iter_mut().find(|o| o.line == line && matches!(o.state, State::Waits(_)));
-            let Some(first) = first else {
+            let first = outputs.all.iter_mut().find(|o| o.line == line && !o.has_ended());
+            let (open, end, number) = first.map_or((None, None, 0), |first| match first.open.take() {
+                Some(open) => (Some(open), None, first.number),
+                None => (None, first.end.take(), first.number),
+            });
+            if open.is_none() && end.is_none() {
                 outputs.busy.remove(line);
                 self.changed.notify_all();
                 return;
-            };
-            let number = first.number;
-            let State::Waits(work) = std::mem::replace(&mut first.state, State::Runs) else { continue };
+            }
             drop(outputs);
-            let done = caught("end the output", || Ok(work()));
-            let done = done.unwrap_or_else(|e| Done { outcome: Err(e), comm: None });
-            let mut outputs = self.outputs.lock();
-            if let Some(output) = outputs.all.iter_mut().find(|o| o.number == number) {
-                output.state = State::Ended(done);
+            if let Some(open) = open {
+                // The open keeps its own failures.
+                let _ = caught("open the output", || {
+                    open();
+                    Ok(())
+                });
+            }
+            if let Some(end) = end {
+                let done = caught("end the output", || Ok(end()));
+                let Done { outcome, comm } = done.unwrap_or_else(|e| Done { outcome: Err(e), comm: None });
+                let mut outputs = self.outputs.lock();
+                if let Some(output) = outputs.all.iter_mut().find(|o| o.number == number) {
+                    output.comm = comm;
+                    output.result.set(outcome, &self.due);
+                }
             }
             self.changed.notify_all();
         }
     }
 
-    /// Waits until none of these outputs waits or runs.
+    /// Calls the callbacks of outputs that have ended.
+    pub(crate) fn call_back(&self) {
+        loop {
+            let next = self.due.lock().pop_front();
+            let Some((callback, result)) = next else { return };
+            callback(result);
+        }
+    }
+
+    /// Waits until none of these outputs is under way.
     fn wait(&self, which: impl Fn(&InFlight) -> bool, timeout: Duration) -> Result<()> {
+        self.wait_for_fewer(which, 1, timeout)
+    }
+
+    /// Waits until fewer than `limit` of these outputs are under way.
+    fn wait_for_fewer(&self, which: impl Fn(&InFlight) -> bool, limit: usize, timeout: Duration) -> Result<()> {
         let mut outputs = self.outputs.lock();
         let mut left = usize::MAX;
         let mut since = Instant::now();
         loop {
-            let under_way = outputs.all.iter().filter(|o| which(o) && !o.has_ended()).count();
-            if under_way == 0 {
+            let under_way = outputs.all.iter().filter(|o| which(o) && o.is_under_way()).count();
+            if under_way < limit {
                 return Ok(());
             }
             if under_way != left {
@@ -134,7 +374,35 @@ impl OutputsInFlight {
         }
     }
 
-    /// Removes the first `most` of these outputs if they have ended. Returns the first failure; further ones become warnings.
+    /// Waits until none of these outputs is under way, or until a time.
+    fn wait_until(&self, which: impl Fn(&InFlight) -> bool, end: Option<Instant>) {
+        let mut outputs = self.outputs.lock();
+        while outputs.all.iter().any(|o| which(o) && o.is_under_way()) {
+            let rest = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
+            if rest.is_zero() {
+                return;
+            }
+            outputs = self.changed.wait_timeout(outputs, rest).0;
+        }
+    }
+
+    /// Back-pressure: waits until an output has ended, whose memory is then free. `false` if none is under way, or none ends.
+    pub(crate) fn wait_for_memory(&self, timeout: Duration) -> bool {
+        let before = self.outputs.lock().all.iter().filter(|o| o.is_under_way()).count();
+        before > 0 && self.wait_for_fewer(|_| true, before, timeout).is_ok()
+    }
+
+    /// Back-pressure: waits until at most `most` outputs of a line are under way.
+    ///
+    /// # Errors
+    /// `Timeout`.
+    pub(crate) fn wait_for_limit(&self, line: &str, most: u64, timeout: Duration) -> Result<()> {
+        let fewer = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
+        self.wait_for_fewer(|o| o.line == line, fewer, timeout)
+    }
+
+    /// Removes the first `most` of these outputs if they have ended. Returns the first failure that the program does not know; further
+    /// ones become warnings.
     fn hear(&self, which: impl Fn(&InFlight) -> bool, most: usize) -> Result<()> {
         let mut heard = Vec::new();
         let mut outputs = self.outputs.lock();
@@ -146,18 +414,18 @@ impl OutputsInFlight {
         }
         drop(outputs);
         let mut outcome = Ok(());
-        for output in heard {
-            let State::Ended(Done { outcome: ended, comm }) = output.state else { continue };
-            if let (Ok(_), Some(comm)) = (&ended, &comm) {
+        for InFlight { result, comm, .. } in heard {
+            let succeeded = matches!(result.0.lock().result, Some(Ok(_)));
+            if let (true, Some(comm)) = (succeeded, &comm) {
                 comm.set_idle();
             }
-            match (&outcome, ended) {
-                (Ok(()), ended) => outcome = ended.map(drop),
+            match (&outcome, result.hear_failure()) {
+                (Ok(()), ended) => outcome = ended,
                 // One is returned; the others are not to get lost.
                 (Err(_), Err(e)) => {
                     thalweg_warnings::tell_once(&format!("an output that was closed before failed, too: {e}"))
                 }
-                (Err(_), Ok(_)) => {}
+                (Err(_), Ok(())) => {}
             }
         }
         outcome
@@ -168,32 +436,56 @@ impl OutputsInFlight {
     /// # Errors
     /// The first failure of one of them; `Timeout`.
     pub(crate) fn settle(&self, files: &[String], line: Option<&str>, timeout: Duration) -> Result<()> {
+        self.call_back();
         let which = |o: &InFlight| o.writes(files) && line != Some(o.line.as_str());
         self.wait(which, timeout)?;
         self.hear(which, usize::MAX)
     }
 
-    /// Collective: reports the outputs of a line that have ended on all ranks, without waiting.
+    /// Checks that the program does not write an output of the line, whose open is behind others.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_closed(&self, line: &str) -> Result<()> {
+        if self.outputs.lock().all.iter().any(|o| o.line == line && !o.closed) {
+            let what = "this file is open for another output; close that output first";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        Ok(())
+    }
+
+    /// Collective: reports the outputs of a line that have ended on all ranks, without waiting. Returns whether the next output of the
+    /// line opens behind others; the same on all ranks.
+    ///
+    /// - `line`: `None` on a rank whose method does not end outputs later.
     ///
     /// # Errors
     /// On all ranks: the first failure of one of them.
-    pub(crate) fn meet(&self, comm: &dyn Communicator, line: &str) -> Result<()> {
-        let which = |o: &InFlight| o.line == line;
-        let ended = {
+    pub(crate) fn meet(&self, comm: &dyn Communicator, line: Option<&str>) -> Result<bool> {
+        let which = |o: &InFlight| Some(o.line.as_str()) == line;
+        let (ended, all) = {
             let outputs = self.outputs.lock();
-            let mut of_line = outputs.all.iter().filter(|o| which(o)).peekable();
-            match of_line.peek() {
+            let of_line: Vec<&InFlight> = outputs.all.iter().filter(|o| which(o)).collect();
+            match of_line.len() {
                 // This rank has no output of the line: the others determine the number.
-                None => u64::MAX,
-                Some(_) => of_line.take_while(|o| o.has_ended()).count() as u64,
+                0 => (u64::MAX, 0),
+                all => (of_line.iter().take_while(|o| o.has_ended()).count() as u64, all as u64),
             }
         };
-        let ended = comm.all_reduce(&[ended], Reduce::Min)?[0];
+        let agreed = comm.all_reduce(&[ended, !all], Reduce::Min)?;
+        let (ended, all) = (agreed[0], !agreed[1]);
         if ended == 0 || ended == u64::MAX {
-            return Ok(());
+            return Ok(all > 0 && ended == 0);
         }
         let heard = self.hear(which, ended as usize);
-        agree(comm, heard, "end an output of this file that was closed before", &[]).map(drop)
+        agree(comm, heard, "end an output of this file that was closed before", &[])?;
+        Ok(all > ended)
+    }
+
+    /// The facts about the last output of a line.
+    pub(crate) fn upcoming(&self, line: &str) -> Upcoming {
+        let outputs = self.outputs.lock();
+        outputs.all.iter().rev().find(|o| o.line == line).map(|o| o.upcoming.clone()).unwrap_or_default()
     }
 
     /// Waits for the turn of an output that the program's own thread ends.
@@ -210,6 +502,7 @@ impl OutputsInFlight {
     /// The first failure that was not reported; `Timeout`.
     pub(crate) fn finish(&self, timeout: Duration) -> Result<()> {
         let waited = self.wait(|_| true, timeout);
-        self.hear(|_| true, usize::MAX).and(waited)
+        self.call_back();
+        self.hear(|o| o.closed, usize::MAX).and(waited)
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Requirements {
     pub profile: bool,
     /// Full consistency: [`crate::consistency`].
     pub comparison: bool,
+    /// A method ends outputs later: [`crate::in_flight`].
+    pub later: bool,
 }
 
 /// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
@@ -42,10 +44,11 @@ pub(crate) fn agree_on_open(
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let agreed = agree(comm, own, doing, &[digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison)])?;
+    let values = [digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison), u64::from(wanted.later)];
+    let agreed = agree(comm, own, doing, &values)?;
     match agreed.as_slice() {
-        [largest, not_smallest, profile, comparison] if *largest == !*not_smallest => {
-            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0 })
+        [largest, not_smallest, profile, comparison, later] if *largest == !*not_smallest => {
+            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0, later: *later > 0 })
         }
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }

@@ -39,7 +39,8 @@
 //! | `boxes` | the boxes that an output holds; the last value of each counts |
 //! | `joined` | joined arrays: blocks whose offset is assigned at close |
 //! | `ending` | the close of an output by its methods, one after the other |
-//! | `in_flight` | outputs that end after `close` has returned: their order, and how failures are reported |
+//! | `opening` | the open of an output by its methods, now or behind outputs in flight |
+//! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`mounts`] | the tables of stores and layouts; the mount table of the process |
 //! | [`parameters`] | every parameter, for the help and the guide |
@@ -69,10 +70,11 @@
 mod boxes;
 pub mod consistency;
 mod ending;
-mod in_flight;
+pub mod in_flight;
 pub mod input;
 mod joined;
 pub mod mounts;
+mod opening;
 pub mod output;
 pub mod parameters;
 pub mod registry;
@@ -80,6 +82,7 @@ pub mod resolve;
 pub mod session;
 pub mod transform;
 
+pub use in_flight::PendingOutput;
 pub use input::Input;
 pub use output::{BlockBox, Output, Resolved, Values, VariableKey, WriteRequest};
 pub use session::Session;

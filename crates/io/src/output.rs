@@ -16,9 +16,10 @@ mod write;
 
 use crate::boxes::Boxes;
 use crate::consistency::{self, Opening};
-use crate::ending::{ActiveMethod, Ending, key_of, written_key};
-use crate::in_flight::Done;
+use crate::ending::{Ending, written_key};
+use crate::in_flight::{ASYNC, Done, Entry, IN_FLIGHT, PendingOutput, Upcoming};
 use crate::joined::{self, Joins, Requirements};
+use crate::opening::{self, ActiveMethod, BehindOthers, Ends, OpenBehind, Opening as MethodsOpening, ToOpen};
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
@@ -28,16 +29,17 @@ pub use request::{BlockBox, Values, VariableKey, WriteRequest};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_bp::process_group::Header;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::LONGEST_STRING;
+use thalweg_comm::alone::Alone;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, ThreadLevel};
 use thalweg_movement::events::Event;
-use thalweg_movement::method::STORES_NOTHING;
+use thalweg_movement::method::{Parameters, STORES_NOTHING};
 use thalweg_movement::pack::blocks::Takes;
-use thalweg_movement::{Closed, Mode, OpenRequest, Pack};
+use thalweg_movement::{Closed, Mode, Pack};
 use thalweg_profile::{About, Phase, Taking, Working};
 use thalweg_schema::{Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
@@ -61,7 +63,16 @@ pub struct Output<'a> {
     group: Arc<Mutex<DeclaredGroup>>,
     methods: Vec<ActiveMethod>,
     pack: Pack<'a>,
-    comm: Box<dyn Communicator>,
+    /// `None` while the output opens behind others: its open has it.
+    comm: Option<Box<dyn Communicator>>,
+    /// The output's place behind others of its file.
+    behind: Option<BehindOthers>,
+    rank: u32,
+    timeout: Duration,
+    /// As [`IN_FLIGHT`], of the first method with `async=yes`.
+    most_in_flight: u64,
+    /// A block did not fit the buffer limit although nothing is in flight: close waits for this output.
+    exceeds_buffer: bool,
     scalars: Scalars,
     names: Names,
     failed: Option<Error>,
@@ -102,7 +113,10 @@ impl<'a> Output<'a> {
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
         let (mut line, mut joined) = (None, Vec::new());
-        let mut wanted = Requirements { profile: shared.profiled, comparison: shared.compares };
+        let mut wanted =
+            Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
+        let mut most_in_flight = 0;
+        shared.in_flight.call_back();
         // Local, while the other ranks wait: a panic becomes a failure.
         let prepared = caught(OPENING, || {
             let group = declared?;
@@ -126,14 +140,30 @@ impl<'a> Output<'a> {
             for choice in choices.iter().filter(|c| c.source.is_none() && comm.rank() == 0) {
                 registry::check(choice)?.iter().for_each(|text| thalweg_warnings::tell_once(text));
             }
-            let made: Result<Vec<_>> =
-                choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
-            let made = made?;
+            let mut made = Vec::new();
+            for choice in &choices {
+                let (kind, method) = registry::make(choice)?;
+                let ends = match background(choice) {
+                    _ if method.ends_later() => Ends::ByItself,
+                    Some(most) if threads_may_call(&*comm) => {
+                        most_in_flight = most;
+                        Ends::InBackground
+                    }
+                    Some(_) => {
+                        shared.warn_of_threads(comm.rank());
+                        Ends::AtClose
+                    }
+                    None => Ends::AtClose,
+                };
+                made.push((choice.clone(), ToOpen { path: join(&choice.base_path, path), method, kind, ends }));
+            }
             // Outputs in flight to the same files: the next output of the same method queues behind them.
-            let later = made.iter().find(|(.., method)| method.ends_later());
-            line = later.map(|(choice, _, method)| key_of(method.name(), &join(&choice.base_path, path)));
-            let files: Vec<String> = choices.iter().map(|c| join(&c.base_path, path)).collect();
+            let later = made.iter().find(|(_, to_open)| to_open.ends.later());
+            line = later.map(|(_, to_open)| written_key(to_open.method.name(), &to_open.path));
+            wanted.later = line.is_some();
+            let files: Vec<String> = made.iter().map(|(_, to_open)| to_open.path.clone()).collect();
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
+            line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
             Ok((group, made, arrays))
@@ -150,8 +180,15 @@ impl<'a> Output<'a> {
             let own = Opening { group: group_name, path, mode, methods: &methods };
             consistency::check_opening(&*comm, &own).map_err(|e| e.in_group(group_name))?;
         }
-        if let Some(line) = &line {
-            shared.in_flight.meet(&*comm, line).map_err(|e| e.in_group(group_name))?;
+        let mut is_behind = false;
+        if wanted.later {
+            // The recorder of a profile belongs to the program's thread.
+            let turn = match (&line, wanted.profile) {
+                (Some(line), true) => shared.in_flight.wait_for_turn(line, comm.timeout()),
+                _ => Ok(()),
+            };
+            let met = shared.in_flight.meet(&*comm, line.as_deref());
+            is_behind = turn.and(met).map_err(|e| e.in_group(group_name))?;
         }
         let (mut profile, opening, comm, layout) = match wanted.profile {
             true => {
@@ -164,62 +201,73 @@ impl<'a> Output<'a> {
         let Some((group, made, arrays)) = prepared else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
-        let named = made.iter().filter(|(_, kind, _)| kind.id != STORES_NOTHING);
-        let methods = named.map(|(choice, kind, _)| (kind.id, parameter_text(choice))).collect();
+        let comm = match made.iter().any(|(_, to_open)| to_open.ends == Ends::InBackground) {
+            true if comm.thread_level() != ThreadLevel::Multiple && profile.is_none() => {
+                // One rank needs no messages.
+                let mut alone = Alone::new();
+                alone.set_timeout(comm.timeout());
+                comm.set_idle();
+                Box::new(alone)
+            }
+            _ => comm,
+        };
+        let named = made.iter().filter(|(_, to_open)| to_open.kind.id != STORES_NOTHING);
         let base = Header {
             group: group_name.to_string(),
             fortran: *shared.language.lock() == HostLanguage::Fortran,
             time_name: String::new(),
             time_index: 0,
-            methods,
+            methods: named.map(|(choice, to_open)| (to_open.kind.id, parameter_text(choice))).collect(),
+        };
+        let how = MethodsOpening {
+            shared: shared.clone(),
+            layout,
+            group: group_name.to_string(),
+            mode,
+            run,
+            arrays,
+            base: base.clone(),
         };
         let mut levels: HashMap<(String, String), Level> = HashMap::new();
-        let mut methods = Vec::new();
+        let (mut methods, mut behind_others) = (Vec::new(), Vec::new());
         let mut opened_run = run;
-        for (choice, kind, mut method) in made {
-            let path = join(&choice.base_path, path);
-            let request = OpenRequest {
-                comm: &*comm,
-                layout: &layout,
-                path: &path,
-                group: group_name,
-                mode,
-                run,
-                cache: &shared.cache,
-                buffer: &shared.pool,
-                arrays: &arrays,
-            };
-            let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
-            if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == opened.first_time {
-                // The file contains no step yet, or its last step was removed.
-                shared.written.lock().remove(&written_key(&*method, &path));
+        for (_, to_open) in made {
+            // A method that ends outputs by itself orders its own opens.
+            let follows = is_behind && methods.iter().any(|active: &ActiveMethod| active.ends == Ends::ByItself);
+            if is_behind && (follows || !behind_others.is_empty() || to_open.ends == Ends::InBackground) {
+                behind_others.push(to_open);
+                continue;
             }
-            for array in opened.levels {
-                let other = levels.insert((array.path, array.name.clone()), array.level);
-                if other.is_some_and(|other| other != array.level) {
-                    // On all ranks, because the result is the same on all.
-                    let what = "the files of two methods record different statistics of it; write new files";
-                    return Err(Error::new(ErrorKind::Unsupported, what).in_variable(array.name).in_group(group_name));
-                }
-            }
+            let (active, opened) = how.open(&*comm, to_open)?;
+            opening::add_levels(&mut levels, opened.levels, group_name)?;
             if methods.is_empty() {
                 opened_run = opened.run;
             }
-            let header = Header { time_index: opened.time_index, ..base.clone() };
-            methods.push(ActiveMethod {
-                method,
-                stores: registry::stores(kind),
-                header,
-                first_time: opened.first_time,
-                path,
-            });
+            methods.push(active);
         }
         drop((opening, here));
         let profile = profile.take().map(|mut taking| {
             taking.opened();
             Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
         });
-        let takes = |what| methods.iter().any(|active| active.method.takes() == what);
+        let (rank, timeout) = (comm.rank(), comm.timeout());
+        let (comm, behind) = match (&line, behind_others.is_empty()) {
+            (Some(line), false) => {
+                let before = shared.in_flight.upcoming(line);
+                let (step, of_file) = (how.next_step(before.step), before.levels);
+                let of_file = if mode == Mode::Write { HashMap::new() } else { of_file };
+                let behind = OpenBehind::new(shared.in_flight.clone(), line.clone(), timeout);
+                methods.extend(behind.stand_ins(&how, &behind_others, step));
+                let files = behind_others.iter().map(|to_open| to_open.path.clone()).collect();
+                let upcoming = Upcoming { step, levels: of_file.clone() };
+                levels.extend(of_file.clone());
+                let work = behind.work(how, behind_others, comm, of_file);
+                let number = shared.in_flight.add_open(Entry { line: line.clone(), files, upcoming }, work);
+                (None, Some(BehindOthers { behind, number, closed: false }))
+            }
+            _ => (Some(comm), None),
+        };
+        let takes = |what| methods.iter().any(|active| active.takes == what);
         let pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
             true => Pack::of_blocks(shared.pool.clone()),
             false => Pack::new(shared.pool.clone(), &base),
@@ -232,6 +280,11 @@ impl<'a> Output<'a> {
             group,
             methods,
             comm,
+            behind,
+            rank,
+            timeout,
+            most_in_flight,
+            exceeds_buffer: false,
             scalars: Scalars::new(),
             names: Names::default(),
             failed: None,
@@ -302,13 +355,14 @@ impl<'a> Output<'a> {
     /// # Errors
     /// Always: `cause`, or another failure of the close.
     pub fn abandon(mut self, cause: Error) -> Result<Closed> {
-        let cause = cause.at_rank(self.comm.rank()).in_group(self.group_name.clone());
+        let cause = cause.at_rank(self.rank).in_group(self.group_name.clone());
+        let copy = cause.again();
         self.failed.get_or_insert(cause);
-        self.close()
+        self.close().and_then(|closed| if closed.pending { Err(copy) } else { Ok(closed) })
     }
 
     /// Collective: commits the step. When it returns without error the step is readable, and durable with `sync=yes`; unless a
-    /// method of the group ends outputs later ([`Closed::pending`]).
+    /// method of the group ends outputs later, by itself or because of `async=yes` ([`Closed::pending`]): then it waits for no rank.
     ///
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message states the steps that are safe.
@@ -316,25 +370,49 @@ impl<'a> Output<'a> {
     /// # Cost
     /// The collective calls of the group's methods, which their first pages list; with full consistency also two agreements, a
     /// gather and a broadcast.
-    pub fn close(mut self) -> Result<Closed> {
+    pub fn close(self) -> Result<Closed> {
+        self.ended_or_pending().0
+    }
+
+    /// As [`Output::close`], and returns the output: to wait for its end, to ask for it, or to be called when it ends. Returns at once
+    /// if the output ends later; otherwise the output has ended, and its failure is the result of a wait for it.
+    pub fn start_close(self) -> PendingOutput {
+        let in_flight = self.shared.in_flight.clone();
+        let (closed, pending) = self.ended_or_pending();
+        match (pending, closed) {
+            (Some(pending), Ok(_)) => pending,
+            (_, closed) => PendingOutput::ended(in_flight, closed),
+        }
+    }
+
+    fn ended_or_pending(mut self) -> (Result<Closed>, Option<PendingOutput>) {
+        self.shared.in_flight.call_back();
         let Some(mut profile) = self.profile.take() else {
-            let (comm, closed, _) = self.commit(true);
-            // After any failure, messages may still be in flight.
-            if let (Ok(_), Some(comm)) = (&closed, comm) {
-                comm.set_idle();
-            }
-            return closed;
+            return match self.commit(true) {
+                Committed::Ended { comm, closed, .. } => {
+                    // After any failure, messages may still be in flight.
+                    if let (Ok(_), Some(comm)) = (&closed, comm) {
+                        comm.set_idle();
+                    }
+                    (closed, None)
+                }
+                Committed::Pending { closed, pending } => (closed, Some(pending)),
+            };
         };
         profile.taking.closes();
         self.tell_events(&profile.taking);
-        let Some(first) = self.methods.first() else { return Ok(Closed::default()) };
+        let Some(first) = self.methods.first() else { return (Ok(Closed::default()), None) };
         let (output, step) = (first.path.clone(), self.step());
-        let methods = self.methods.iter().map(|active| active.method.name().to_string()).collect();
+        let methods = self.methods.iter().map(|active| active.name.to_string()).collect();
         let (shared, group) = (self.shared.clone(), self.group_name.clone());
-        let (comm, closed, group_bytes) = {
+        let committed = {
             let _here = profile.taking.recorder().work();
             let _closing = profile.taking.recorder().span(Phase::Close);
             self.commit(false)
+        };
+        let (comm, closed, group_bytes) = match committed {
+            Committed::Ended { comm, closed, bytes } => (comm, closed, bytes),
+            Committed::Pending { closed, pending } => return (closed, Some(pending)),
         };
         let about = About {
             layout: &*shared.layout,
@@ -351,7 +429,7 @@ impl<'a> Output<'a> {
         if let Some(mut comm) = comm {
             profile.taking.finish(&mut *comm, &about);
         }
-        closed
+        (closed, None)
     }
 
     /// Adds the program's events since the last output to the profile.
@@ -380,49 +458,143 @@ impl<'a> Output<'a> {
     /// Closes the output by all its methods.
     ///
     /// - `later`: methods may end it after this has returned.
-    ///
-    /// Returns the communicator if it has no other user, the result, and the length of this rank's process group.
-    fn commit(mut self, later: bool) -> (Option<Box<dyn Communicator>>, Result<Closed>, u64) {
-        let rank = self.comm.rank();
+    fn commit(mut self, later: bool) -> Committed {
+        let rank = self.rank;
         let attributes = caught("gather the attributes", || Ok(if rank == 0 { self.attributes() } else { Vec::new() }));
         let mut failed = self.failed.take();
         let attributes = attributes.unwrap_or_else(|e| {
             failed.get_or_insert(e.at_rank(rank).in_group(self.group_name.clone()));
             Vec::new()
         });
-        if let Err(e) = self.joins.settle(&*self.comm, &mut self.pack, failed.is_some()) {
-            failed.get_or_insert(e.in_group(self.group_name.clone()));
-        }
-        if let Some(record) = &self.record
-            && let Err(e) = consistency::check_written(&*self.comm, record, failed.is_some())
-        {
-            failed.get_or_insert(e.in_group(self.group_name.clone()));
-        }
-        let Output { shared, methods, mut pack, comm, .. } = self;
+        let most = if self.exceeds_buffer { 0 } else { self.most_in_flight };
+        let mut settling = Settling { joins: self.joins, record: self.record, group: self.group_name };
+        let Output { shared, methods, mut pack, comm, behind, timeout, levels, .. } = self;
+        let line = methods.iter().find(|active| active.ends.later()).map(ActiveMethod::key);
+        let limited = methods.iter().any(|active| active.ends == Ends::InBackground);
+        let in_background = later && methods.first().is_some_and(|active| active.ends == Ends::InBackground);
+        let upcoming = opening::upcoming(&methods, &levels);
         let (finished, outcome) = (Vec::new(), Ok(Closed::default()));
+        let in_flight = shared.in_flight.clone();
         let mut ending = Ending { shared, rank, methods: methods.into(), attributes, failed, finished, outcome };
+        let limit = |line: &str, closed: Result<Closed>| match limited {
+            true => in_flight.wait_for_limit(line, most, timeout).and(closed),
+            false => closed,
+        };
+        if in_background || behind.is_some() {
+            // No rank waits for another one: ranks agree in the background.
+            let Some(line) = line else {
+                let what = "the output has no place among those in flight";
+                return Committed::ended(None, Err(Error::new(ErrorKind::InvalidArgument, what)), 0);
+            };
+            let mut pack = ending.own(pack, timeout);
+            let files = ending.files();
+            let end = move |comm: Option<Box<dyn Communicator>>| {
+                let Some(comm) = comm else {
+                    let lost = Error::new(ErrorKind::InvalidArgument, "the output has no communicator");
+                    return Done { outcome: Err(lost), comm: None };
+                };
+                settling.settle(&*comm, &mut pack, &mut ending.failed);
+                ending.close_now(&*comm, &mut pack);
+                ending.end(comm, pack)
+            };
+            let pending = match behind {
+                None => in_flight.add(Entry { line: line.clone(), files, upcoming }, timeout, Box::new(|| end(comm))),
+                Some(mut place) => {
+                    place.closed = true;
+                    let (behind, line, number) = (place.behind.clone(), place.line().to_string(), place.number);
+                    let end = move || match behind.end() {
+                        (Ok(()), comm) => end(comm),
+                        (Err(e), comm) => Done { outcome: Err(e), comm },
+                    };
+                    in_flight.close(&line, number, timeout, Box::new(end))
+                }
+            };
+            let closed = limit(&line, Ok(Closed { bytes: 0, pending: true }));
+            return Committed::Pending { closed, pending };
+        }
+        let Some(comm) = comm else {
+            let what = "the output has no communicator";
+            return Committed::ended(None, Err(Error::new(ErrorKind::InvalidArgument, what)), 0);
+        };
+        settling.settle(&*comm, &mut pack, &mut ending.failed);
         ending.close_now(&*comm, &mut pack);
         let bytes = pack.length();
-        let Some(line) = ending.methods.front().map(ActiveMethod::key) else {
-            return (Some(comm), ending.outcome, bytes);
-        };
+        let Some(line) = line else { return Committed::ended(Some(comm), ending.outcome, bytes) };
         let later = later && comm.thread_level() == ThreadLevel::Multiple;
-        let (in_flight, files, timeout) = (ending.shared.in_flight.clone(), ending.files(), comm.timeout());
-        let pack = ending.own(pack);
+        let files = ending.files();
+        let pack = ending.own(pack, timeout);
         let before = std::mem::replace(&mut ending.outcome, Ok(Closed::default()));
         let taken = match ending.hand_over(comm, pack) {
             Ok(taken) => taken,
-            Err(none_left) => return (Some(none_left.1), before, bytes),
+            Err(none_left) => {
+                let (ending, comm) = *none_left;
+                return Committed::ended(Some(comm), before.and(ending.outcome), bytes);
+            }
         };
         if later {
-            in_flight.add(&line, files, taken.work());
-            return (None, before.map(|before| Closed { pending: true, ..before }), bytes);
+            let pending = in_flight.add(Entry { line: line.clone(), files, upcoming }, timeout, taken.work());
+            let closed = limit(&line, before.map(|before| Closed { pending: true, ..before }));
+            return Committed::Pending { closed, pending };
         }
         let turn = in_flight.wait_for_turn(&line, timeout);
         let Done { outcome, comm } = taken.work()();
         let all = before.and_then(|before| outcome.map(|then| Closed::of(before.bytes.saturating_add(then.bytes))));
-        (comm, turn.and(all), bytes)
+        Committed::ended(comm, turn.and(all), bytes)
     }
+}
+
+/// The agreement of ranks on their blocks, before the methods close.
+struct Settling {
+    joins: Joins,
+    record: Option<consistency::Record>,
+    group: String,
+}
+
+impl Settling {
+    /// Collective, if the group has joined arrays or ranks compare their blocks.
+    fn settle(&mut self, comm: &dyn Communicator, pack: &mut Pack<'_>, failed: &mut Option<Error>) {
+        if let Err(e) = self.joins.settle(comm, pack, failed.is_some()) {
+            failed.get_or_insert(e.in_group(self.group.clone()));
+        }
+        if let Some(record) = &self.record
+            && let Err(e) = consistency::check_written(comm, record, failed.is_some())
+        {
+            failed.get_or_insert(e.in_group(self.group.clone()));
+        }
+    }
+}
+
+/// An output after the close of the program.
+enum Committed {
+    Ended {
+        /// The communicator, if it has no other user.
+        comm: Option<Box<dyn Communicator>>,
+        closed: Result<Closed>,
+        /// Length of this rank's process group.
+        bytes: u64,
+    },
+    Pending {
+        closed: Result<Closed>,
+        pending: PendingOutput,
+    },
+}
+
+impl Committed {
+    fn ended(comm: Option<Box<dyn Communicator>>, closed: Result<Closed>, bytes: u64) -> Committed {
+        Committed::Ended { comm, closed, bytes }
+    }
+}
+
+/// The largest number of outputs in flight, if outputs of this method are to end in the background.
+fn background(choice: &MethodChoice) -> Option<u64> {
+    let parameters = Parameters::from(choice.parameters.clone());
+    let most = || parameters.get(&IN_FLIGHT).unwrap_or(4);
+    parameters.get(&ASYNC).unwrap_or(false).then(most)
+}
+
+/// Whether a thread of the library may call the communicator, or [`Alone`] takes its place.
+fn threads_may_call(comm: &dyn Communicator) -> bool {
+    comm.size() == 1 || comm.thread_level() == ThreadLevel::Multiple
 }
 
 /// The level of statistics that the schema requires for a variable.

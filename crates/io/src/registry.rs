@@ -5,6 +5,7 @@
 //! The list is explicit, because linkers drop objects that register themselves when a C or Fortran code links us statically.
 
 use crate::consistency;
+use crate::in_flight;
 use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
@@ -26,7 +27,8 @@ pub const METHODS: &[MethodKind] = &[
 ];
 
 /// Parameters of every method, evaluated outside of the methods.
-pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT, consistency::PARAMETER];
+pub const COMMON: &[Parameter] =
+    &[profile::PARAMETER, STRICT, consistency::PARAMETER, in_flight::ASYNC, in_flight::IN_FLIGHT];
 
 /// Methods that programs have added.
 static ADDED: RwLock<Vec<&'static MethodKind>> = RwLock::new(Vec::new());

@@ -94,6 +94,17 @@ pub(crate) struct Shared {
     pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
 }
 
+impl Shared {
+    /// Warns once, on rank 0, that outputs end inside close in spite of `async=yes`.
+    pub(crate) fn warn_of_threads(&self, rank: u32) {
+        if rank == 0 {
+            thalweg_warnings::tell_once(
+                "async=yes: outputs are written inside close, because MPI was not initialised with MPI_THREAD_MULTIPLE",
+            );
+        }
+    }
+}
+
 /// A process's use of the library.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
@@ -348,16 +359,19 @@ impl Session {
     /// profiles. Not collective.
     pub fn begin_calculation(&self) {
         self.shared.cache.events().tell(Event::CalculationBegins);
+        self.progress();
     }
 
     /// The program has ended computing. Not collective.
     pub fn end_calculation(&self) {
         self.shared.cache.events().tell(Event::CalculationEnds);
+        self.progress();
     }
 
     /// The program has ended an iteration. Not collective.
     pub fn end_iteration(&self) {
         self.shared.cache.events().tell(Event::IterationEnds);
+        self.progress();
     }
 
     /// The program's events between its writes.
@@ -396,6 +410,12 @@ impl Session {
     fn end_outputs(&self) -> Result<()> {
         let timeout = self.comm().timeout();
         self.shared.in_flight.finish(timeout)
+    }
+
+    /// Calls the callbacks of outputs that have ended since the last call ([`crate::PendingOutput::on_completion`]). Not collective;
+    /// returns immediately.
+    pub fn progress(&self) {
+        self.shared.in_flight.call_back();
     }
 
     /// Collective over the session's communicator: waits until all outputs have ended that methods end later than close.

@@ -15,14 +15,22 @@ const NEEDED: &[(&str, &str)] = &[("TRIGGER", "command=true;log=no")];
 
 /// Parameters that change who writes what where; each method runs without any, too.
 const PARAMETERS: &[(&str, &[&str])] = &[
-    ("POSIX", &["direct=1;index=each;index_ahead=0", "sync=yes;index_fan_in=2;index_ahead=0"]),
-    ("MPI", &["direct=1000;index=each;index_fan_in=2;index_ahead=0", "spill_copy=512;sync=yes;index_ahead=0"]),
+    ("POSIX", &["direct=1;index=each;index_ahead=0", "sync=yes;index_fan_in=2;index_ahead=0", "async=yes;in_flight=9"]),
+    (
+        "MPI",
+        &[
+            "direct=1000;index=each;index_fan_in=2;index_ahead=0",
+            "spill_copy=512;sync=yes;index_ahead=0",
+            "async=yes;in_flight=9",
+        ],
+    ),
     (
         "MPI_COLLECTIVE",
         &[
             "aggregators=1;stripe=700;buffer=8k",
             "aggregators=3;stripe=64;spill_copy=512;index_fan_in=2;index_ahead=0",
             "aggregators=64;stripe=1M",
+            "async=yes",
         ],
     ),
     (
@@ -32,6 +40,7 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "pattern=brigade",
             "pattern=brigade;aggregators=2;chunk=64;index_ahead=0",
             "aggregators=1;chunk=64k;index=each",
+            "async=yes",
         ],
     ),
     (
@@ -40,6 +49,7 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "num_files=2;targets=1;writers_per_target=1;index_ahead=0",
             "num_files=1;spill_copy=512",
             "num_files=1000;targets=3;writers_per_target=0;index=each",
+            "async=yes",
         ],
     ),
     (
@@ -48,6 +58,7 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "num_files=2;writers_per_target=2;chunk=8k;index_fan_in=2",
             "num_files=1;spill_copy=512;index=each",
             "num_files=1000;writers_per_target=3",
+            "async=yes",
             // Every write is taken for stuck.
             "num_files=3;stuck=1;patience=0",
         ],

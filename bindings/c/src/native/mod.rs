@@ -7,6 +7,7 @@
 //! | `messages` | warnings for a program with a handler of its own |
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
+//! | `pending` | outputs in flight: wait, test, callbacks |
 //! | `reader` | open, follow, requests |
 //! | `windows` | output windows: bytes written in the background |
 //! | `describe` | facts about variables, blocks and attributes in structures of C |
@@ -19,6 +20,7 @@ mod failure;
 mod file;
 mod messages;
 mod output;
+mod pending;
 mod reader;
 mod session;
 mod windows;

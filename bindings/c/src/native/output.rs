@@ -1,6 +1,7 @@
 //! Outputs: open, put, close.
 
 use super::failure::of_program;
+use super::pending::NativePending;
 use super::session::NativeSession;
 use super::{
     CMemory, check_type, communicator_to_agree, failure, handle, memory_selection, numbers, place, pointer, status,
@@ -327,6 +328,21 @@ unsafe extern "C" fn thalweg_output_close(out: *mut NativeOutput) -> c_int {
         // SAFETY: from C.
         let output = unsafe { take_back(out, "output") }?;
         output.take()?.close().map(|_| ())
+    })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_start_close(out: *mut NativeOutput, pending: *mut *mut NativePending) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let pending = unsafe { place(pending, "the place for the pending output") };
+        // SAFETY: from C. Without a place for the result, the other ranks must not wait for this one's close.
+        let output = unsafe { take_back(out, "output") }?.take()?;
+        let started = output.start_close();
+        *pending? = Box::into_raw(Box::new(NativePending(started)));
+        Ok(())
     })
 }
 

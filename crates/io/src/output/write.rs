@@ -6,13 +6,15 @@
 use super::request::{self, BlockBox, Values, VariableKey, WriteRequest};
 use super::{Output, level_of, no_variable, stored};
 use crate::boxes::BoxKey;
+use crate::ending::through;
+use crate::opening::Ends;
 use crate::resolve;
 use crate::transform;
 use std::sync::Arc;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::wire::check_str16;
 use thalweg_comm::guarded::caught;
-use thalweg_movement::pack::{Earlier, Through};
+use thalweg_movement::pack::Earlier;
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;
 use thalweg_transform::Spec;
@@ -173,11 +175,33 @@ impl<'a> Output<'a> {
         let bytes = rows.len() as u64;
         // Most arrays are small: the length of their head is not needed to see that.
         let large = spec.shape.is_some() && self.writes_at_once(bytes) && self.goes_at_once(&spec, bytes);
-        if large || !self.pack.copy(&spec, rows.clone())? {
+        if large || !self.copies(&spec, &rows)? {
             self.through(spec, rows)?;
         }
         self.boxes.note_last(key, &self.pack);
         Ok(())
+    }
+
+    /// Copies a block into the buffer. Where the limit leaves no room, outputs that end in the background wait until earlier ones have
+    /// ended. `false` if there is no room then, either.
+    fn copies(&mut self, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        let in_background = self.methods.iter().any(|active| active.ends == Ends::InBackground);
+        loop {
+            if self.pack.copy(spec, rows.clone())? {
+                return Ok(true);
+            }
+            if !in_background {
+                return Ok(false);
+            }
+            if !self.shared.in_flight.wait_for_memory(self.timeout) {
+                self.exceeds_buffer = true;
+                thalweg_warnings::tell_once(&format!(
+                    "outputs of group \"{}\" exceed the buffer limit: they are written inside the program's calls, in spite of async=yes",
+                    self.group_name
+                ));
+                return Ok(false);
+            }
+        }
     }
 
     fn put_deferred(&mut self, at: usize, spec: BlockSpec, rows: Rows<'a>) -> Result<()> {
@@ -192,7 +216,7 @@ impl<'a> Output<'a> {
         if superseded {
             return Ok(());
         }
-        let copied = (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())?;
+        let copied = (rows.len() < SMALL || !rows.are_long()) && self.copies(&spec, &rows)?;
         match copied {
             true => {}
             false if rows.are_long() => self.pack.defer(spec, rows)?,
@@ -211,7 +235,7 @@ impl<'a> Output<'a> {
 
     /// Records a failure of the store for close.
     pub(super) fn broken(&mut self, e: Error) -> Error {
-        let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
+        let e = e.at_rank(self.rank).in_group(self.group_name.clone());
         let copy = e.again();
         self.failed.get_or_insert(e);
         copy
@@ -257,11 +281,7 @@ impl<'a> Output<'a> {
                 let place = |e: Error| e.in_variable(&*spec.name).in_group(self.group_name.clone());
                 self.pack.check_overwrites(earlier, spec, rows.clone()).map_err(place)?;
                 let mut go = || {
-                    let mut to = Vec::new();
-                    for active in &mut self.methods {
-                        let (object, start) = active.method.through(&reach)?;
-                        to.push(Through { object, start, header: &active.header });
-                    }
+                    let to = through(&mut self.methods, &reach)?;
                     self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
                 };
                 go().map_err(|e| self.not_written(e, &spec.name))?;
@@ -275,24 +295,20 @@ impl<'a> Output<'a> {
     pub fn writes_at_once(&self, bytes: u64) -> bool {
         let mut reach = self.pack.reached();
         reach.length = reach.length.saturating_add(bytes);
-        self.methods.iter().all(|active| active.method.at_once(&reach).is_some_and(|least| bytes >= least))
+        self.methods.iter().all(|active| active.at_once(&reach).is_some_and(|least| bytes >= least))
     }
 
     /// Whether all methods write such a block immediately.
     fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
         let reach = self.pack.reach(spec, bytes);
-        self.methods.iter().all(|active| active.method.at_once(&reach).is_some_and(|least| bytes >= least))
+        self.methods.iter().all(|active| active.at_once(&reach).is_some_and(|least| bytes >= least))
     }
 
     fn through(&mut self, spec: BlockSpec, data: Rows<'_>) -> Result<()> {
         let name = spec.name.clone();
         let reach = self.pack.reach(&spec, data.len() as u64);
         let go = || {
-            let mut to = Vec::new();
-            for active in &mut self.methods {
-                let (object, start) = active.method.through(&reach)?;
-                to.push(Through { object, start, header: &active.header });
-            }
+            let to = through(&mut self.methods, &reach)?;
             self.pack.through(spec, data, &to)
         };
         go().map_err(|e| self.not_written(e, &name))

@@ -2,9 +2,9 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | which methods | those whose [`Method::ends_later`] returns true; all others close inside the program's close, from borrowed values |
+//! | which methods | those whose [`Method::ends_later`] returns true; with `async=yes` all others, by [`close_later`]; without it these close inside the program's close, from borrowed values |
 //! | input | [`OwnedOutput`]: the communicator that the output was opened with, the header, and a pack that does not refer to the program's memory |
-//! | result | a [`Pending`], from inside the program's close, where the method may still communicate, as on every rank |
+//! | result | a [`Pending`], from inside the program's close, or in the background if the output was opened there; the method may still communicate, as on every rank |
 //! | when it ends | [`Pending::end`] is called once, on a thread of the file, after all earlier outputs of the file have ended on this rank |
 //! | errors | of the same kind on all ranks; returned by the next open of the file, or at the end of the session |
 //!

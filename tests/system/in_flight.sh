@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Outputs in flight (async=yes) on ranks of MPI: the program and commands of docs/guide/async.md; a late rank, with MPI for many threads and for one.
+# shellcheck disable=SC2317  # functions are called by name, through try
+# shellcheck disable=SC2046  # what pkg-config says is several flags
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/in_flight/${MPI:-openmpi}
+source tests/checks.sh
+
+guide=$PWD/docs/guide/async.md source=$PWD/tests/system/native/in_flight.c
+with_libraries
+compile() {
+    local flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+    "$MPICC" "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "$source" -o "$work/in_flight" $(pkg-config --libs "thalweg-$MPI")
+}
+compile_cpp() {
+    printf '%s\n' '#include <thalweg.hpp>' 'int main() { thalweg::Session s; s.wait_all(); thalweg::Pending (thalweg::Output::*start)() = &thalweg::Output::start_close; (void)start; }' >"$work/in_flight.cpp"
+    g++ -std=c++17 -Wall -Wextra -Werror -D_NOMPI $(pkg-config --cflags thalweg-nompi) "$work/in_flight.cpp" -o "$work/in_flight++" $(pkg-config --libs thalweg-nompi)
+    "$work/in_flight++"
+}
+try "the program compiles" compile
+try "the calls of C++ compile and run" compile_cpp
+[[ $failed == 0 ]] || exit 1
+for ranks in 1 2 "$MPI_RANKS"; do
+    many "$MPI, $ranks ranks" run "$ranks" ./in_flight multiple "files.$ranks"
+    many "$MPI, $ranks ranks, one thread" run "$ranks" ./in_flight single "files.$ranks"
+done
+
+printed() { # printed LANGUAGE: the first block of this language
+    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$guide" | sed '1d;/^```$/,$d'
+}
+as_in_the_guide() {
+    local guide_work=$work/guide
+    mkdir -p "$guide_work"
+    printed c >"$guide_work/program.c"
+    printed sh >"$guide_work/commands.sh"
+    grep -qx 'mpirun -n 4 ./program' "$guide_work/commands.sh"
+    sed -i "s/^mpicc/$(basename "$MPICC")/; s/--libs thalweg)/--libs thalweg-$MPI)/; s/^mpirun -n 4/${mpiexec[*]} -n $MPI_RANKS/" "$guide_work/commands.sh"
+    (cd "$guide_work" && limited 300 bash -e ./commands.sh)
+    # Five steps of 1 MiB a rank.
+    (($(stat -c %s "$guide_work/heat.bp") > 5 * MPI_RANKS << 20))
+}
+try "the guide's program writes its file" as_in_the_guide
+exit "$failed"

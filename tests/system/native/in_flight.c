@@ -1,0 +1,98 @@
+/* in_flight LEVEL FOLDER: outputs in flight, with MPI for `multiple` threads or a `single` one. Rank 0 prints a line per check. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <thalweg.h>
+#include <unistd.h>
+
+enum { N = 100000 };
+
+static int rank, ranks;
+
+static void check(const char *what, int holds)
+{
+    int all;
+    if (!holds) fprintf(stderr, "rank %d: %s: %s\n", rank, what, thalweg_last_error()->text);
+    MPI_Allreduce(&holds, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (rank == 0) printf("%s%s\n", all ? "ok " : "not ok ", what);
+}
+
+static void ended(int status, void *context)
+{
+    *(int *)context = status == THALWEG_OK ? 1 : -1;
+}
+
+static int written(thalweg_session *session, const char *path, int step, const double *T, thalweg_output **output)
+{
+    const int n = N;
+    return thalweg_output_open_mpi(output, session, "heat", path, step ? THALWEG_APPEND : THALWEG_WRITE, MPI_COMM_WORLD)
+        || thalweg_write(*output, "n", &n) || thalweg_write(*output, "T", T);
+}
+
+int main(int argc, char **argv)
+{
+    static const char config[] =
+        "<adios-config host-language='C'><adios-group name='heat'>"
+        "<var name='n' type='integer'/><var name='T' type='double' dimensions='n'/></adios-group>"
+        "<method group='heat' method='%s'>async=yes</method></adios-config>";
+    static const char *const methods[] = { "POSIX", "MPI", "MPI_COLLECTIVE", "MPI_AGGREGATE" };
+    if (argc < 3) return 2;
+    const int multiple = strcmp(argv[1], "multiple") == 0;
+    int given;
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (rank == 0) mkdir(argv[2], 0777);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double *T = calloc(N, sizeof *T);
+    if (!T) return 2;
+
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        char xml[1000], path[1000];
+        thalweg_session *session;
+        thalweg_output *output;
+        thalweg_pending *pending[4];
+        int called = 0, complete = 0, fine = 1;
+        snprintf(xml, sizeof xml, config, methods[m]);
+        snprintf(path, sizeof path, "%s/%s-%s.bp", argv[2], methods[m], argv[1]);
+        check("the session opens", !thalweg_session_open_text_mpi(&session, xml, "config", MPI_COMM_WORLD));
+
+        /* The last rank is a second late. */
+        fine = !written(session, path, 0, T, &output);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (ranks > 1 && rank == ranks - 1) sleep(1);
+        const double begun = MPI_Wtime();
+        fine = fine && !thalweg_output_start_close(output, &pending[0]);
+        const double took = MPI_Wtime() - begun;
+        memset(T, 1, N * sizeof *T);
+        check("an output is closed", fine);
+        if (given == MPI_THREAD_MULTIPLE || ranks == 1)
+            check("close waits for no rank", took < 0.3);
+        else if (ranks > 1)
+            check("close waits for the late rank, as MPI has one thread", rank == ranks - 1 || took > 0.5);
+        check("the callback is taken", !thalweg_on_completion(pending[0], ended, &called));
+        check("the output ends", !thalweg_wait(pending[0]) && called == 1);
+
+        for (int step = 1; step < 4 && fine; step++)
+            fine = !written(session, path, step, T, &output) && !thalweg_output_start_close(output, &pending[step]);
+        check("outputs are in flight", fine && !thalweg_test(pending[1], &complete));
+        check("the last one ends", !thalweg_wait(pending[3]));
+        check("those before have ended", !thalweg_test(pending[1], &complete) && complete);
+        thalweg_pending_drop(pending[1]);
+        thalweg_pending_drop(pending[2]);
+        check("all are waited for", !thalweg_wait_all(session) && !thalweg_progress(session));
+        check("the session ends", !thalweg_session_close(session));
+
+        thalweg_reader *reader;
+        thalweg_file_info info = { 0 };
+        const int opened = !thalweg_reader_open(&reader, path);
+        check("the file opens", opened);
+        check("it has all steps", opened && !thalweg_reader_info(reader, &info) && info.steps == 4 && info.finished);
+        thalweg_reader_close(reader);
+    }
+    free(T);
+    MPI_Finalize();
+    return 0;
+}
