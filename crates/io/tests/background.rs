@@ -147,10 +147,14 @@ fn the_buffer_limit_holds_for_all_outputs_in_flight() {
             let (layout, schema) = (slow(2), schema(method, "in_flight=20"));
             run(&layout, &schema, 2, |session, comm| {
                 session.set_buffer_limit(Some(limit));
+                let mut in_flight = 0;
                 for step in 0..6 {
                     let output = start(session, comm, step);
+                    in_flight += u32::from(!output.has_ended());
                     assert!(limit > BYTES as u64 || output.has_ended(), "larger than the limit: inside close");
                 }
+                // Writes wait for the memory of earlier outputs; none of them is written inside the calls.
+                assert!(limit < BYTES as u64 || in_flight > 3, "{method}, {limit}: {in_flight} in flight");
                 session.finalize().unwrap();
                 // MPI holds at least 64 KiB to carry data from its spill file.
                 let most = limit.max(if method == "MPI" { 65_536 } else { 0 });
