@@ -170,7 +170,6 @@ fn datatype(kind: Kind) -> Result<Handle> {
             }
             Ok(made)
         }
-        Kind::LongDouble => copied(*H5T_NATIVE_LDOUBLE),
         Kind::Letter => copied(*H5T_C_S1),
         Kind::Text => {
             let made = copied(*H5T_C_S1)?;

@@ -50,6 +50,8 @@ pub enum Pieces {
 pub struct Array {
     /// Full name, without slashes at its ends; slashes inside separate groups.
     pub name: String,
+    /// The variable that it is, or is a part of: its full name, without slashes at its ends.
+    pub variable: String,
     /// Type of the elements.
     pub element: ElementType,
     /// Order of the bytes inside them.
@@ -200,6 +202,7 @@ impl Arrays {
                 continue;
             }
             all.arrays.push(Array {
+                variable: axis.clone(),
                 element: ElementType::I64,
                 order: ByteOrder::NATIVE,
                 axes: vec![axis.clone()],
@@ -252,8 +255,19 @@ fn arrays_of(
             Ok(Boxed::Parts(parts)) => {
                 let order = reader.byte_order();
                 let part = |(below, content, shape)| {
-                    let (name, attributes) = (format!("{name}/{below}"), attributes.clone());
-                    Array { name, element, order, axes: Vec::new(), shape, has_steps: false, content, attributes }
+                    let (variable, attributes) = (name.to_string(), attributes.clone());
+                    let name = format!("{name}/{below}");
+                    Array {
+                        name,
+                        variable,
+                        element,
+                        order,
+                        axes: Vec::new(),
+                        shape,
+                        has_steps: false,
+                        content,
+                        attributes,
+                    }
                 };
                 return Ok(Ok(parts.into_iter().map(part).collect()));
             }
@@ -267,7 +281,8 @@ fn arrays_of(
     let wanted = wanted.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect());
     let others = axes.of_shape(&wanted, &shape).into_iter().zip(shape);
     let (axes, shape) = of_steps.into_iter().chain(others).unzip();
-    Ok(Ok(vec![Array { name: name.to_string(), element, order, axes, shape, has_steps, content, attributes }]))
+    let (name, variable) = (name.to_string(), name.to_string());
+    Ok(Ok(vec![Array { name, variable, element, order, axes, shape, has_steps, content, attributes }]))
 }
 
 /// The values of a variable that the index contains, step by step, and the shape at each step.

@@ -21,6 +21,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_reader::Reader;
+use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
 /// The content of an HDF5 file.
@@ -127,8 +128,6 @@ pub enum Kind {
     Real(u64, bool),
     /// Two of them, real and imaginary.
     Complex(u64, bool),
-    /// This machine's `long double`.
-    LongDouble,
     /// Text of one byte.
     Letter,
     /// Texts of any length.
@@ -146,7 +145,7 @@ impl Kind {
             Complex | DoubleComplex => Kind::Complex(element.size() / 2, is_big),
             Char => Kind::Letter,
             String => Kind::Text,
-            LongDouble if order == ByteOrder::NATIVE => Kind::LongDouble,
+            // netCDF takes it for texts, and follows its bytes as pointers.
             LongDouble | StringArray => return None,
         })
     }
@@ -156,7 +155,6 @@ impl Kind {
         match self {
             Kind::Integer(bytes, ..) | Kind::Real(bytes, _) => bytes,
             Kind::Complex(bytes, _) => 2 * bytes,
-            Kind::LongDouble => 16,
             Kind::Letter => 1,
             Kind::Text => 0,
         }
@@ -303,15 +301,19 @@ struct Planned<'r> {
 }
 
 impl Planned<'_> {
+    /// Parts of a variable are left out for the same reason, which is told once.
     fn leave_out(&mut self, name: &str, why: impl Into<String>) {
-        self.left_out.push(LeftOut { name: name.into(), why: why.into() });
+        let left = LeftOut { name: name.into(), why: why.into() };
+        if self.left_out.last() != Some(&left) {
+            self.left_out.push(left);
+        }
     }
 
     /// The dataset of an array; `None` if it is left out.
     fn dataset(&mut self, array: &Array, taken: &mut HashSet<String>) -> Result<Option<Dataset>> {
         let name = &array.name;
         let Some(kind) = Kind::of(array.element, array.order) else {
-            self.leave_out(name, format!("HDF5 has no type for {} of this byte order", array.element.name()));
+            self.leave_out(&array.variable, format!("netCDF programs crash when they read {}", array.element.name()));
             return Ok(None);
         };
         let why = if name.split('/').any(is_no_name) {
@@ -326,7 +328,7 @@ impl Planned<'_> {
             ""
         };
         if !why.is_empty() {
-            self.leave_out(name, why);
+            self.leave_out(&array.variable, why);
             return Ok(None);
         }
         let is_real = matches!(kind, Kind::Real(..));
@@ -335,7 +337,7 @@ impl Planned<'_> {
             Content::Values(values) => match values_of(array.element, values) {
                 Some(values) => Elements::Values(values),
                 None => {
-                    self.leave_out(name, "one of its texts contains a byte 0");
+                    self.leave_out(&array.variable, "one of its texts contains a byte 0");
                     return Ok(None);
                 }
             },
@@ -367,7 +369,7 @@ impl Planned<'_> {
             content,
             scale: None,
             axes: array.axes.clone(),
-            attributes: self.attributes(name, &array.attributes, Some(array.element)),
+            attributes: self.attributes(&array.variable, &array.attributes, Some(array.element)),
             name: name.clone(),
         }))
     }
@@ -442,8 +444,14 @@ fn attribute_of(
         }
         length = Some(1);
     }
+    let nearest = |value: &Value| match value {
+        Value::LongDouble(bytes) => Value::F64(long_double_to_f64(bytes)),
+        other => other.clone(),
+    };
+    let own = if own == ElementType::LongDouble { ElementType::F64 } else { own };
+    let values: Vec<Value> = values.iter().map(nearest).collect();
     let kind = Kind::of(own, ByteOrder::NATIVE).ok_or("HDF5 has no such type")?;
-    let values = values_of(own, values).ok_or("one of its texts contains a byte 0")?;
+    let values = values_of(own, &values).ok_or("one of its texts contains a byte 0")?;
     Ok(Attribute { key: key.into(), kind, length, values })
 }
 
