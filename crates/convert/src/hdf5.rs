@@ -62,10 +62,10 @@ fn one(file: &File, blocks: &mut Blocks<'_>, number: usize, dataset: &Dataset) -
             library::dataset(file.root(), name, *kind, shape, *is_unlimited, *is_nan_missing, &storage)?
         }
     };
-    if let Elements::Values(values) = &dataset.content {
-        if !shape.contains(&0) {
-            library::write(&made, *kind, shape, values)?;
-        }
+    if let Elements::Values(values) = &dataset.content
+        && !shape.contains(&0)
+    {
+        library::write(&made, *kind, shape, values)?;
     }
     if let Some(scale) = &dataset.scale {
         library::make_scale(&made, scale)?;
