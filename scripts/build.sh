@@ -17,10 +17,20 @@ case $BUILD in
 esac
 thalweg=$built/thalweg # the command
 
+# features: what cargo builds besides: thalweg-convert, where HDF5 is. Of the two that Debian can have, the one without MPI is taken.
+features=()
+if [[ -z ${HDF5_DIR:-} && -e /usr/lib/$(cc -print-multiarch 2>/dev/null)/hdf5/serial/libhdf5_hl.so ]]; then
+    HDF5_DIR=/usr/lib/$(cc -print-multiarch)/hdf5/serial
+    export HDF5_DIR
+fi
+if [[ -n ${HDF5_DIR:-} ]] || pkg-config --exists hdf5 2>/dev/null; then
+    features=(--features thalweg-convert/hdf5)
+fi
+
 # build_all: every library, program and example; a second call costs half a second. BUILT=1: what lies there is taken.
 build_all() {
     [[ -z ${BUILT:-} ]] || return 0
-    local options=(--workspace --lib --bins --examples)
+    local options=(--workspace --lib --bins --examples "${features[@]}")
     # Benches are built by ./dev bench: each of them takes half a minute to link.
     [[ $BUILD == dev ]] || options+=(--release --exclude thalweg-benches)
     # Build scripts of libraries run again where it differs, and all that stands on them is built again.

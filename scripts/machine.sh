@@ -3,8 +3,8 @@
 # Each function looks first and costs milliseconds when nothing is missing.
 # shellcheck disable=SC2034  # the lists and $venv are for those who source this
 
-# CMake and libclang build zfp's library and what calls it.
-build_tools=(build-essential gfortran python3 pkg-config ca-certificates curl cmake libclang-dev)
+# CMake and libclang build zfp's library and what calls it; thalweg-convert is linked with HDF5, and left out where that is missing.
+build_tools=(build-essential gfortran python3 pkg-config ca-certificates curl cmake libclang-dev libhdf5-dev)
 memory_packages=(valgrind) # tests of what C programs leave behind
 fault_packages=(strace)    # lets system calls fail
 openmpi_packages=(openmpi-bin libopenmpi-dev)
@@ -15,6 +15,7 @@ python_packages=(python3 python3-venv)
 foreign_packages=(
     libadios-bin libadios-dev libadios-openmpi-dev libhdf5-openmpi-dev
     libpnetcdf-dev libnetcdf-mpi-dev liblz4-dev libblosc-dev libaec-dev libbz2-dev zlib1g-dev # what a static libadios.a is linked with
+    hdf5-tools netcdf-bin # h5dump, ncdump
     python3-h5py python3-h5py-mpi python3-pytest-mpi # with the Python, NumPy, MPI for Python and pytest of the distribution
 )
 

@@ -4,6 +4,7 @@ source scripts/machine.sh
 
 needs "${build_tools[@]}" "${openmpi_packages[@]}" shellcheck python3
 needs_rust
+source scripts/build.sh
 
 passed=0 failed=0
 check() {
@@ -18,11 +19,11 @@ shell_scripts() {
 }
 
 rust_docs() {
-    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps "${features[@]}"
 }
 
 check rustfmt cargo fmt --all --check
-check clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
+check clippy cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings
 check "documentation" rust_docs
 check "map of crates" /usr/bin/python3 scripts/crates.py
 check "wrappers" /usr/bin/python3 scripts/wrappers.py

@@ -59,8 +59,8 @@ rust_tests() {
     echo "== cargo test (log: $log)"
     build_all
     export BUILT=1
-    cargo test --quiet --workspace --no-run
-    cargo test --workspace --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+    cargo test --quiet --workspace "${features[@]}" --no-run
+    cargo test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true
     no=$(grep -cE '^test .* \.\.\. FAILED$' "$log") || true
     # A test program that dies prints no line for the test that killed it.

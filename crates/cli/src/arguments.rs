@@ -288,6 +288,7 @@ pub struct Index {
 #[derive(Debug, Subcommand)]
 pub enum View {
     Zarr(ViewZarr),
+    Hdf5(ViewHdf5),
 }
 
 /// References for Zarr: xarray, dask and zarr-python read the values in place.
@@ -317,6 +318,33 @@ pub struct ViewZarr {
     /// Where readers find the file, if a copy of it lies elsewhere: an URL
     #[arg(long, value_name = "URL")]
     pub at: Option<String>,
+}
+
+/// An HDF5 file: h5py, netCDF4, xarray and programs of HDF5 and netCDF read the values in place.
+///
+/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// again after they were moved.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg view hdf5 run.bp                writes run.h5
+  thalweg view hdf5 run.bp -o view.h5
+
+In Python:
+  h5py.File(\"run.h5\")[\"temperature\"][0]
+  xarray.open_dataset(\"run.h5\")
+
+Needs the program thalweg-convert, beside thalweg or in PATH.
+Variables that the view cannot show are listed with the reason.
+
+Exit codes: 0 written, 1 written but no variable is shown, 2 usage, 3 a file can't be read or written.")]
+pub struct ViewHdf5 {
+    /// File to show
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// File to write; by default the name of the file with .h5 instead of .bp
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 }
 
 /// Check configurations

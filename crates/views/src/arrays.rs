@@ -8,15 +8,25 @@
 //! | scalar, text, one value per writer | its values, which the index contains |
 //! | other local arrays, arrays whose shape changes, blocks that form no regular grid, that are compressed in several ways, or in a form of BP files alone | none; listed with the reason |
 //!
+//! These are the arrays of formats whose blocks are chunks ([`Pieces::Chunks`]). Formats that take any boxes ([`Pieces::Boxes`]) also get
+//! the following arrays, but none of compressed blocks:
+//!
+//! | variable | array |
+//! |---|---|
+//! | blocks that form no regular grid | as other global arrays |
+//! | array whose shape changes | `NAME/step_S`, one for each step |
+//! | local array of several blocks in a step | `NAME/step_S/block_N`, one for each block |
+//!
 //! Axes have the names of the attribute `_ARRAY_DIMENSIONS`, else `dim_0`, `dim_1`...; a name has one extent: with another extent, it
 //! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
 //! coordinates. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
 
+use crate::boxes;
 use crate::grid::{Grid, Place, Taken};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Attribute, Block, Form, Reader, Variable};
-use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Result, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Extent, Result, Value};
 
 /// The attribute that names the axes of an array.
 const AXES: &str = "_ARRAY_DIMENSIONS";
@@ -26,19 +36,33 @@ const MOST_INLINE: u64 = 64 << 20;
 /// What can be shown, or the reason why it cannot.
 type Shown<T> = std::result::Result<T, String>;
 
+/// What a format can refer to as parts of one array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pieces {
+    /// Chunks of one regular grid, all compressed in the same way.
+    Chunks,
+    /// Boxes at any place of the array, not compressed.
+    Boxes,
+}
+
 /// An array of another format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
     /// Full name, without slashes at its ends; slashes inside separate groups.
     pub name: String,
+    /// The variable that it is, or is a part of: its full name, without slashes at its ends.
+    pub variable: String,
     /// Type of the elements.
     pub element: ElementType,
     /// Order of the bytes inside them.
     pub order: ByteOrder,
-    /// Names of the axes, slowest first; the axis of steps, if there is one, is the first.
+    /// Names of the axes, slowest first; the axis of steps, if there is one, is the first. Empty for arrays of one step or block among
+    /// others: their axes have no names.
     pub axes: Vec<String>,
-    /// Extents, in the order of `axes`.
+    /// Extents, slowest axis first.
     pub shape: Vec<u64>,
+    /// Whether the first axis is that of steps.
+    pub has_steps: bool,
     /// Its elements.
     pub content: Content,
     /// Its attributes, without the names of axes.
@@ -59,8 +83,26 @@ pub enum Content {
         /// Chunks were not written: their elements have no values.
         has_holes: bool,
     },
+    /// In files, as boxes that do not meet, by step.
+    Boxes {
+        /// The boxes that were written.
+        boxes: Vec<Piece>,
+        /// Elements are in no box: they have no values.
+        has_holes: bool,
+    },
     /// Here, in order, slowest axis first.
     Values(Vec<Value>),
+}
+
+/// A box of an array, whose elements lie one after the other in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Its place in the array, with the axis of steps.
+    pub bounds: BoundingBox,
+    /// The subfile with its bytes; `None` for the file itself.
+    pub subfile: Option<u32>,
+    /// Its bytes there; the file has them all.
+    pub bytes: Extent,
 }
 
 /// A chunk of an array.
@@ -127,11 +169,13 @@ pub struct Arrays {
 impl Arrays {
     /// The arrays of a file, from its index.
     ///
+    /// - `pieces`: what the format can refer to.
+    ///
     /// # Errors
     /// `NotFound` if a file with payloads is missing; errors of reading the index.
     /// # Cost
     /// Time and memory proportional to the number of blocks; no payload is read, but for scalars that the index does not contain.
-    pub fn of(reader: &Reader) -> Result<Arrays> {
+    pub fn of(reader: &Reader, pieces: Pieces) -> Result<Arrays> {
         let mut all = Arrays::default();
         let mut axes = Axes::default();
         let mut attributes = Attributes::of(reader, &mut all.left_out)?;
@@ -145,11 +189,11 @@ impl Arrays {
                 Some(parent) => Err(format!("its name lies below that of the variable {parent}")),
                 None => {
                     let variable = reader.variable(&head.name)?;
-                    array_of(reader, &variable, &name, own, &mut axes)?
+                    arrays_of(reader, &variable, &name, own, pieces, &mut axes)?
                 }
             };
             match made {
-                Ok(array) => all.arrays.push(array),
+                Ok(arrays) => all.arrays.extend(arrays),
                 Err(why) => all.left_out.push(LeftOut { name, why }),
             }
         }
@@ -158,10 +202,12 @@ impl Arrays {
                 continue;
             }
             all.arrays.push(Array {
+                variable: axis.clone(),
                 element: ElementType::I64,
                 order: ByteOrder::NATIVE,
                 axes: vec![axis.clone()],
                 shape: vec![steps.len() as u64],
+                has_steps: true,
                 content: Content::Values(steps.iter().map(|step| Value::I64(*step as i64)).collect()),
                 attributes: vec![("long_name".into(), text("step in the file"))],
                 name: axis,
@@ -176,14 +222,15 @@ fn text(text: &str) -> AttributeValue {
     AttributeValue::One(Value::String(text.as_bytes().to_vec()))
 }
 
-/// A variable as an array, or the reason why it is none.
-fn array_of(
+/// A variable as an array, or several, or the reason why it is none.
+fn arrays_of(
     reader: &Reader,
     variable: &Variable,
     name: &str,
     mut attributes: Vec<(String, AttributeValue)>,
+    pieces: Pieces,
     axes: &mut Axes,
-) -> Result<Shown<Array>> {
+) -> Result<Shown<Vec<Array>>> {
     if variable.steps.is_empty() {
         return Ok(Err("it has no blocks".into()));
     }
@@ -193,13 +240,37 @@ fn array_of(
     let is_coordinate = named.as_deref() == Some(&[name.to_string()]);
     // As the engine for xarray: a variable of one of several steps, and a coordinate of the only one, have no axis for steps.
     let has_steps = variable.steps.len() > 1 || (reader.status().steps == 1 && !is_coordinate);
-    let (element, content, shape) = match variable.kind {
-        Kind::Scalar | Kind::LocalValue => match values_of(reader, variable)? {
-            Ok((values, shape)) => (variable.element, Content::Values(values), shape),
+    let element = variable.element;
+    let (content, shape) = match (variable.kind, pieces) {
+        (Kind::Scalar | Kind::LocalValue, _) => match values_of(reader, variable)? {
+            Ok((values, shape)) => (Content::Values(values), shape),
             Err(why) => return Ok(Err(why)),
         },
-        Kind::Global | Kind::Local => match chunks_of(reader, variable, has_steps)? {
-            Ok((content, shape)) => (variable.element, content, shape),
+        (Kind::Global | Kind::Local, Pieces::Chunks) => match chunks_of(reader, variable, has_steps)? {
+            Ok(whole) => whole,
+            Err(why) => return Ok(Err(why)),
+        },
+        (Kind::Global | Kind::Local, Pieces::Boxes) => match boxes_of(reader, variable, has_steps)? {
+            Ok(Boxed::Whole(content, shape)) => (content, shape),
+            Ok(Boxed::Parts(parts)) => {
+                let order = reader.byte_order();
+                let part = |(below, content, shape)| {
+                    let (variable, attributes) = (name.to_string(), attributes.clone());
+                    let name = format!("{name}/{below}");
+                    Array {
+                        name,
+                        variable,
+                        element,
+                        order,
+                        axes: Vec::new(),
+                        shape,
+                        has_steps: false,
+                        content,
+                        attributes,
+                    }
+                };
+                return Ok(Ok(parts.into_iter().map(part).collect()));
+            }
             Err(why) => return Ok(Err(why)),
         },
     };
@@ -210,7 +281,8 @@ fn array_of(
     let wanted = wanted.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect());
     let others = axes.of_shape(&wanted, &shape).into_iter().zip(shape);
     let (axes, shape) = of_steps.into_iter().chain(others).unzip();
-    Ok(Ok(Array { name: name.to_string(), element, order, axes, shape, content, attributes }))
+    let (name, variable) = (name.to_string(), name.to_string());
+    Ok(Ok(vec![Array { name, variable, element, order, axes, shape, has_steps, content, attributes }]))
 }
 
 /// The values of a variable that the index contains, step by step, and the shape at each step.
@@ -256,11 +328,7 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     if variable.shape_changes {
         return Ok(Err("its shape changes from step to step, or from block to block".into()));
     }
-    let mut blocks: Vec<Block> = Vec::new();
-    reader.for_each_block(&variable.name, 0..u64::MAX, &mut |block| {
-        blocks.push(block);
-        Ok(())
-    })?;
+    let blocks = blocks_of(reader, variable)?;
     let steps = || blocks.chunk_by(|a, b| a.step == b.step);
     if variable.kind == Kind::Local && steps().any(|step| step.len() > 1) {
         return Ok(Err("it is a local array with several blocks in a step".into()));
@@ -316,6 +384,115 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     }
     let codec = codec.unwrap_or(Codec::Plain);
     Ok(Ok((Content::Chunks { extents, codec, chunks, has_holes }, shape)))
+}
+
+/// The blocks of a variable, by step.
+fn blocks_of(reader: &Reader, variable: &Variable) -> Result<Vec<Block>> {
+    let mut blocks: Vec<Block> = Vec::new();
+    reader.for_each_block(&variable.name, 0..u64::MAX, &mut |block| {
+        blocks.push(block);
+        Ok(())
+    })?;
+    Ok(blocks)
+}
+
+/// The boxes of a variable.
+enum Boxed {
+    /// One array, and its shape without the axis of steps.
+    Whole(Content, Vec<u64>),
+    /// Arrays below the variable's name, and their shapes.
+    Parts(Vec<(String, Content, Vec<u64>)>),
+}
+
+/// The boxes of an array over its steps.
+fn boxes_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Shown<Boxed>> {
+    let is_local = variable.kind == Kind::Local;
+    let blocks = blocks_of(reader, variable)?;
+    let steps: Vec<&[Block]> = blocks.chunk_by(|a, b| a.step == b.step).collect();
+    let of = |block: &Block| if is_local { block.count.clone() } else { block.shape.clone() };
+    for block in &blocks {
+        if let Some(why) = not_a_box(reader, variable, block, &of(block))? {
+            return Ok(Err(format!("block {} of step {} {why}", block.number, block.step)));
+        }
+    }
+    if is_local && steps.iter().any(|step| step.len() > 1) {
+        let part = |block: &Block| {
+            let below = format!("step_{}/block_{}", block.step, block.number);
+            match content_of(&[std::slice::from_ref(block)], &block.count, is_local, false) {
+                Ok(content) => Ok((below, content, block.count.clone())),
+                Err(why) => Err(why),
+            }
+        };
+        return Ok(blocks.iter().map(part).collect::<Shown<_>>().map(Boxed::Parts));
+    }
+    let Some(shape) = blocks.first().map(of) else { return Ok(Err("it has no blocks".into())) };
+    if blocks.iter().all(|block| of(block) == shape) {
+        return Ok(content_of(&steps, &shape, is_local, has_steps).map(|content| Boxed::Whole(content, shape)));
+    }
+    let part = |step: &&[Block]| {
+        let (number, shape) = (step[0].step, of(&step[0]));
+        if step.iter().any(|block| of(block) != shape) {
+            return Err(format!("its blocks of step {number} belong to arrays of several shapes"));
+        }
+        Ok((format!("step_{number}"), content_of(&[*step], &shape, is_local, false)?, shape))
+    };
+    Ok(steps.iter().map(part).collect::<Shown<_>>().map(Boxed::Parts))
+}
+
+/// Why a block cannot be shown as a box of an array of this shape, as the end of a sentence that begins with the block.
+fn not_a_box(reader: &Reader, variable: &Variable, block: &Block, shape: &[u64]) -> Result<Option<String>> {
+    if Codec::of(block, variable.element, reader.byte_order())? != Some(Codec::Plain) {
+        let transform = block.transform.as_ref().map_or("", |transform| &transform.name);
+        return Ok(Some(format!("is compressed with the transform {transform}")));
+    }
+    let length = block.count.iter().try_fold(variable.element.size(), |all, extent| all.checked_mul(*extent));
+    if length != Some(block.payload.length) {
+        return Ok(Some(format!(
+            "has {} bytes, which its extents {:?} do not need",
+            block.payload.length, block.count
+        )));
+    }
+    if block.count.len() != shape.len() || (variable.kind != Kind::Local && block.offset.len() != shape.len()) {
+        return Ok(Some(format!("has {} axes, the array has {}", block.count.len(), shape.len())));
+    }
+    let beyond =
+        |((offset, count), extent): ((&u64, &u64), &u64)| offset.checked_add(*count).is_none_or(|end| end > *extent);
+    if variable.kind != Kind::Local && block.offset.iter().zip(&block.count).zip(shape).any(beyond) {
+        return Ok(Some("reaches beyond the array".into()));
+    }
+    if length != Some(0) && !has_byte_before(reader, block.subfile, block.payload.end())? {
+        return Ok(Some("lies behind the end of its file".into()));
+    }
+    Ok(None)
+}
+
+/// The boxes of steps of one shape.
+fn content_of(steps: &[&[Block]], shape: &[u64], is_local: bool, has_steps: bool) -> Shown<Content> {
+    let (mut boxes, mut has_holes) = (Vec::new(), false);
+    for (position, step) in (0u64..).zip(steps) {
+        let written: Vec<&Block> = step.iter().filter(|block| !block.count.contains(&0)).collect();
+        let bounds = |block: &&Block| {
+            let offset = if is_local { vec![0; block.count.len()] } else { block.offset.clone() };
+            BoundingBox { offset, count: block.count.clone() }
+        };
+        let all: Vec<BoundingBox> = written.iter().map(bounds).collect();
+        if let Some(second) = boxes::meets_another(&all) {
+            let block = written[second];
+            return Err(format!("block {} of step {} covers elements of another block", block.number, block.step));
+        }
+        // The boxes do not meet and lie in the array: their elements are no more than its.
+        let elements =
+            |extents: &[u64]| extents.iter().map(|extent| u128::from(*extent)).try_fold(1u128, u128::checked_mul);
+        has_holes |= elements(shape) != all.iter().try_fold(0u128, |sum, own| Some(sum + elements(&own.count)?));
+        for (block, mut bounds) in written.into_iter().zip(all) {
+            if has_steps {
+                bounds.offset.insert(0, position);
+                bounds.count.insert(0, 1);
+            }
+            boxes.push(Piece { bounds, subfile: block.subfile, bytes: block.payload });
+        }
+    }
+    Ok(Content::Boxes { boxes, has_holes })
 }
 
 /// Whether a file with payloads reaches up to byte `end`; `None` is beyond all files.

@@ -8,7 +8,10 @@
 //! | room | what it owns |
 //! |---|---|
 //! | [`arrays`] | what of a file's variables is one array of other formats: shapes, dimension names, attributes, where its blocks are; what cannot be shown, and why |
+//! | [`boxes`] | whether boxes of an array meet; pure |
 //! | [`grid`] | whether the blocks of an array form the chunks of a regular grid; pure |
+//! | [`place`] | URLs of the files with payloads |
+//! | [`hdf5`] | the content of a view for HDF5: datasets over external storage, virtual datasets, dimension scales |
 //! | [`zarr`] | references for Zarr, in kerchunk's JSON |
 //!
 //! What is promised: each element that a view shows is the one that [`thalweg_reader`] reads; a variable that a format cannot show is
@@ -18,7 +21,10 @@
 #![deny(unsafe_code)]
 
 pub mod arrays;
+pub mod boxes;
 pub mod grid;
+pub mod hdf5;
+pub mod place;
 pub mod zarr;
 
-pub use arrays::{Array, Arrays, Content, LeftOut};
+pub use arrays::{Array, Arrays, Content, LeftOut, Pieces};

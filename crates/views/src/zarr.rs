@@ -11,14 +11,15 @@
 //!
 //! Source: the specification of references, version 1, in fsspec's and kerchunk's documentation; Zarr version 2.
 
-use crate::arrays::{Array, Arrays, Codec, Content, LeftOut};
+use crate::arrays::{Array, Arrays, Codec, Content, LeftOut, Pieces};
+use crate::place::url_of;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
-use thalweg_reader::{Reader, object};
+use thalweg_reader::Reader;
 use thalweg_types::value::long_double_to_f64;
-use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Result, Value};
 
 /// References and what they show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct View {
 /// # Cost
 /// As [`Arrays::of`]; about 50 bytes of the document per block, more for long names.
 pub fn references(reader: &Reader, at: Option<&str>) -> Result<View> {
-    let Arrays { arrays, mut left_out, attributes } = Arrays::of(reader)?;
+    let Arrays { arrays, mut left_out, attributes } = Arrays::of(reader, Pieces::Chunks)?;
     let mut all = Document::new();
     let mut groups: BTreeSet<&str> = BTreeSet::new();
     let mut urls = Urls { reader, at, known: HashMap::new() };
@@ -132,6 +133,7 @@ impl Document {
                 }
                 Ok(chunks.len() as u64)
             }
+            Content::Boxes { .. } => unreachable!("arrays of chunks were asked for"),
             Content::Values(values) => {
                 if !array.shape.contains(&0) {
                     let key = format!("{}/{}", array.name, number(&vec![0; array.shape.len()]));
@@ -168,19 +170,7 @@ struct Urls<'r> {
 impl Urls<'_> {
     fn of(&mut self, subfile: Option<u32>) -> Result<&str> {
         if !self.known.contains_key(&subfile) {
-            // A missing file is named as such.
-            self.reader.data_length(subfile)?;
-            let (layout, path) = (self.reader.layout(), self.reader.data_path(subfile));
-            let url = match (self.at, subfile) {
-                (Some(at), Some(number)) => Some(object::subfile(at, number)),
-                (Some(at), None) => Some(at.to_string()),
-                (None, _) => layout.url(&path),
-            };
-            let url = url.ok_or_else(|| {
-                let what = "other programs cannot find the bytes of this file in one place: a view needs a plain file, or a mount \
-                            with layout \"direct\"";
-                Error::new(ErrorKind::Unsupported, what).in_object(path)
-            })?;
+            let url = url_of(self.reader, subfile, self.at)?;
             self.known.insert(subfile, Json::from(url).to_string());
         }
         Ok(&self.known[&subfile])
@@ -210,7 +200,7 @@ fn metadata(array: &Array, kind: &str) -> Json {
     let whole = || array.shape.iter().map(|extent| (*extent).max(1)).collect();
     let (chunks, has_holes, codec) = match &array.content {
         Content::Chunks { extents, has_holes, codec, .. } => (extents.clone(), *has_holes, *codec),
-        Content::Values(_) => (whole(), false, Codec::Plain),
+        Content::Values(_) | Content::Boxes { .. } => (whole(), false, Codec::Plain),
     };
     // Streams say how they are decoded; the other parameters are for writing.
     let compressor = match codec {

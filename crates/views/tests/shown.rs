@@ -8,7 +8,7 @@ use thalweg_reader::Reader;
 use thalweg_store::Memory;
 use thalweg_types::{AttributeValue, Value};
 use thalweg_views::zarr::references;
-use thalweg_views::{Arrays, Content};
+use thalweg_views::{Arrays, Content, Pieces};
 
 const XML: &str = r#"<adios-config host-language="C">
   <adios-group name="g">
@@ -51,7 +51,7 @@ fn why<'a>(all: &'a Arrays, name: &str) -> Option<&'a str> {
 #[test]
 fn blocks_of_one_extent_are_chunks_with_their_attributes() {
     let reader = written(&[4, 4, 3], b"warm");
-    let all = Arrays::of(&reader).unwrap();
+    let all = Arrays::of(&reader, Pieces::Chunks).unwrap();
     assert_eq!(all.left_out, []);
     let v = all.arrays.iter().find(|array| array.name == "v").unwrap();
     assert_eq!((&v.axes[..], &v.shape[..]), (&["step".to_string(), "dim_0".into()][..], &[2, 11][..]));
@@ -69,7 +69,7 @@ fn blocks_of_one_extent_are_chunks_with_their_attributes() {
 
 #[test]
 fn uneven_blocks_and_texts_that_are_not_utf8_are_named_with_the_reason() {
-    let all = Arrays::of(&written(&[4, 5], b"\xff\xfe")).unwrap();
+    let all = Arrays::of(&written(&[4, 5], b"\xff\xfe"), Pieces::Chunks).unwrap();
     assert_eq!(why(&all, "v"), Some("block 0 of step 0 has 4 elements along axis 0, other blocks have 5"));
     assert_eq!(why(&all, "label"), Some("in step 0 it is a text that is not UTF-8"));
     let names: Vec<&str> = all.arrays.iter().map(|array| array.name.as_str()).collect();

@@ -1,45 +1,107 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
-use crate::arguments::ViewZarr;
+use crate::arguments::{ViewHdf5, ViewZarr};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain, plain};
-use std::io::Write;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use thalweg_report::text::count;
-use thalweg_types::Error;
+use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
+use thalweg_views::hdf5::Plan;
+
+/// The program that is linked with the libraries of other formats.
+const CONVERT: &str = "thalweg-convert";
 
 pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
     let view = thalweg_views::zarr::references(&reader, arguments.at.as_deref())?;
-    replace(&target, &view.json)?;
-    let of = plain(&arguments.file.display().to_string());
-    let shown = plain(&target.display().to_string());
-    let (arrays, references) = (count(view.arrays, "array"), count(view.references, "block"));
-    writeln!(out, "{shown}: {arrays} of {of}, {references} in place")?;
-    for LeftOut { name, why } in &view.left_out {
+    replace(&target, |file| file.write_all(&view.json).map_err(|e| unwritten(&target, e).into()))?;
+    tell(&arguments.file, &target, view.arrays, view.references, &view.left_out, out)
+}
+
+pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("h5"));
+    file::not_itself(&arguments.file, &target, "its view")?;
+    let reader = file::open(&arguments.file, None)?;
+    let view = thalweg_views::hdf5::view(&reader)?;
+    replace(&target, |file| converted(&view.plan, file.path(), &target))?;
+    tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)
+}
+
+/// Says what was written, and what is not shown.
+fn tell(
+    file: &Path,
+    target: &Path,
+    arrays: u64,
+    blocks: u64,
+    left_out: &[LeftOut],
+    out: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    let (of, shown) = (plain(&file.display().to_string()), plain(&target.display().to_string()));
+    writeln!(out, "{shown}: {} of {of}, {} in place", count(arrays, "array"), count(blocks, "block"))?;
+    for LeftOut { name, why } in left_out {
         complain("thalweg", &format!("not shown: {}: {}", plain(name), plain(why)));
     }
-    Ok(if view.arrays == 0 && !view.left_out.is_empty() { Outcome::No } else { Outcome::Done })
+    Ok(if arrays == 0 && !left_out.is_empty() { Outcome::No } else { Outcome::Done })
+}
+
+/// Writes the HDF5 file of a plan with the program that is linked with HDF5.
+///
+/// - `target`: the name that the file will have, for messages.
+fn converted(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
+    let program = convert_program();
+    let mut running = Command::new(&program).arg("hdf5").arg(file).stdin(Stdio::piped()).spawn().map_err(|e| {
+        let what = match e.kind() {
+            io::ErrorKind::NotFound => format!(
+                "views for HDF5 are written by the program {CONVERT}, which is neither beside thalweg nor in PATH; it is installed \
+                 with thalweg where HDF5 is (Debian: libhdf5-dev)"
+            ),
+            _ => format!("cannot start '{}'", program.display()),
+        };
+        Error::io(what, e)
+    })?;
+    let mut plan_text = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
+    let sent = serde_json::to_writer(&mut plan_text, plan).map_err(io::Error::from).and_then(|()| plan_text.flush());
+    drop(plan_text);
+    let ended = running.wait().map_err(|e| unwritten(target, e))?;
+    if !ended.success() {
+        // The program has said why.
+        let what = format!("cannot write '{}': {CONVERT} failed ({ended})", target.display());
+        return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
+    }
+    sent.map_err(|e| unwritten(target, e).into())
+}
+
+/// The program beside this one; else its name, which is looked for in PATH.
+fn convert_program() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(CONVERT));
+    beside.filter(|program| program.is_file()).unwrap_or_else(|| CONVERT.into())
+}
+
+/// What a failure leaves as it was.
+const SAFE: &str = "the data, and an earlier view file of this name";
+
+fn unwritten(target: &Path, cause: io::Error) -> Error {
+    Error::io(format!("cannot write '{}'", target.display()), cause).safe(SAFE)
 }
 
 /// Writes a file under another name, and gives it its name: readers of an older view see it whole, before and after.
-fn replace(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |e| {
-        Error::io(format!("cannot write '{}'", target.display()), e)
-            .safe("the data, and an earlier view file of this name")
-    };
+fn replace(
+    target: &Path,
+    write: impl FnOnce(&mut tempfile::NamedTempFile<File>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        let mut file = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder)?;
-        file.write_all(bytes)?;
-        file.persist(target).map_err(|e| e.error)?;
-        Ok(())
-    };
-    write().map_err(|e| Failure::File(failed(e)))
+    let made = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder);
+    let mut file = made.map_err(|e| unwritten(target, e))?;
+    write(&mut file)?;
+    file.persist(target).map_err(|e| unwritten(target, e.error))?;
+    Ok(())
 }
 
 /// As for other new files: the umask is subtracted when the file is made.

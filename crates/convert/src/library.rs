@@ -1,0 +1,365 @@
+//! The calls of the HDF5 library that views need, with handles that close themselves and errors as values.
+//!
+//! Each call gets handles that live, texts that end with a byte 0, and arrays with as many entries as the space has axes; this
+//! is checked here, so callers need no `unsafe`. The program has one thread: HDF5 of most systems allows no more.
+#![allow(unsafe_code)] // The border to a C library.
+
+use hdf5_metno_sys::{h5, h5a, h5d, h5e, h5f, h5g, h5i, h5p, h5s, h5t};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_views::hdf5::{Kind, Place, Values};
+
+// HDF5's library for dimension scales, which hdf5-metno-sys does not declare.
+#[link(name = "hdf5_hl")]
+unsafe extern "C" {
+    fn H5DSset_scale(scale: h5i::hid_t, name: *const c_char) -> c_int;
+    fn H5DSattach_scale(dataset: h5i::hid_t, scale: h5i::hid_t, axis: c_uint) -> c_int;
+}
+
+/// Links and attributes keep the order in which they were made: `H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED`.
+const IN_ORDER: c_uint = 3;
+
+/// An object of the library.
+#[derive(Debug)]
+pub struct Handle(h5i::hid_t);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours and lives; it is not used again.
+        unsafe { h5i::H5Idec_ref(self.0) };
+    }
+}
+
+/// The error of the library's last call.
+fn failed(what: &str) -> Error {
+    unsafe extern "C" fn first(_: c_uint, error: *const h5e::H5E_error2_t, into: *mut c_void) -> c_int {
+        // SAFETY: the library passes an entry of its list, and `into` is the text of `failed`, which waits for this call.
+        let (error, text) = unsafe { (&*error, &mut *into.cast::<String>()) };
+        if text.is_empty() && !error.desc.is_null() {
+            // SAFETY: a text of the library, which lives as long as the entry.
+            *text = unsafe { CStr::from_ptr(error.desc) }.to_string_lossy().into_owned();
+        }
+        0
+    }
+    let mut text = String::new();
+    // SAFETY: the function fits the type of the callback, and `text` outlives the call. The innermost error comes first.
+    unsafe {
+        h5e::H5Ewalk2(h5e::H5E_DEFAULT, h5e::H5E_direction_t::H5E_WALK_UPWARD, Some(first), (&raw mut text).cast())
+    };
+    Error::new(ErrorKind::Io, format!("cannot {what}: HDF5: {text}"))
+}
+
+fn handle(id: h5i::hid_t, what: &str) -> Result<Handle> {
+    if id < 0 { Err(failed(what)) } else { Ok(Handle(id)) }
+}
+
+fn done(status: c_int, what: &str) -> Result<()> {
+    if status < 0 { Err(failed(what)) } else { Ok(()) }
+}
+
+fn c_text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("'{text}' contains a byte 0")))
+}
+
+fn mistaken(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("the plan is wrong: {what}"))
+}
+
+/// How a dataset is stored.
+pub enum Storage<'p> {
+    /// In the view.
+    Own,
+    /// In the view, in one chunk, so that it can grow.
+    Chunk,
+    /// In another file.
+    External(&'p str, &'p Place),
+    /// In other datasets.
+    Virtual(&'p Mappings),
+}
+
+/// The parts of a virtual dataset.
+pub struct Mappings {
+    properties: Handle,
+    target: Handle,
+    axes: usize,
+}
+
+impl Mappings {
+    /// None so far.
+    pub fn new(shape: &[u64]) -> Result<Mappings> {
+        Ok(Mappings { properties: dataset_properties()?, target: space(Some(shape), false)?, axes: shape.len() })
+    }
+
+    /// The box at `offset` is the whole dataset `source`, which has the extents of the box.
+    pub fn add(&mut self, offset: &[u64], count: &[u64], source: &str) -> Result<()> {
+        if offset.len() != self.axes || count.len() != self.axes {
+            return Err(mistaken("a block has other axes than its dataset"));
+        }
+        let (source, whole) = (c_text(source)?, space(Some(count), false)?);
+        let ones = vec![1u64; self.axes];
+        let set = h5s::H5S_seloper_t::H5S_SELECT_SET;
+        // SAFETY: all arrays have an entry for each axis of the space.
+        let selected = unsafe {
+            h5s::H5Sselect_hyperslab(self.target.0, set, offset.as_ptr(), ptr::null(), ones.as_ptr(), count.as_ptr())
+        };
+        done(selected, "select a block")?;
+        // SAFETY: the handles live, and the texts end with a byte 0; the library copies all of them.
+        let mapped =
+            unsafe { h5p::H5Pset_virtual(self.properties.0, self.target.0, c".".as_ptr(), source.as_ptr(), whole.0) };
+        done(mapped, "map a block")
+    }
+}
+
+fn dataset_properties() -> Result<Handle> {
+    // SAFETY: the class is the library's own.
+    let made = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_CREATE) }, "create properties")?;
+    // SAFETY: the handle lives.
+    done(unsafe { h5p::H5Pset_attr_creation_order(made.0, IN_ORDER) }, "keep the order of attributes")?;
+    Ok(made)
+}
+
+/// A space of these extents; `None` for a single value.
+fn space(shape: Option<&[u64]>, is_unlimited: bool) -> Result<Handle> {
+    let made = match shape {
+        // SAFETY: no pointers.
+        None | Some([]) => unsafe { h5s::H5Screate(h5s::H5S_class_t::H5S_SCALAR) },
+        Some(shape) => {
+            let mut most = shape.to_vec();
+            if is_unlimited {
+                most[0] = h5s::H5S_UNLIMITED;
+            }
+            // SAFETY: both arrays have as many entries as the first argument says.
+            unsafe { h5s::H5Screate_simple(shape.len() as c_int, shape.as_ptr(), most.as_ptr()) }
+        }
+    };
+    handle(made, "create a space")
+}
+
+/// The library's type.
+fn datatype(kind: Kind) -> Result<Handle> {
+    use h5t::*;
+    let copied = |id: h5i::hid_t| {
+        // SAFETY: a type of the library, which never ends.
+        handle(unsafe { H5Tcopy(id) }, "create a type")
+    };
+    let real = |bytes: u64, is_big: bool| match (bytes, is_big) {
+        (4, false) => Ok(*H5T_IEEE_F32LE),
+        (4, true) => Ok(*H5T_IEEE_F32BE),
+        (8, false) => Ok(*H5T_IEEE_F64LE),
+        (8, true) => Ok(*H5T_IEEE_F64BE),
+        _ => Err(mistaken("a real type has 4 or 8 bytes")),
+    };
+    match kind {
+        Kind::Integer(bytes, is_signed, is_big) => {
+            let made = copied(if is_signed { *H5T_STD_I64LE } else { *H5T_STD_U64LE })?;
+            let order = if is_big { H5T_order_t::H5T_ORDER_BE } else { H5T_order_t::H5T_ORDER_LE };
+            // SAFETY: the handle lives.
+            let (sized, ordered) = unsafe { (H5Tset_size(made.0, bytes as usize), H5Tset_order(made.0, order)) };
+            done(sized.min(ordered), "set the size and order of a type")?;
+            Ok(made)
+        }
+        Kind::Real(bytes, is_big) => copied(real(bytes, is_big)?),
+        Kind::Complex(bytes, is_big) => {
+            let part = real(bytes, is_big)?;
+            // SAFETY: no pointers.
+            let made = handle(unsafe { H5Tcreate(H5T_class_t::H5T_COMPOUND, 2 * bytes as usize) }, "create a type")?;
+            for (name, offset) in [(c"r", 0), (c"i", bytes as usize)] {
+                // SAFETY: the handle lives, and the text ends with a byte 0.
+                done(unsafe { H5Tinsert(made.0, name.as_ptr(), offset, part) }, "add a member to a type")?;
+            }
+            Ok(made)
+        }
+        Kind::Letter => copied(*H5T_C_S1),
+        Kind::Text => {
+            let made = copied(*H5T_C_S1)?;
+            // SAFETY: the handle lives.
+            let (sized, coded) =
+                unsafe { (H5Tset_size(made.0, H5T_VARIABLE), H5Tset_cset(made.0, H5T_cset_t::H5T_CSET_UTF8)) };
+            done(sized.min(coded), "set the size of a type of texts")?;
+            Ok(made)
+        }
+    }
+}
+
+/// The values of `elements` elements of a type, as the library takes them.
+struct Given {
+    bytes: Vec<u8>,
+    texts: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Given {
+    fn of(values: &Values, kind: Kind, elements: Option<u64>) -> Result<Given> {
+        let wrong = || mistaken("a number of values does not fit the extents");
+        let elements = elements.ok_or_else(wrong)?;
+        match values {
+            Values::Texts(all) if kind == Kind::Text && all.len() as u64 == elements => {
+                let texts: Vec<CString> = all.iter().map(|text| c_text(text)).collect::<Result<_>>()?;
+                let pointers = texts.iter().map(|text| text.as_ptr()).collect();
+                Ok(Given { bytes: Vec::new(), texts, pointers })
+            }
+            _ if kind == Kind::Text => Err(wrong()),
+            _ => {
+                let bytes =
+                    values.bytes().filter(|bytes| elements.checked_mul(kind.size()) == Some(bytes.len() as u64));
+                Ok(Given { bytes: bytes.ok_or_else(wrong)?, texts: Vec::new(), pointers: Vec::new() })
+            }
+        }
+    }
+
+    fn as_ptr(&self) -> *const c_void {
+        if self.texts.is_empty() { self.bytes.as_ptr().cast() } else { self.pointers.as_ptr().cast() }
+    }
+}
+
+fn elements(shape: &[u64]) -> Option<u64> {
+    shape.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent))
+}
+
+/// A new file.
+pub struct File {
+    file: Handle,
+    /// Of new groups.
+    in_order: Handle,
+}
+
+impl File {
+    /// Creates a file, in place of an existing one.
+    pub fn create(name: &str) -> Result<File> {
+        // SAFETY: no pointers; without a function the library prints no errors of its own.
+        unsafe {
+            h5::H5open();
+            h5e::H5Eset_auto2(h5e::H5E_DEFAULT, None, ptr::null_mut());
+        }
+        let path = c_text(name)?;
+        // SAFETY: the classes are the library's own.
+        let (how, access) =
+            unsafe { (h5p::H5Pcreate(*h5p::H5P_CLS_FILE_CREATE), h5p::H5Pcreate(*h5p::H5P_CLS_FILE_ACCESS)) };
+        let (how, access) = (handle(how, "create properties")?, handle(access, "create properties")?);
+        // The oldest release with virtual datasets; its forms of other objects are smaller than those before.
+        let version = h5f::H5F_libver_t::H5F_LIBVER_V110;
+        // SAFETY: the handles live.
+        let set = unsafe {
+            h5p::H5Pset_link_creation_order(how.0, IN_ORDER)
+                .min(h5p::H5Pset_attr_creation_order(how.0, IN_ORDER))
+                .min(h5p::H5Pset_libver_bounds(access.0, version, version))
+        };
+        done(set, "set the properties of the file")?;
+        // SAFETY: the handles live, and the text ends with a byte 0.
+        let file = unsafe { h5f::H5Fcreate(path.as_ptr(), h5f::H5F_ACC_TRUNC, how.0, access.0) };
+        let file = handle(file, &format!("create '{name}'"))?;
+        // SAFETY: the class is the library's own.
+        let in_order = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_GROUP_CREATE) }, "create properties")?;
+        // SAFETY: the handle lives.
+        let set = unsafe {
+            h5p::H5Pset_link_creation_order(in_order.0, IN_ORDER)
+                .min(h5p::H5Pset_attr_creation_order(in_order.0, IN_ORDER))
+        };
+        done(set, "set the properties of groups")?;
+        Ok(File { file, in_order })
+    }
+
+    /// The root group.
+    pub fn root(&self) -> &Handle {
+        &self.file
+    }
+
+    /// Creates a group, whose parent exists.
+    pub fn group(&self, name: &str) -> Result<Handle> {
+        let path = c_text(name)?;
+        // SAFETY: the handles live, and the text ends with a byte 0.
+        let made = unsafe { h5g::H5Gcreate2(self.file.0, path.as_ptr(), 0, self.in_order.0, 0) };
+        handle(made, &format!("create the group {name}"))
+    }
+
+    /// Writes all to the file, and closes it.
+    pub fn close(self) -> Result<()> {
+        // SAFETY: the handle lives.
+        done(unsafe { h5f::H5Fflush(self.file.0, h5f::H5F_scope_t::H5F_SCOPE_GLOBAL) }, "write the file")
+    }
+}
+
+/// Creates a dataset in a group that exists.
+///
+/// - `is_unlimited`: along the first axis.
+pub fn dataset(
+    group: &Handle,
+    name: &str,
+    kind: Kind,
+    shape: &[u64],
+    is_unlimited: bool,
+    is_nan_missing: bool,
+    storage: &Storage<'_>,
+) -> Result<Handle> {
+    let (path, own, space) = (c_text(name)?, datatype(kind)?, space(Some(shape), is_unlimited)?);
+    let made = match storage {
+        Storage::Virtual(_) => None,
+        _ => Some(dataset_properties()?),
+    };
+    let properties = match (storage, &made) {
+        (Storage::Virtual(all), _) => &all.properties,
+        (_, Some(made)) => made,
+        (_, None) => unreachable!("made above"),
+    };
+    match storage {
+        Storage::Own | Storage::Virtual(_) => {}
+        Storage::Chunk => {
+            let chunk: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
+            // SAFETY: the array has an entry for each axis.
+            done(unsafe { h5p::H5Pset_chunk(properties.0, shape.len() as c_int, chunk.as_ptr()) }, "set a chunk")?;
+        }
+        Storage::External(file, place) => {
+            if elements(shape).and_then(|all| all.checked_mul(kind.size())) != Some(place.length) {
+                return Err(mistaken("a block has not as many bytes as its extents need"));
+            }
+            let offset =
+                i64::try_from(place.offset).map_err(|_| mistaken("a block lies behind the end of all files"))?;
+            let file = c_text(file)?;
+            // SAFETY: the handle lives, and the text ends with a byte 0.
+            done(unsafe { h5p::H5Pset_external(properties.0, file.as_ptr(), offset, place.length) }, "name a file")?;
+        }
+    }
+    if is_nan_missing {
+        let nan = f64::NAN;
+        // SAFETY: the pointer is to one number of the type before.
+        let set = unsafe { h5p::H5Pset_fill_value(properties.0, *h5t::H5T_NATIVE_DOUBLE, (&raw const nan).cast()) };
+        done(set, "set the value of missing elements")?;
+    }
+    // SAFETY: the handles live, and the text ends with a byte 0.
+    let dataset = unsafe { h5d::H5Dcreate2(group.0, path.as_ptr(), own.0, space.0, 0, properties.0, 0) };
+    handle(dataset, &format!("create the dataset {name}"))
+}
+
+/// Writes all values of a dataset of this type and these extents.
+pub fn write(dataset: &Handle, kind: Kind, shape: &[u64], values: &Values) -> Result<()> {
+    let (own, given) = (datatype(kind)?, Given::of(values, kind, elements(shape))?);
+    // SAFETY: `given` has as many values of this type as the dataset.
+    done(unsafe { h5d::H5Dwrite(dataset.0, own.0, 0, 0, 0, given.as_ptr()) }, "write values")
+}
+
+/// Writes an attribute; `length`: `None` for a single value.
+pub fn attribute(of: &Handle, key: &str, kind: Kind, length: Option<u64>, values: &Values) -> Result<()> {
+    let (name, own) = (c_text(key)?, datatype(kind)?);
+    let shape = length.map(|length| [length]);
+    let space = space(shape.as_ref().map(|shape| &shape[..]), false)?;
+    let given = Given::of(values, kind, Some(length.unwrap_or(1)))?;
+    // SAFETY: the handles live, and the text ends with a byte 0.
+    let made = unsafe { h5a::H5Acreate2(of.0, name.as_ptr(), own.0, space.0, 0, 0) };
+    let made = handle(made, &format!("create the attribute {key}"))?;
+    // SAFETY: `given` has as many values of this type as the attribute.
+    done(unsafe { h5a::H5Awrite(made.0, own.0, given.as_ptr()) }, &format!("write the attribute {key}"))
+}
+
+/// Makes a dataset a dimension scale of this name.
+pub fn make_scale(dataset: &Handle, name: &str) -> Result<()> {
+    let name = c_text(name)?;
+    // SAFETY: the handle lives, and the text ends with a byte 0.
+    done(unsafe { H5DSset_scale(dataset.0, name.as_ptr()) }, "make a dimension scale")
+}
+
+/// Makes `scale` the scale of an axis of a dataset.
+pub fn attach_scale(dataset: &Handle, scale: &Handle, axis: usize) -> Result<()> {
+    // SAFETY: both handles live.
+    done(unsafe { H5DSattach_scale(dataset.0, scale.0, axis as c_uint) }, "attach a dimension scale")
+}

@@ -1,0 +1,470 @@
+//! The content of a view for HDF5.
+//!
+//! | in the view | from the file |
+//! |---|---|
+//! | group | a folder in names of variables |
+//! | virtual dataset | an array, whose source datasets are its blocks |
+//! | `.blocks/ARRAY/N`, a dataset with external storage | a block: file, offset, length |
+//! | dataset with external storage | an array of one block |
+//! | dataset with values | scalars, texts, one value per writer |
+//! | dimension scale | a named axis: the variable of this name with its values, else a dimension without a variable, as netCDF has it |
+//! | attribute | an attribute |
+//!
+//! The axis of steps is unlimited. Complex numbers are compounds of `r` and `i`. All of this is data, [`Plan`]: the program
+//! `thalweg-convert`, which is linked with HDF5, gets it as JSON and writes the file.
+//!
+//! Source: the file format of netCDF-4, in its users' guide; HDF5's dimension scales; h5py's complex numbers.
+
+use crate::arrays::{Array, Arrays, Content, LeftOut, Pieces};
+use crate::place::url_of;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_reader::Reader;
+use thalweg_types::value::long_double_to_f64;
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+
+/// The content of an HDF5 file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Files with blocks: names as HDF5 opens them.
+    pub files: Vec<String>,
+    /// Full names of the groups, parents first.
+    pub groups: Vec<String>,
+    /// The datasets that users see, dimension scales among them.
+    pub datasets: Vec<Dataset>,
+    /// The group of the source datasets, which is written if there are any.
+    pub blocks: String,
+    /// Attributes of the root group.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dataset {
+    /// Full name, without a slash at its begin.
+    pub name: String,
+    /// Type of the elements.
+    pub kind: Kind,
+    /// Extents, slowest axis first.
+    pub shape: Vec<u64>,
+    /// Whether the first axis is unlimited.
+    pub is_unlimited: bool,
+    /// Elements that no block has: NaN, not 0.
+    pub is_nan_missing: bool,
+    /// Its elements.
+    pub content: Elements,
+    /// Name as a dimension scale, if it is one.
+    pub scale: Option<String>,
+    /// Names of the datasets that are the scales of its axes; empty if its axes have none.
+    pub axes: Vec<String>,
+    /// Attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// The elements of a dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Elements {
+    /// None were written.
+    Missing,
+    /// Here.
+    Values(Values),
+    /// The bytes of one block.
+    Block(Place),
+    /// The bytes of blocks.
+    Blocks(Vec<Block>),
+}
+
+/// A block of a virtual dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// First element, along each axis.
+    pub offset: Vec<u64>,
+    /// Number of elements along each axis.
+    pub count: Vec<u64>,
+    /// Its bytes.
+    pub place: Place,
+}
+
+/// Bytes of a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Position in [`Plan::files`].
+    pub file: usize,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
+}
+
+/// Values that the view contains.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Values {
+    /// Numbers in this machine's byte order, in base64.
+    Bytes(String),
+    /// Texts without a byte 0.
+    Texts(Vec<String>),
+}
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// Its key.
+    pub key: String,
+    /// Type of its values.
+    pub kind: Kind,
+    /// Their number; `None` for a single one.
+    pub length: Option<u64>,
+    /// Its values.
+    pub values: Values,
+}
+
+/// The type of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// Bytes, whether there is a sign, whether the most significant byte is the first.
+    Integer(u64, bool, bool),
+    /// IEEE numbers: bytes, whether the most significant byte is the first.
+    Real(u64, bool),
+    /// Two of them, real and imaginary.
+    Complex(u64, bool),
+    /// Text of one byte.
+    Letter,
+    /// Texts of any length.
+    Text,
+}
+
+impl Kind {
+    fn of(element: ElementType, order: ByteOrder) -> Option<Kind> {
+        use ElementType::*;
+        let is_big = order == ByteOrder::Big;
+        Some(match element {
+            I8 | I16 | I32 | I64 => Kind::Integer(element.size(), true, is_big),
+            U8 | U16 | U32 | U64 => Kind::Integer(element.size(), false, is_big),
+            F32 | F64 => Kind::Real(element.size(), is_big),
+            Complex | DoubleComplex => Kind::Complex(element.size() / 2, is_big),
+            Char => Kind::Letter,
+            String => Kind::Text,
+            // netCDF takes it for texts, and follows its bytes as pointers.
+            LongDouble | StringArray => return None,
+        })
+    }
+
+    /// Bytes of an element; 0 for texts.
+    pub fn size(self) -> u64 {
+        match self {
+            Kind::Integer(bytes, ..) | Kind::Real(bytes, _) => bytes,
+            Kind::Complex(bytes, _) => 2 * bytes,
+            Kind::Letter => 1,
+            Kind::Text => 0,
+        }
+    }
+}
+
+impl Values {
+    /// The bytes of numbers; `None` for texts, and if they are not base64.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Values::Bytes(text) => BASE64_STANDARD.decode(text).ok(),
+            Values::Texts(_) => None,
+        }
+    }
+}
+
+/// A plan and what it shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The content of the file.
+    pub plan: Plan,
+    /// Number of arrays.
+    pub arrays: u64,
+    /// Number of blocks that are read in place.
+    pub blocks: u64,
+    /// Variables and attributes that the view does not show.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The content of a view of a file.
+///
+/// # Errors
+/// `Unsupported` if other programs cannot find the file's bytes in a local file; errors of [`Arrays::of`].
+/// # Cost
+/// As [`Arrays::of`].
+pub fn view(reader: &Reader) -> Result<View> {
+    let Arrays { arrays, left_out, attributes } = Arrays::of(reader, Pieces::Boxes)?;
+    let mut names = Names::of(&arrays);
+    let mut all = Planned { reader, files: HashMap::new(), names: Vec::new(), left_out };
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut datasets = Vec::new();
+    let mut axes: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut blocks = 0;
+    for array in &arrays {
+        let Some(dataset) = all.dataset(array, &mut taken)? else { continue };
+        blocks += match &dataset.content {
+            Elements::Block(_) => 1,
+            Elements::Blocks(all) => all.len() as u64,
+            _ => 0,
+        };
+        datasets.push(dataset);
+    }
+    let shown = datasets.len() as u64;
+    // The scale of an axis is the array of its name along it, else a dataset without values.
+    for dataset in &mut datasets {
+        for (position, axis) in dataset.axes.iter_mut().enumerate() {
+            if !axes.contains_key(axis) {
+                let own = names.scale(axis, &taken);
+                axes.insert(axis.clone(), (own, dataset.shape[position]));
+                order.push(axis.clone());
+            }
+            axis.clone_from(&axes[axis].0);
+        }
+        if dataset.axes == [dataset.name.as_str()] {
+            dataset.scale = Some(dataset.name.clone());
+        }
+    }
+    let with_values: HashSet<String> = datasets.iter().filter_map(|dataset| dataset.scale.clone()).collect();
+    let unlimited: HashSet<&String> =
+        datasets.iter().filter(|d| d.is_unlimited).filter_map(|d| d.axes.first()).collect();
+    let without: Vec<Dataset> = order
+        .iter()
+        .map(|axis| &axes[axis])
+        .filter(|(name, _)| !with_values.contains(name))
+        .map(|(name, extent)| Dataset {
+            name: name.clone(),
+            kind: Kind::Real(4, true),
+            shape: vec![*extent],
+            is_unlimited: unlimited.contains(name),
+            is_nan_missing: false,
+            content: Elements::Missing,
+            scale: Some(format!("This is a netCDF dimension but not a netCDF variable. {extent:10}")),
+            axes: Vec::new(),
+            attributes: Vec::new(),
+        })
+        .collect();
+    datasets.extend(without);
+    let mut groups: Vec<String> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
+    for dataset in &datasets {
+        let folders = dataset.name.match_indices('/').map(|(at, _)| &dataset.name[..at]);
+        groups.extend(folders.filter(|folder| known.insert(folder)).map(str::to_string));
+    }
+    let attributes = all.attributes("", &attributes, None);
+    let plan = Plan { files: all.names, groups, datasets, blocks: names.blocks(), attributes };
+    Ok(View { plan, arrays: shown, blocks, left_out: all.left_out })
+}
+
+/// The first parts of all names.
+struct Names {
+    first: HashSet<String>,
+}
+
+impl Names {
+    fn of(arrays: &[Array]) -> Names {
+        let first = |array: &Array| array.name.split('/').next().unwrap_or_default().to_string();
+        Names { first: arrays.iter().map(first).collect() }
+    }
+
+    /// The name of a dataset for an axis: that of the axis, unless something else has it.
+    fn scale(&mut self, axis: &str, taken: &HashSet<String>) -> String {
+        if taken.contains(&format!("{AXIS_OF_ITSELF}{axis}")) {
+            return axis.to_string();
+        }
+        let mut name = axis.replace(['/', '\0'], "_");
+        while is_no_name(&name) || !self.first.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+
+    fn blocks(&self) -> String {
+        let mut name = ".blocks".to_string();
+        while self.first.contains(&name) {
+            name.push('_');
+        }
+        name
+    }
+}
+
+/// In the set of names: the array is the scale of its only axis.
+const AXIS_OF_ITSELF: &str = "\0";
+
+/// Attributes that HDF5's dimension scales and netCDF have for themselves.
+const RESERVED: [&str; 6] = ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid"];
+
+/// What is being planned.
+struct Planned<'r> {
+    reader: &'r Reader,
+    files: HashMap<Option<u32>, usize>,
+    names: Vec<String>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Planned<'_> {
+    /// Parts of a variable are left out for the same reason, which is told once.
+    fn leave_out(&mut self, name: &str, why: impl Into<String>) {
+        let left = LeftOut { name: name.into(), why: why.into() };
+        if self.left_out.last() != Some(&left) {
+            self.left_out.push(left);
+        }
+    }
+
+    /// The dataset of an array; `None` if it is left out.
+    fn dataset(&mut self, array: &Array, taken: &mut HashSet<String>) -> Result<Option<Dataset>> {
+        let name = &array.name;
+        let Some(kind) = Kind::of(array.element, array.order) else {
+            self.leave_out(&array.variable, format!("netCDF programs crash when they read {}", array.element.name()));
+            return Ok(None);
+        };
+        let why = if name.split('/').any(is_no_name) {
+            "HDF5 has no such name"
+        } else if array.shape.len() > 32 {
+            "HDF5 has at most 32 axes"
+        } else if array.shape.iter().any(|extent| *extent > i64::MAX as u64) {
+            "one of its extents is larger than any of HDF5"
+        } else if !taken.insert(name.clone()) {
+            "another variable has this name"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
+            self.leave_out(&array.variable, why);
+            return Ok(None);
+        }
+        let is_real = matches!(kind, Kind::Real(..));
+        let mut is_nan_missing = false;
+        let content = match &array.content {
+            Content::Values(values) => match values_of(array.element, values) {
+                Some(values) => Elements::Values(values),
+                None => {
+                    self.leave_out(&array.variable, "one of its texts contains a byte 0");
+                    return Ok(None);
+                }
+            },
+            Content::Boxes { boxes, has_holes } => {
+                is_nan_missing = *has_holes && is_real;
+                let mut blocks = Vec::with_capacity(boxes.len());
+                for one in boxes {
+                    let place =
+                        Place { file: self.file(one.subfile)?, offset: one.bytes.offset, length: one.bytes.length };
+                    blocks.push(Block { offset: one.bounds.offset.clone(), count: one.bounds.count.clone(), place });
+                }
+                match &mut blocks[..] {
+                    [] => Elements::Missing,
+                    // HDF5 cannot extend external storage.
+                    [one] if one.count == array.shape && !array.has_steps => Elements::Block(one.place.clone()),
+                    _ => Elements::Blocks(blocks),
+                }
+            }
+            Content::Chunks { .. } => unreachable!("arrays of boxes were asked for"),
+        };
+        if array.axes.len() == 1 && array.axes[0] == *name {
+            taken.insert(format!("{AXIS_OF_ITSELF}{name}"));
+        }
+        Ok(Some(Dataset {
+            kind,
+            shape: array.shape.clone(),
+            is_unlimited: array.has_steps,
+            is_nan_missing,
+            content,
+            scale: None,
+            axes: array.axes.clone(),
+            attributes: self.attributes(&array.variable, &array.attributes, Some(array.element)),
+            name: name.clone(),
+        }))
+    }
+
+    /// - `element`: type of the variable that they belong to.
+    fn attributes(
+        &mut self,
+        of: &str,
+        attributes: &[(String, AttributeValue)],
+        element: Option<ElementType>,
+    ) -> Vec<Attribute> {
+        let mut keys: HashSet<&str> = HashSet::new();
+        let mut made = Vec::new();
+        for (key, value) in attributes {
+            match attribute_of(key, value, element)
+                .and_then(|one| keys.insert(key).then_some(one).ok_or("there are two of them"))
+            {
+                Ok(attribute) => made.push(attribute),
+                Err(why) => {
+                    let name = format!("{of}/{key}");
+                    self.leave_out(name.trim_start_matches('/'), format!("the attribute cannot be shown: {why}"));
+                }
+            }
+        }
+        made
+    }
+
+    /// The position of a file in the list of files.
+    fn file(&mut self, subfile: Option<u32>) -> Result<usize> {
+        if let Some(known) = self.files.get(&subfile) {
+            return Ok(*known);
+        }
+        let url = url_of(self.reader, subfile, None)?;
+        let Some(path) = url.strip_prefix("file://") else {
+            let what = format!("HDF5 reads local files alone, and the bytes are at {url}");
+            return Err(Error::new(ErrorKind::Unsupported, what).in_object(self.reader.data_path(subfile)));
+        };
+        if path.contains('\0') {
+            let what = "HDF5 cannot open a file with a byte 0 in its name";
+            return Err(Error::new(ErrorKind::Unsupported, what).in_object(self.reader.data_path(subfile)));
+        }
+        self.names.push(path.to_string());
+        self.files.insert(subfile, self.names.len() - 1);
+        Ok(self.names.len() - 1)
+    }
+}
+
+/// Whether a part of a path is none for HDF5.
+fn is_no_name(part: &str) -> bool {
+    part.is_empty() || part == "." || part.contains('\0')
+}
+
+fn attribute_of(
+    key: &str,
+    value: &AttributeValue,
+    element: Option<ElementType>,
+) -> std::result::Result<Attribute, &'static str> {
+    if key.is_empty() || key.contains('\0') {
+        return Err("HDF5 has no such name");
+    }
+    if RESERVED.contains(&key) {
+        return Err("HDF5 and netCDF have this name for themselves");
+    }
+    let (own, values, mut length) = match value {
+        AttributeValue::One(one) => (one.element_type(), std::slice::from_ref(one), None),
+        AttributeValue::Many(element, values) => (*element, &values[..], Some(values.len() as u64)),
+        AttributeValue::Variable(_) => return Err("its value is that of a variable without values"),
+    };
+    if key == "_FillValue" {
+        if values.len() != 1 || element.is_some_and(|element| element != own) {
+            return Err("it is not one value of the variable's type");
+        }
+        length = Some(1);
+    }
+    let nearest = |value: &Value| match value {
+        Value::LongDouble(bytes) => Value::F64(long_double_to_f64(bytes)),
+        other => other.clone(),
+    };
+    let own = if own == ElementType::LongDouble { ElementType::F64 } else { own };
+    let values: Vec<Value> = values.iter().map(nearest).collect();
+    let kind = Kind::of(own, ByteOrder::NATIVE).ok_or("HDF5 has no such type")?;
+    let values = values_of(own, &values).ok_or("one of its texts contains a byte 0")?;
+    Ok(Attribute { key: key.into(), kind, length, values })
+}
+
+/// `None` if a text contains a byte 0: HDF5's texts end there.
+fn values_of(element: ElementType, values: &[Value]) -> Option<Values> {
+    if element.is_text() {
+        let text = |value: &Value| match value {
+            Value::String(text) if !text.contains(&0) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        };
+        return Some(Values::Texts(values.iter().map(text).collect::<Option<_>>()?));
+    }
+    let mut bytes = Vec::new();
+    values.iter().for_each(|value| value.append_to(&mut bytes));
+    Some(Values::Bytes(BASE64_STANDARD.encode(bytes)))
+}

@@ -1,0 +1,207 @@
+"""h5py, h5netcdf, netCDF4, xarray, h5dump and ncdump read files in place, through `thalweg view hdf5`: all values, or a reason why not."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import written
+
+try:
+    import h5netcdf
+    import h5py
+    import netCDF4
+    import xarray
+    import test_views
+except ImportError as e:
+    raise unittest.SkipTest(f"skipped: {e}") from None
+
+if not os.path.exists(os.path.join(os.path.dirname(test_views.command()), "thalweg-convert")):
+    raise unittest.SkipTest("skipped: thalweg-convert: HDF5 is missing (Debian: libhdf5-dev)")
+
+# Reasons for which a variable may be left out, and what must then be so.
+REASONS = {
+    "netCDF programs crash": lambda v: v.kind == "long double",
+    "is compressed with the transform": lambda v: True,
+    "covers elements of another block": lambda v: test_views.overlapping(v),
+    "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
+}
+
+
+def numbers(got, variable):
+    """What h5py reads, as the manifest has it."""
+    got = np.asarray(got)
+    return got.view("i1") if variable.kind == "char" else got
+
+
+class Hdf5Reads(unittest.TestCase):
+    """One test per file."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="thalweg-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(folder.name, "file.bp")
+        self.view = os.path.join(folder.name, "file.h5")
+
+    def compare(self, manifest):
+        """Compares all values; returns the number of variables that are shown."""
+        _, remarks = test_views.thalweg("view", "hdf5", self.path, expect=None)
+        left_out = dict(re.findall(r"not shown: (.*?): (.*)", remarks))
+        shown = 0
+        with h5py.File(self.view) as view:
+            for name, variable in manifest.variables.items():
+                with self.subTest(variable=name):
+                    why = left_out.pop(name.strip("/"), None)
+                    if why is not None:
+                        known = [is_so for reason, is_so in REASONS.items() if re.search(reason, why)]
+                        self.assertEqual(len(known), 1, why)
+                        self.assertTrue(known[0](variable), f"{name} could be shown, but {why}")
+                        continue
+                    shown += 1
+                    self.values(view[name.strip("/")], variable, manifest)
+        self.assertEqual(left_out, {})
+        self.others()
+        return shown
+
+    def values(self, found, variable, manifest):
+        steps = sorted(variable.steps)
+        if isinstance(found, h5py.Group):
+            for step in steps:
+                self.part(found[f"step_{step}"], variable, step)
+            return
+        has_steps = len(steps) > 1 or manifest.steps == 1 and found.maxshape[:1] == (None,)
+        self.assertEqual(has_steps, found.maxshape[:1] == (None,))
+        for at, step in enumerate(steps):
+            if variable.form == "scalar":
+                got = found[at] if has_steps else found[()]
+                if variable.kind == "string":
+                    got = got[0] if np.ndim(got) == 1 else got
+                    self.assertEqual(got.decode(), variable.value(step))
+                    continue
+                wanted = variable.value(step)
+                if np.ndim(got) == 1:  # One value per writer.
+                    wanted = written.array(variable.kind, [b["value"] for b in variable.steps[step]])
+                np.testing.assert_array_equal(np.asarray(numbers(got, variable), dtype=np.asarray(wanted).dtype), wanted)
+                continue
+            got = numbers(found[at] if has_steps else found[...], variable)
+            self.step(got, variable, step)
+
+    def part(self, found, variable, step):
+        """One step of an array whose shape changes, or of a local array with several blocks."""
+        if isinstance(found, h5py.Dataset):
+            self.step(numbers(found[...], variable), variable, step)
+            return
+        for number, block in enumerate(variable.steps[step]):
+            np.testing.assert_array_equal(numbers(found[f"block_{number}"][...], variable), variable.block(block))
+        self.assertEqual(len(found), len(variable.steps[step]))
+
+    def step(self, got, variable, step):
+        wanted = variable.whole(step) if variable.form == "global" else variable.block(variable.steps[step][0])
+        covered = variable.covered(step) if variable.form == "global" else np.ones(wanted.shape, bool)
+        self.assertEqual(got.shape, wanted.shape)
+        np.testing.assert_array_equal(got[covered], wanted[covered], f"step {step}")
+        if not covered.all() and wanted.dtype.kind == "f":
+            self.assertTrue(np.isnan(got[~covered]).all())
+
+    def others(self):
+        """Programs of netCDF and HDF5 read all that h5py does."""
+        with h5py.File(self.view) as view:
+            names = [name for name, found in view.items() if isinstance(found, h5py.Dataset) and found.dtype.kind in "iuf"]
+            names = [name for name in names if not view[name].attrs.get("NAME", b"").startswith(b"This is a netCDF dimension")]
+            wanted = {name: view[name][...] for name in names}
+        for engine in ("h5netcdf", "netcdf4"):
+            with xarray.open_dataset(self.view, engine=engine, decode_cf=False) as dataset:
+                for name, values in wanted.items():
+                    np.testing.assert_array_equal(dataset[name].values, values, f"{engine} {name}")
+        if shutil.which("h5dump") and shutil.which("ncdump"):
+            for command in (["h5dump", "-H"], ["ncdump", "-h"]):
+                subprocess.run([*command, self.view], check=True, stdout=subprocess.DEVNULL)
+
+    def test_names_of_axes_steps_and_attributes_are_read_by_all(self):
+        manifest = written.write(self.path, method="MPI", ranks=3, steps=3)
+        self.assertGreater(self.compare(manifest), 20)
+        for engine in ("h5netcdf", "netcdf4"):
+            with xarray.open_dataset(self.view, engine=engine) as dataset:
+                self.assertEqual(list(dataset["step"].values), [0, 1, 2])
+                self.assertEqual(dataset["holes"].dims[0], "step")
+        with netCDF4.Dataset(self.view) as dataset:
+            self.assertTrue(dataset.dimensions["step"].isunlimited())
+            self.assertIn("global", dataset.groups)
+        with h5netcdf.File(self.view) as dataset:
+            self.assertEqual(dataset["global/double_3d"].dimensions[0], "step")
+
+    def test_ncdump_and_h5dump_print_values(self):
+        manifest = written.write(self.path, method="POSIX", ranks=2, steps=2)
+        self.compare(manifest)
+        for program in ("h5dump", "ncdump"):
+            if not shutil.which(program):
+                self.skipTest(f"{program}: not installed")
+        wanted = manifest.variables["/global/double_3d"].whole(1).ravel()
+        told = subprocess.run(["h5dump", "-y", "-w", "1", "-m", "%.17g", "-d", "/global/double_3d", self.view], capture_output=True, text=True, check=True).stdout
+        data = told[told.index("DATA {"):told.index("}", told.index("DATA {"))].split("{")[1]
+        np.testing.assert_array_equal([float(n) for n in data.replace(",", " ").split()][-wanted.size:], wanted)
+        told = subprocess.run(["ncdump", "-p", "9,17", "-v", "/global/double_3d", self.view], capture_output=True, text=True, check=True).stdout
+        data = re.search(r"double_3d = *\n?(.*?);", told[told.index("data:", told.index("group: global")):], re.DOTALL).group(1)
+        np.testing.assert_array_equal([float(n) for n in data.replace(",", " ").split()][-wanted.size:], wanted)
+
+    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
+        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
+        with process:
+            for step in range(3):
+                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
+                self.compare(written.Manifest(self.path).before(step + 1))
+                print(file=process.stdin, flush=True)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_missing_subfile_is_named(self):
+        written.write(self.path, method="POSIX", ranks=2, steps=1)
+        shutil.rmtree(self.path + ".dir")
+        _, remarks = test_views.thalweg("view", "hdf5", self.path, expect=3)
+        self.assertIn("missing", remarks)
+        self.assertFalse(os.path.exists(self.view))
+
+    def test_where_the_program_is_not_installed_the_error_says_so(self):
+        written.write(self.path, method="MPI", ranks=1, steps=1)
+        alone = os.path.join(self.folder, "thalweg")
+        shutil.copy(test_views.command(), alone)
+        ran = subprocess.run([alone, "view", "hdf5", self.path], env={"PATH": self.folder}, capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("thalweg-convert, which is neither beside thalweg nor in PATH", ran.stderr)
+        self.assertFalse(os.path.exists(self.view))
+
+
+def fixture(path):
+    def test(self):
+        for part in (".bp", ".bp.dir", ".json"):
+            source, target = path + part, os.path.join(self.folder, os.path.basename(path) + part)
+            if os.path.isdir(source):
+                shutil.copytree(source, target)
+            elif os.path.exists(source):
+                shutil.copy(source, target)
+        self.path = os.path.join(self.folder, os.path.basename(path) + ".bp")
+        self.view = os.path.join(self.folder, os.path.basename(path) + ".h5")
+        self.compare(written.Manifest(self.path))
+    return test
+
+
+def own(options):
+    def test(self):
+        self.assertGreater(self.compare(written.write(self.path, **options)), 20)
+    return test
+
+
+for manifest in sorted(glob.glob(os.path.join(test_views.FIXTURES, "*.json"))):
+    stem = os.path.splitext(manifest)[0]
+    setattr(Hdf5Reads, "test_fixture_" + os.path.basename(stem).replace("-", "_"), fixture(stem))
+for method in ("MPI", "POSIX", "MPI_AGGREGATE"):
+    for language in ("C", "Fortran"):
+        setattr(Hdf5Reads, f"test_{method}_{language}", own({"method": method, "ranks": 3, "steps": 2, "language": language}))
+
+if __name__ == "__main__":
+    unittest.main()
