@@ -163,7 +163,7 @@ busy_writers() {
     local failures=0
     for pid in "${pids[@]}"; do wait "$pid" || failures=$((failures + 1)); done
     [[ $failures == 0 ]] || { echo "$failures writers failed" && cat "$work/writers.log" && return 1; }
-    [[ $status == 0 ]] || { echo "layout $2 ended with $status" && tail -30 $work/tool.log && return 1; }
+    [[ $status == 0 ]] || { echo "layout $2 ended with $status" && tail -n 30 "$work/tool.log" && return 1; }
     # What is being written is no damage.
     ! grep -E "^not whole|[1-9][0-9]* of them not whole|no complete record|No such file" "$work/tool.log" || return 1
     ((rounds > 1)) || { echo "$rounds rounds" && return 1; }

@@ -7,7 +7,7 @@
 //! | thread | one per file, while outputs of the file are in flight. If the MPI library allows calls from one thread only, and for outputs with a profile, the program's close ends them itself, after the waiting ones |
 //! | a further output of the same file | by the same method: with `async=yes` its open runs on the thread of the file, behind the outputs in flight (`opening`). By another method, or a reader: the open waits until all have ended |
 //! | failures | reported once, on all ranks: by a wait for the output; at the next open of the file, which then fails, as soon as all ranks have ended that output; otherwise at the end of the session |
-//! | callbacks | called by the program's own thread, inside its next call ([`OutputsInFlight::call_back`]) |
+//! | callbacks | called by the program's own thread, inside its next call (`OutputsInFlight::call_back`) |
 //! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 
