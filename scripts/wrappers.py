@@ -19,6 +19,16 @@ TRAITS = {
 PIECES = "the default makes reads and writes of it, each of which is watched, or tried again"
 DESCRIPTOR = "who has the descriptor goes past the wrapper"
 ONE_PROCESS = "asked of servers and layouts, which no such wrapper wraps"
+LEFT_OUT_OF_OBJECTS = {
+    "write_view": PIECES,
+    "read_view": PIECES,
+    "append": PIECES,
+    "claim": ONE_PROCESS,
+    "order": ONE_PROCESS,
+    "order_from": ONE_PROCESS,
+    "file": DESCRIPTOR,
+    "is_file": DESCRIPTOR,
+}
 # File: {(trait, wrapper): {method left out: reason}}.
 WRAPPERS = {
     "crates/movement/src/guarded.rs": {
@@ -30,30 +40,12 @@ WRAPPERS = {
     "crates/store/src/wrap/mod.rs": {
         ("Store", "Wrapped"): {},
         ("ReadObject", "OpenForReading"): {"read_exact_at": PIECES, "read_view": PIECES, "at_hand": PIECES},
-        ("WriteObject", "OpenForWriting"): {
-            "write_view": PIECES,
-            "read_view": PIECES,
-            "append": PIECES,
-            "claim": ONE_PROCESS,
-            "order": ONE_PROCESS,
-            "order_from": ONE_PROCESS,
-            "file": DESCRIPTOR,
-            "is_file": DESCRIPTOR,
-        },
+        ("WriteObject", "OpenForWriting"): LEFT_OUT_OF_OBJECTS,
     },
     "crates/store/src/wrap/retry.rs": {
         ("Store", "Retry"): {"plain_file": DESCRIPTOR},
         ("ReadObject", "Reading"): {"read_exact_at": PIECES, "read_view": PIECES},
-        ("WriteObject", "Writing"): {
-            "write_view": PIECES,
-            "read_view": PIECES,
-            "append": PIECES,
-            "claim": ONE_PROCESS,
-            "order": ONE_PROCESS,
-            "order_from": ONE_PROCESS,
-            "file": DESCRIPTOR,
-            "is_file": DESCRIPTOR,
-        },
+        ("WriteObject", "Writing"): LEFT_OUT_OF_OBJECTS,
     },
 }
 

@@ -182,13 +182,13 @@ done
 same_names() {
     local stop=$work/stop pids=() pid end rounds=0 status=0
     "$thalweg" run -- mkdir -p /beside/one/same
-    rm -f "$stop"
+    rm -f "$stop" "$work/same.log"
     : >"$work/tool.log"
     for _ in 1 2 3; do
         # What one of them loses by another's removal is its own error, said on its standard error.
         "$thalweg" run -- bash -c 'block=$(printf "%40000s" ""); while [[ ! -e "$2" ]]; do
             for n in 0 1 2; do echo "$block" >"$1/new.$n"; mv "$1/new.$n" "$1/moved.$n"; rm "$1/moved.$n"; done
-        done' _ /beside/one/same "$stop" >"$work/same.log" 2>&1 &
+        done' _ /beside/one/same "$stop" >>"$work/same.log" 2>&1 &
         pids+=($!)
     done
     end=$((SECONDS + seconds))

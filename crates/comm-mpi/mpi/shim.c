@@ -236,6 +236,17 @@ static Duplicate *take_out(Duplicates *of, const Duplicate *wanted) {
     return NULL;
 }
 
+/* Gives a duplicate back, behind those that were given back before: ranks that give them back in the same order find the same one first,
+ * although one rank may be further. The lock is held. */
+static void give_back(Duplicates *of, Duplicate *one) {
+    take_out(of, one);
+    one->in_use = 0;
+    one->next = NULL;
+    Duplicate **at = &of->first;
+    while (*at) at = &(*at)->next;
+    *at = one;
+}
+
 /* One user less; the lock is held. */
 static void leave(Duplicates *of) {
     if (--of->users > 0) return;
@@ -369,8 +380,11 @@ static void release(void *comm, int how) {
             (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own->comm, &left, MPI_STATUS_IGNORE) != MPI_SUCCESS || left))
             how = THALWEG_MPI_FREE;
         lock();
-        if (own->own && (!own->settled || (how == THALWEG_MPI_KEEP && !own->of->gone))) {
+        if (own->own && !own->settled) {
             own->own->in_use = 0;
+            how = THALWEG_MPI_FORGET;
+        } else if (own->own && how == THALWEG_MPI_KEEP && !own->of->gone) {
+            give_back(own->of, own->own);
             how = THALWEG_MPI_FORGET;
         } else if (own->own) {
             free(take_out(own->of, own->own));

@@ -10,6 +10,7 @@
 //! | callbacks | called by the program's own thread, inside its next call (`OutputsInFlight::call_back`) |
 //! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
+//! | communicators | of outputs that have ended are given back by the program's calls, in the order of the opens, as on all ranks: a program that writes a new file at each step needs no more of them than it has outputs in flight |
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub const ASYNC: Parameter = Parameter::switch(
 pub const IN_FLIGHT: Parameter = Parameter::count(
     "in_flight",
     4,
-    "async=yes: largest number of outputs of a file in flight; close waits until earlier ones have ended. 0: close waits for its own output, too",
+    "async=yes: largest number of outputs in flight; close waits until earlier ones have ended. 0: close waits for its own output, too",
 );
 
 /// How an output ended.
@@ -70,9 +71,10 @@ struct InFlight {
     number: u64,
     /// Outputs of one line end one after the other.
     line: String,
+    /// Which output of its line, since the session began; the same on all ranks.
+    turn: u64,
     /// Paths of the files that it writes.
     files: Vec<String>,
-    upcoming: Upcoming,
     /// Opens the output, if the thread of the line is yet to do it.
     open: Option<OpenWork>,
     /// Ends the output; `None` before the program's close, and when the thread of the line has taken it.
@@ -90,6 +92,10 @@ impl InFlight {
 
     fn has_ended(&self) -> bool {
         self.result.0.lock().result.is_some()
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.result.0.lock().result, Some(Err(_)))
     }
 
     /// Closed by the program, and not ended.
@@ -216,10 +222,20 @@ impl PendingOutput {
     }
 }
 
+/// What remains known of the outputs of a line.
+#[derive(Default)]
+struct Line {
+    /// How many there were.
+    turns: u64,
+    upcoming: Upcoming,
+}
+
 #[derive(Default)]
 struct Outputs {
-    /// In the order in which they were opened behind others or closed.
+    /// In the order in which they were opened behind others or closed. One that has ended is removed by a call of the program: with
+    /// success at once, otherwise when all ranks report the failure.
     all: Vec<InFlight>,
+    lines: HashMap<String, Line>,
     /// Lines that have a thread.
     busy: HashSet<String>,
     next: u64,
@@ -246,8 +262,11 @@ impl OutputsInFlight {
         let mut outputs = self.outputs.lock();
         let number = outputs.next;
         outputs.next += 1;
+        let of_line = outputs.lines.entry(line.clone()).or_default();
+        let turn = of_line.turns;
+        (of_line.turns, of_line.upcoming) = (turn + 1, upcoming);
         let (closed, result) = (end.is_some(), Arc::default());
-        outputs.all.push(InFlight { number, line, files, upcoming, open, end, closed, result, comm: None });
+        outputs.all.push(InFlight { number, line, turn, files, open, end, closed, result, comm: None });
         number
     }
 
@@ -339,13 +358,24 @@ impl OutputsInFlight {
         }
     }
 
-    /// Calls the callbacks of outputs that have ended.
+    /// Calls the callbacks of outputs that have ended, and gives the communicators of these back.
     pub(crate) fn call_back(&self) {
+        self.give_back();
         loop {
             let next = self.due.lock().pop_front();
             let Some((callback, result)) = next else { return };
             callback(result);
         }
+    }
+
+    /// Removes the outputs that have succeeded, up to the first one that has not ended: their communicators are idle in the same order
+    /// on all ranks. Those of failed outputs are freed when all ranks report the failure.
+    fn give_back(&self) {
+        let mut outputs = self.outputs.lock();
+        let ended = outputs.all.iter().position(|o| !o.has_ended()).unwrap_or(outputs.all.len());
+        let succeeded: Vec<InFlight> = outputs.all.extract_if(..ended, |o| !o.has_failed()).collect();
+        drop(outputs);
+        succeeded.iter().filter_map(|o| o.comm.as_ref()).for_each(|comm| comm.set_idle());
     }
 
     /// Waits until none of these outputs is under way.
@@ -367,8 +397,11 @@ impl OutputsInFlight {
                 (left, since) = (under_way, Instant::now());
             }
             let Some(rest) = timeout.checked_sub(since.elapsed()) else {
-                let what = format!("{under_way} outputs that were closed before do not end");
-                return Err(Error::new(ErrorKind::Timeout, what));
+                let files = outputs.all.iter().filter(|o| which(o) && o.is_under_way()).flat_map(|o| o.files.first());
+                let what =
+                    format!("{under_way} outputs in flight do not end; none has ended for {} s", timeout.as_secs());
+                let error = Error::new(ErrorKind::Timeout, what).safe("steps of outputs that have ended");
+                return Err(files.fold(error, |error, file| error.in_object(file.as_str())));
             };
             outputs = self.changed.wait_timeout(outputs, rest).0;
         }
@@ -392,33 +425,25 @@ impl OutputsInFlight {
         before > 0 && self.wait_for_fewer(|_| true, before, timeout).is_ok()
     }
 
-    /// Back-pressure: waits until at most `most` outputs of a line are under way.
+    /// Back-pressure: waits until at most `most` outputs are under way.
     ///
     /// # Errors
     /// `Timeout`.
-    pub(crate) fn wait_for_limit(&self, line: &str, most: u64, timeout: Duration) -> Result<()> {
+    pub(crate) fn wait_for_limit(&self, most: u64, timeout: Duration) -> Result<()> {
         let fewer = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
-        self.wait_for_fewer(|o| o.line == line, fewer, timeout)
+        self.wait_for_fewer(|_| true, fewer, timeout)
     }
 
-    /// Removes the first `most` of these outputs if they have ended. Returns the first failure that the program does not know; further
-    /// ones become warnings.
-    fn hear(&self, which: impl Fn(&InFlight) -> bool, most: usize) -> Result<()> {
-        let mut heard = Vec::new();
+    /// Removes those of these outputs that have failed. Returns the first failure that the program does not know; further ones become
+    /// warnings.
+    fn hear(&self, which: impl Fn(&InFlight) -> bool) -> Result<()> {
+        self.give_back();
         let mut outputs = self.outputs.lock();
-        while heard.len() < most
-            && let Some(at) = outputs.all.iter().position(&which)
-            && outputs.all[at].has_ended()
-        {
-            heard.push(outputs.all.remove(at));
-        }
+        let (heard, left): (Vec<InFlight>, _) = outputs.all.drain(..).partition(|o| which(o) && o.has_failed());
+        outputs.all = left;
         drop(outputs);
         let mut outcome = Ok(());
-        for InFlight { result, comm, .. } in heard {
-            let succeeded = matches!(result.0.lock().result, Some(Ok(_)));
-            if let (true, Some(comm)) = (succeeded, &comm) {
-                comm.set_idle();
-            }
+        for InFlight { result, .. } in &heard {
             match (&outcome, result.hear_failure()) {
                 (Ok(()), ended) => outcome = ended,
                 // One is returned; the others are not to get lost.
@@ -439,7 +464,7 @@ impl OutputsInFlight {
         self.call_back();
         let which = |o: &InFlight| o.writes(files) && line != Some(o.line.as_str());
         self.wait(which, timeout)?;
-        self.hear(which, usize::MAX)
+        self.hear(which)
     }
 
     /// Checks that the program does not write an output of the line, whose open is behind others.
@@ -447,11 +472,11 @@ impl OutputsInFlight {
     /// # Errors
     /// `InvalidArgument`.
     pub(crate) fn check_closed(&self, line: &str) -> Result<()> {
-        if self.outputs.lock().all.iter().any(|o| o.line == line && !o.closed) {
-            let what = "this file is open for another output; close that output first";
-            return Err(Error::new(ErrorKind::InvalidArgument, what));
-        }
-        Ok(())
+        let outputs = self.outputs.lock();
+        let Some(open) = outputs.all.iter().find(|o| o.line == line && !o.closed) else { return Ok(()) };
+        let what = "this file is open for another output; close that output first";
+        let error = Error::new(ErrorKind::InvalidArgument, what);
+        Err(open.files.iter().fold(error, |error, file| error.in_object(file.as_str())))
     }
 
     /// Collective: reports the outputs of a line that have ended on all ranks, without waiting. Returns whether the next output of the
@@ -463,29 +488,28 @@ impl OutputsInFlight {
     /// On all ranks: the first failure of one of them.
     pub(crate) fn meet(&self, comm: &dyn Communicator, line: Option<&str>) -> Result<bool> {
         let which = |o: &InFlight| Some(o.line.as_str()) == line;
-        let (ended, all) = {
+        // Turns: the first one that has not ended, how many there were, the first one that failed. Without a line this rank bounds none.
+        let (ended, turns, failed) = {
             let outputs = self.outputs.lock();
-            let of_line: Vec<&InFlight> = outputs.all.iter().filter(|o| which(o)).collect();
-            match of_line.len() {
-                // This rank has no output of the line: the others determine the number.
-                0 => (u64::MAX, 0),
-                all => (of_line.iter().take_while(|o| o.has_ended()).count() as u64, all as u64),
-            }
+            let first = |wanted: &dyn Fn(&InFlight) -> bool| {
+                outputs.all.iter().filter(|o| which(o) && wanted(o)).map(|o| o.turn).min()
+            };
+            let turns = line.and_then(|line| outputs.lines.get(line)).map(|line| line.turns);
+            let ended = first(&|o| !o.has_ended()).or(turns).unwrap_or(u64::MAX);
+            (ended, turns.unwrap_or(0), first(&|o| o.has_failed()).unwrap_or(u64::MAX))
         };
-        let agreed = comm.all_reduce(&[ended, !all], Reduce::Min)?;
-        let (ended, all) = (agreed[0], !agreed[1]);
-        if ended == 0 || ended == u64::MAX {
-            return Ok(all > 0 && ended == 0);
+        let agreed = comm.all_reduce(&[ended, !turns, failed], Reduce::Min)?;
+        let (ended, turns, failed) = (agreed[0], !agreed[1], agreed[2]);
+        if failed < ended {
+            let heard = self.hear(|o| which(o) && o.turn < ended);
+            agree(comm, heard, "end an output of this file that was closed before", &[])?;
         }
-        let heard = self.hear(which, ended as usize);
-        agree(comm, heard, "end an output of this file that was closed before", &[])?;
-        Ok(all > ended)
+        Ok(turns > ended)
     }
 
     /// The facts about the last output of a line.
     pub(crate) fn upcoming(&self, line: &str) -> Upcoming {
-        let outputs = self.outputs.lock();
-        outputs.all.iter().rev().find(|o| o.line == line).map(|o| o.upcoming.clone()).unwrap_or_default()
+        self.outputs.lock().lines.get(line).map(|line| line.upcoming.clone()).unwrap_or_default()
     }
 
     /// Waits for the turn of an output that the program's own thread ends.
@@ -503,6 +527,6 @@ impl OutputsInFlight {
     pub(crate) fn finish(&self, timeout: Duration) -> Result<()> {
         let waited = self.wait(|_| true, timeout);
         self.call_back();
-        self.hear(|o| o.closed, usize::MAX).and(waited)
+        self.hear(|o| o.closed).and(waited)
     }
 }

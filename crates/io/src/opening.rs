@@ -276,7 +276,8 @@ impl OpenBehind {
                     add_levels(&mut of_files, opened.levels, &opening.group)?;
                     all.push(Some(active));
                 }
-                if of_files != levels {
+                // A level that no file asks for is the declared one, or another method's.
+                if of_files.iter().any(|(array, level)| levels.get(array) != Some(level)) {
                     let what = "statistics or transforms were declared anew while outputs of the file were in flight; wait for these first";
                     return Err(Error::new(ErrorKind::Unsupported, what).in_group(opening.group.clone()));
                 }
@@ -308,7 +309,9 @@ impl OpenBehind {
             }
             // An open is several calls of the communicator.
             let Some(rest) = self.timeout.saturating_mul(2).checked_sub(begun.elapsed()) else {
-                return Err(Error::new(ErrorKind::Timeout, "the output does not open behind those in flight"));
+                let what = "the output does not open behind those in flight";
+                let file = self.line.split('\0').next_back().unwrap_or_default();
+                return Err(Error::new(ErrorKind::Timeout, what).in_object(file));
             };
             state = self.changed.wait_timeout(state, rest).0;
         }

@@ -69,7 +69,7 @@ pub struct Output<'a> {
     behind: Option<BehindOthers>,
     rank: u32,
     timeout: Duration,
-    /// As [`IN_FLIGHT`], of the first method with `async=yes`.
+    /// As [`IN_FLIGHT`], the smallest of the methods with `async=yes`.
     most_in_flight: u64,
     /// A block did not fit the buffer limit although nothing is in flight: close waits for this output.
     exceeds_buffer: bool,
@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
         let (mut line, mut joined) = (None, Vec::new());
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
-        let mut most_in_flight = 0;
+        let mut most_in_flight = u64::MAX;
         shared.in_flight.call_back();
         // Local, while the other ranks wait: a panic becomes a failure.
         let prepared = caught(OPENING, || {
@@ -146,7 +146,7 @@ impl<'a> Output<'a> {
                 let ends = match background(choice) {
                     _ if method.ends_later() => Ends::ByItself,
                     Some(most) if threads_may_call(&*comm) => {
-                        most_in_flight = most;
+                        most_in_flight = most_in_flight.min(most);
                         Ends::InBackground
                     }
                     Some(_) => {
@@ -476,8 +476,8 @@ impl<'a> Output<'a> {
         let (finished, outcome) = (Vec::new(), Ok(Closed::default()));
         let in_flight = shared.in_flight.clone();
         let mut ending = Ending { shared, rank, methods: methods.into(), attributes, failed, finished, outcome };
-        let limit = |line: &str, closed: Result<Closed>| match limited {
-            true => in_flight.wait_for_limit(line, most, timeout).and(closed),
+        let limit = |closed: Result<Closed>| match limited {
+            true => in_flight.wait_for_limit(most, timeout).and(closed),
             false => closed,
         };
         if in_background || behind.is_some() {
@@ -498,7 +498,7 @@ impl<'a> Output<'a> {
                 ending.end(comm, pack)
             };
             let pending = match behind {
-                None => in_flight.add(Entry { line: line.clone(), files, upcoming }, timeout, Box::new(|| end(comm))),
+                None => in_flight.add(Entry { line, files, upcoming }, timeout, Box::new(|| end(comm))),
                 Some(mut place) => {
                     place.closed = true;
                     let (behind, line, number) = (place.behind.clone(), place.line().to_string(), place.number);
@@ -509,7 +509,7 @@ impl<'a> Output<'a> {
                     in_flight.close(&line, number, timeout, Box::new(end))
                 }
             };
-            let closed = limit(&line, Ok(Closed { bytes: 0, pending: true }));
+            let closed = limit(Ok(Closed { bytes: 0, pending: true }));
             return Committed::Pending { closed, pending };
         }
         let Some(comm) = comm else {
@@ -533,7 +533,7 @@ impl<'a> Output<'a> {
         };
         if later {
             let pending = in_flight.add(Entry { line: line.clone(), files, upcoming }, timeout, taken.work());
-            let closed = limit(&line, before.map(|before| Closed { pending: true, ..before }));
+            let closed = limit(before.map(|before| Closed { pending: true, ..before }));
             return Committed::Pending { closed, pending };
         }
         let turn = in_flight.wait_for_turn(&line, timeout);

@@ -331,7 +331,7 @@ impl LockDescription {
         }
     }
 
-    /// Locks or unlocks a range for the description; waits until no conflicting lock exists.
+    /// Locks a range for the description; waits until no conflicting lock exists.
     ///
     /// - `is_late`: called once, after [`LONG_WAIT`], with the lock that the caller waits for; only for locks at a server. The wait goes on.
     ///

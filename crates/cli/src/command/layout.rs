@@ -263,7 +263,7 @@ fn each_file(
 }
 
 /// How often a file of a folder is tried whose name comes and goes.
-const TRIES: usize = 100;
+const TRIES: usize = 10;
 
 /// What a call tells of a file of a folder, which other processes may remove, and make anew, meanwhile; `None` if its name is gone.
 fn unless_gone<T>(

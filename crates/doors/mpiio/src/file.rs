@@ -703,7 +703,7 @@ impl File {
                     Ok(value)
                 });
                 let lost = "the lock of an atomic access is lost: bytes of other ranks may be among its bytes";
-                let released = lock.range(Kind::None, range, |_| {});
+                let released = lock.try_range(Kind::None, range, false);
                 let released = released.map_err(|e| Error::new(e.kind(), lost).caused_by(e));
                 outcome.and_then(|value| released.map(|()| value))
             })(),
