@@ -214,6 +214,7 @@ pub fn read_everything(layout: &Arc<dyn Layout>, reader: &Reader) -> Option<thal
     }
     // What the index says of places is written into view files.
     thalweg_views::zarr::references(reader, Some("file:///f.bp")).map(drop).unwrap_or_else(&mut note);
+    thalweg_views::hdf5::view(reader).map(drop).unwrap_or_else(&mut note);
     if let Ok(index) = index_only(&**layout, "f.bp") {
         // What was made from a file that opens must open.
         let (_, alone) = file(&index);

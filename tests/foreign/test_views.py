@@ -7,12 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
+import viewed
 import written
+from viewed import thalweg
 
 try:
     import fsspec
@@ -21,52 +22,24 @@ try:
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
 
-FIXTURES = os.path.join(written.ROOT, "tests", "fixtures", "foreign")
-# Reasons for which a variable may be left out, and what must then be so.
-REASONS = {
-    "Zarr has no type for": lambda v: v.kind == "long double",
-    "the transform (lz4|zfp|szip), in a form of BP files alone": lambda v: True,
-    "is compressed in another way": lambda v: sum(len(blocks) for blocks in v.steps.values()) > 1,
-    "a compressed chunk may not be": lambda v: uneven(v),
-    "its shape changes|its shape is": lambda v: len({shape for blocks in v.steps.values() for b in blocks for shape in [of(v, b)]}) > 1,
-    "it is a local array with several blocks": lambda v: v.form == "local" and any(len(b) > 1 for b in v.steps.values()),
-    "elements along axis|along axis .* begin elsewhere": lambda v: uneven(v),
-    "covers elements of another block": lambda v: overlapping(v),
-    "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
-}
-
-
-def of(variable, block):
-    """The shape of the array that a block belongs to."""
-    return tuple(block["shape"] if variable.form == "global" else block["count"])
-
-
 def uneven(variable):
     """Whether blocks have several extents along an axis."""
     counts = {tuple(b["count"]) for blocks in variable.steps.values() for b in blocks}
     return len(counts) > 1 or any(o % max(c, 1) for bs in variable.steps.values() for b in bs for o, c in zip(b["offset"], b["count"]))
 
 
-def overlapping(variable):
-    for blocks in variable.steps.values():
-        seen = np.zeros(blocks[0]["shape"], dtype=int)
-        for b in blocks:
-            seen[tuple(slice(o, o + c) for o, c in zip(b["offset"], b["count"]))] += 1
-        if (seen > 1).any():
-            return True
-    return False
-
-
-def command():
-    return os.path.join(os.path.dirname(os.path.dirname(written.program())), "thalweg")
-
-
-def thalweg(*words, expect=0):
-    """Runs the command; returns what it printed, and its remarks. `expect`: its exit code; None for 0 or 1."""
-    ran = subprocess.run([command(), *words], capture_output=True, text=True)
-    if ran.returncode != expect and (expect is not None or ran.returncode > 1):
-        raise AssertionError(f"thalweg {' '.join(words)}: exit code {ran.returncode}, {ran.stderr}")
-    return ran.stdout, ran.stderr
+# Reasons for which a variable may be left out, and what must then be so.
+REASONS = {
+    "Zarr has no type for": lambda v: v.kind == "long double",
+    "the transform (lz4|zfp|szip), in a form of BP files alone": lambda v: True,
+    "is compressed in another way": lambda v: sum(len(blocks) for blocks in v.steps.values()) > 1,
+    "a compressed chunk may not be": uneven,
+    "its shape changes|its shape is": lambda v: len({shape for blocks in v.steps.values() for b in blocks for shape in [viewed.of(v, b)]}) > 1,
+    "it is a local array with several blocks": lambda v: v.form == "local" and any(len(b) > 1 for b in v.steps.values()),
+    "elements along axis|along axis .* begin elsewhere": uneven,
+    "covers elements of another block": viewed.overlapping,
+    "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
+}
 
 
 def opened(references):
@@ -75,36 +48,17 @@ def opened(references):
     return zarr.open_group(zarr.storage.FsspecStore.from_url("reference://", storage_options=options), mode="r", zarr_format=2)
 
 
-class ZarrReads(unittest.TestCase):
+class ZarrReads(viewed.ViewReads):
     """One test per file."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="thalweg-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.path = os.path.join(folder.name, "file.bp")
-        self.references = os.path.join(folder.name, "file.zarr.json")
+    ENDING = ".zarr.json"
+    REASONS = REASONS
 
     def compare(self, manifest):
         said, remarks = thalweg("view", "zarr", self.path, expect=None)
-        left_out = dict(re.findall(r"not shown: (.*?): (.*)", remarks))
-        root = opened(self.references)
-        shown = 0
-        for name, variable in manifest.variables.items():
-            with self.subTest(variable=name):
-                why = left_out.pop(name.strip("/"), None)
-                if why is not None:
-                    known = [is_so for reason, is_so in REASONS.items() if re.search(reason, why)]
-                    self.assertEqual(len(known), 1, why)
-                    self.assertTrue(known[0](variable), f"{name} could be shown, but {why}")
-                    continue
-                shown += 1
-                self.values(root[name.strip("/")], variable, manifest)
-        self.assertEqual(left_out, {})
-        if shown == 0:
-            return 0
-        arrays = int(re.search(r"(\d+) arrays?", said).group(1))
-        self.assertGreaterEqual(arrays, shown)
+        shown = self.variables(opened(self.view), manifest, remarks)
+        if shown > 0:
+            self.assertGreaterEqual(int(re.search(r"(\d+) arrays?", said).group(1)), shown)
         return shown
 
     def values(self, array, variable, manifest):
@@ -134,12 +88,12 @@ class ZarrReads(unittest.TestCase):
     def test_xarray_reads_names_coordinates_and_attributes(self):
         manifest = written.write(self.path, method="MPI", ranks=3, steps=3)
         self.assertGreater(self.compare(manifest), 20)
-        with xarray.open_dataset(self.references, engine="kerchunk") as dataset:
+        with xarray.open_dataset(self.view, engine="kerchunk") as dataset:
             self.assertEqual(list(dataset["step"].values), [0, 1, 2])
             for name, variable in manifest.variables.items():
                 if name.strip("/") in dataset and variable.form == "global" and variable.kind == "double":
                     np.testing.assert_array_equal(dataset[name.strip("/")].isel(step=0).values, variable.whole(0))
-        options = {"consolidated": True, "storage_options": {"fo": self.references, "remote_protocol": "file"}}
+        options = {"consolidated": True, "storage_options": {"fo": self.view, "remote_protocol": "file"}}
         with xarray.open_datatree("reference://", engine="zarr", **options) as tree:
             self.assertGreater(len(tree.groups), 1)
 
@@ -165,7 +119,7 @@ class ZarrReads(unittest.TestCase):
         _, remarks = thalweg("view", "zarr", self.path, expect=3)
         self.assertIn("file.bp.dir/file.bp.", remarks)
         self.assertIn("missing", remarks)
-        self.assertFalse(os.path.exists(self.references))
+        self.assertFalse(os.path.exists(self.view))
 
     def test_compressed_blocks_are_decoded_by_zarr(self):
         codecs = {"zlib:1": "zlib", "bzip2:3": "bz2", "zstd:5": "zstd", "blosc:compressor=zstd,lvl=7,shuffle=byte": "blosc"}
@@ -173,7 +127,7 @@ class ZarrReads(unittest.TestCase):
             with self.subTest(transform=transform):
                 options = {"method": ("MPI", "POSIX")[number % 2], "ranks": 2, "steps": 2, "language": ("C", "Fortran")[number // 2]}
                 self.assertGreater(self.compare(written.write(self.path, transform=transform, **options)), 20)
-                with open(self.references, encoding="utf-8") as view:
+                with open(self.view, encoding="utf-8") as view:
                     arrays = [text for key, text in json.load(view)["refs"].items() if key.endswith(".zarray")]
                 compressed = [text for text in arrays if f'"id":"{codec}"' in text]
                 self.assertGreater(len(compressed), 0, f"of {len(arrays)} arrays")
@@ -193,7 +147,7 @@ class ZarrReads(unittest.TestCase):
             for name, own in names.items():
                 text = text.replace(name, own)
             program = {"sh": ["sh", "-euc"], "python": [sys.executable, "-W", "ignore", "-c"]}[language]
-            path = os.pathsep.join([os.path.dirname(command()), os.environ["PATH"]])
+            path = os.pathsep.join([os.path.dirname(viewed.command()), os.environ["PATH"]])
             ran = subprocess.run([*program, text], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
             self.assertEqual(ran.returncode, 0, f"{text}{ran.stderr}")
             outputs.append(ran.stdout.strip())
@@ -210,36 +164,11 @@ class ZarrReads(unittest.TestCase):
         said, _ = thalweg("view", "zarr", self.path, "--at", f"file://{copied}/file.bp")
         for name in ("file.bp", "file.bp.dir"):
             shutil.move(os.path.join(self.folder, name), copied)
-        array = opened(self.references)["global/double_3d"]
+        array = opened(self.view)["global/double_3d"]
         np.testing.assert_array_equal(array[1], manifest.variables["/global/double_3d"].whole(1))
 
 
-def fixture(path):
-    def test(self):
-        for part in (".bp", ".bp.dir", ".json"):
-            source, target = path + part, os.path.join(self.folder, os.path.basename(path) + part)
-            if os.path.isdir(source):
-                shutil.copytree(source, target)
-            elif os.path.exists(source):
-                shutil.copy(source, target)
-        self.path = os.path.join(self.folder, os.path.basename(path) + ".bp")
-        self.references = os.path.join(self.folder, os.path.basename(path) + ".zarr.json")
-        self.compare(written.Manifest(self.path))
-    return test
-
-
-def own(options):
-    def test(self):
-        self.assertGreater(self.compare(written.write(self.path, **options)), 20)
-    return test
-
-
-for manifest in sorted(glob.glob(os.path.join(FIXTURES, "*.json"))):
-    stem = os.path.splitext(manifest)[0]
-    setattr(ZarrReads, "test_fixture_" + os.path.basename(stem).replace("-", "_"), fixture(stem))
-for method in ("MPI", "POSIX", "MPI_AGGREGATE"):
-    for ranks in (1, 3):
-        setattr(ZarrReads, f"test_{method}_{ranks}_ranks", own({"method": method, "ranks": ranks, "steps": 2}))
+viewed.add_files(ZarrReads, {f"{method}_{ranks}_ranks": {"method": method, "ranks": ranks, "steps": 2} for method in ("MPI", "POSIX", "MPI_AGGREGATE") for ranks in (1, 3)})
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,34 +1,33 @@
 """h5py, h5netcdf, netCDF4, xarray, h5dump and ncdump read files in place, through `thalweg view hdf5`: all values, or a reason why not."""
 
-import glob
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
+import viewed
 import written
+from viewed import thalweg
 
 try:
     import h5netcdf
     import h5py
     import netCDF4
     import xarray
-    import test_views
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
 
-if not os.path.exists(os.path.join(os.path.dirname(test_views.command()), "thalweg-convert")):
+if not os.path.exists(os.path.join(os.path.dirname(viewed.command()), "thalweg-convert")):
     raise unittest.SkipTest("skipped: thalweg-convert: HDF5 is missing (Debian: libhdf5-dev)")
 
 # Reasons for which a variable may be left out, and what must then be so.
 REASONS = {
     "netCDF programs crash": lambda v: v.kind == "long double",
     "is compressed with the transform": lambda v: True,
-    "covers elements of another block": lambda v: test_views.overlapping(v),
+    "covers elements of another block": viewed.overlapping,
     "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
 }
 
@@ -39,33 +38,17 @@ def numbers(got, variable):
     return got.view("i1") if variable.kind == "char" else got
 
 
-class Hdf5Reads(unittest.TestCase):
+class Hdf5Reads(viewed.ViewReads):
     """One test per file."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="thalweg-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.path = os.path.join(folder.name, "file.bp")
-        self.view = os.path.join(folder.name, "file.h5")
+    ENDING = ".h5"
+    REASONS = REASONS
 
     def compare(self, manifest):
         """Compares all values; returns the number of variables that are shown."""
-        _, remarks = test_views.thalweg("view", "hdf5", self.path, expect=None)
-        left_out = dict(re.findall(r"not shown: (.*?): (.*)", remarks))
-        shown = 0
+        _, remarks = thalweg("view", "hdf5", self.path, expect=None)
         with h5py.File(self.view) as view:
-            for name, variable in manifest.variables.items():
-                with self.subTest(variable=name):
-                    why = left_out.pop(name.strip("/"), None)
-                    if why is not None:
-                        known = [is_so for reason, is_so in REASONS.items() if re.search(reason, why)]
-                        self.assertEqual(len(known), 1, why)
-                        self.assertTrue(known[0](variable), f"{name} could be shown, but {why}")
-                        continue
-                    shown += 1
-                    self.values(view[name.strip("/")], variable, manifest)
-        self.assertEqual(left_out, {})
+            shown = self.variables(view, manifest, remarks)
         self.others()
         return shown
 
@@ -162,46 +145,21 @@ class Hdf5Reads(unittest.TestCase):
     def test_a_missing_subfile_is_named(self):
         written.write(self.path, method="POSIX", ranks=2, steps=1)
         shutil.rmtree(self.path + ".dir")
-        _, remarks = test_views.thalweg("view", "hdf5", self.path, expect=3)
+        _, remarks = thalweg("view", "hdf5", self.path, expect=3)
         self.assertIn("missing", remarks)
         self.assertFalse(os.path.exists(self.view))
 
     def test_where_the_program_is_not_installed_the_error_says_so(self):
         written.write(self.path, method="MPI", ranks=1, steps=1)
         alone = os.path.join(self.folder, "thalweg")
-        shutil.copy(test_views.command(), alone)
+        shutil.copy(viewed.command(), alone)
         ran = subprocess.run([alone, "view", "hdf5", self.path], env={"PATH": self.folder}, capture_output=True, text=True)
         self.assertEqual(ran.returncode, 3)
         self.assertIn("thalweg-convert, which is neither beside thalweg nor in PATH", ran.stderr)
         self.assertFalse(os.path.exists(self.view))
 
 
-def fixture(path):
-    def test(self):
-        for part in (".bp", ".bp.dir", ".json"):
-            source, target = path + part, os.path.join(self.folder, os.path.basename(path) + part)
-            if os.path.isdir(source):
-                shutil.copytree(source, target)
-            elif os.path.exists(source):
-                shutil.copy(source, target)
-        self.path = os.path.join(self.folder, os.path.basename(path) + ".bp")
-        self.view = os.path.join(self.folder, os.path.basename(path) + ".h5")
-        self.compare(written.Manifest(self.path))
-    return test
-
-
-def own(options):
-    def test(self):
-        self.assertGreater(self.compare(written.write(self.path, **options)), 20)
-    return test
-
-
-for manifest in sorted(glob.glob(os.path.join(test_views.FIXTURES, "*.json"))):
-    stem = os.path.splitext(manifest)[0]
-    setattr(Hdf5Reads, "test_fixture_" + os.path.basename(stem).replace("-", "_"), fixture(stem))
-for method in ("MPI", "POSIX", "MPI_AGGREGATE"):
-    for language in ("C", "Fortran"):
-        setattr(Hdf5Reads, f"test_{method}_{language}", own({"method": method, "ranks": 3, "steps": 2, "language": language}))
+viewed.add_files(Hdf5Reads, {f"{method}_{language}": {"method": method, "ranks": 3, "steps": 2, "language": language} for method in ("MPI", "POSIX", "MPI_AGGREGATE") for language in ("C", "Fortran")})
 
 if __name__ == "__main__":
     unittest.main()
