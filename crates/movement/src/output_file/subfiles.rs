@@ -351,12 +351,7 @@ fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result
 /// As [`open_index::begin`]; errors of creating and listing the folder, and of checking other subfiles.
 pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
     let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
-    let begun = open_index::begin(request, true);
-    if begun.is_err() && is_new {
-        // Best effort: an empty folder is treated as a missing one.
-        let _ = request.layout.remove(&subfile_folder(request.path));
-    }
-    let (object, first) = begun?;
+    let (object, first) = open_index::begin(request, true)?;
     let mut all = None;
     if request.mode == Mode::Write {
         if !is_new {
@@ -543,7 +538,7 @@ impl Metadata {
     ///
     /// - `outcome`: outcome of this rank's opens so far; `first`: the result of [`begin`] on rank 0; `files` as there.
     /// - `told`: numbers that rank 0 sends to all ranks. `early`: this rank's subfiles. If steps are dropped, they are first
-    ///   compared with the index; if the open fails, created ones are removed.
+    ///   compared with the index; if the open fails, created ones and an empty folder are removed.
     ///
     /// # Errors
     /// As [`OpenIndex::agree`].
@@ -560,6 +555,14 @@ impl Metadata {
             for made in early.iter().filter(|e| e.made) {
                 // Best effort: an empty subfile is treated as a missing one.
                 let _ = caught("remove a subfile", || request.layout.remove(made.path));
+            }
+            if request.comm.rank() == 0 {
+                // As an empty folder is. Not before: until now others create subfiles in it.
+                let folder = subfile_folder(request.path);
+                let _ = caught("remove the folder of subfiles", || match request.layout.list(&folder)?.is_empty() {
+                    true => request.layout.remove(&folder),
+                    false => Ok(()),
+                });
             }
         }
         agreed
