@@ -18,10 +18,11 @@ use thalweg_comm::Communicator;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
 use thalweg_io::registry::{self, METHODS};
 use thalweg_io::{Mode, Session};
+use thalweg_layout::Direct;
 use thalweg_reader::{FindingKind, Partial, Reader, RecoverOptions, recover, verify};
-use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Failing, Fault, StoreCall};
+use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::{Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
@@ -479,5 +480,49 @@ fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
             assert_eq!(reader.blocks("/local/mine", 1).unwrap().len(), 2, "{what}");
             assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2), "{what}");
         }
+    }
+}
+
+/// A store of one rank: rank 0 makes the folder of subfiles, and cannot open the file while others are between this folder and their
+/// subfiles.
+struct Apart(u32);
+
+impl Watch for Apart {
+    fn describe(&self) -> &'static str {
+        "apart"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let pause = |milliseconds| std::thread::sleep(Duration::from_millis(milliseconds));
+        match operation.asked {
+            StoreCall::OpenWrite if self.0 == 0 && operation.name == "x.bp" => {
+                pause(100);
+                return Verdict::Fail(Error::new(ErrorKind::NoSpace, "cannot open"));
+            }
+            StoreCall::MakeFolder if self.0 > 0 => pause(40),
+            StoreCall::OpenWrite if self.0 > 0 => pause(200),
+            _ => {}
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn an_open_that_fails_on_rank_0_takes_no_folder_from_ranks_that_open_subfiles_in_it() {
+    for (method, parameters) in [("POSIX", ""), ("ADAPTIVE", "num_files=3"), ("MPI_SCHEDULED", "num_files=3")] {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(Posix::at(folder.path()).unwrap());
+        Machine::new(3).timeout(PATIENCE).run(|comm| {
+            let own = Wrapped::with(store.clone(), Apart(comm.rank()));
+            let layout = Arc::new(Direct::new(Arc::new(own)).unwrap());
+            let xml = format!(
+                r#"<adios-config host-language="C"><adios-group name="g"><var name="n" type="integer"/></adios-group>
+                <method group="g" method="{method}">{parameters}</method></adios-config>"#
+            );
+            let schema = thalweg_schema::xml::parse(&xml, "x.xml").unwrap_or_else(|e| panic!("{}", e.render(false)));
+            let session = Session::with_layout(schema, layout, comm.duplicate().unwrap()).unwrap();
+            let failed = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).err().expect("rank 0 fails");
+            assert_eq!(failed.kind(), ErrorKind::NoSpace, "{method}, rank {}: {failed}", comm.rank());
+        });
     }
 }
