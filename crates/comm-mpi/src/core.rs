@@ -12,6 +12,7 @@ use crate::ffi::{Buffers, Matched, Operation, RawComm};
 use crate::patience::Patience;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use thalweg_comm::in_calls;
 use thalweg_comm::inbox::{Inbox, Ticket};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -120,6 +121,8 @@ impl Core {
                 Err(error) => break Err(error),
             }
             progress();
+            // Ranks of outputs in the background: a rank that is waited for may itself wait for messages of this one.
+            in_calls::move_messages();
             if !patience.pause() {
                 break Err(over());
             }

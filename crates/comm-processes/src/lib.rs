@@ -23,15 +23,15 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | `rendezvous` | the meeting in the folder |
-//! | `mesh` | the connections of this process: frames in and out |
-//! | `communicator` | the trait, and collective calls made of messages |
+//! | `mesh` | the connections of this process: frames in and out. They carry the messages of [`thalweg_comm::messages`] |
 //! | `window` | memory shared by the ranks |
 #![forbid(unsafe_code)]
 
-mod communicator;
 mod mesh;
 mod rendezvous;
 mod window;
 
-pub use communicator::ProcessCommunicator;
 pub use rendezvous::Rendezvous;
+
+/// One rank of a communicator whose ranks are processes.
+pub type ProcessCommunicator = thalweg_comm::messages::MessageCommunicator<mesh::Mesh>;

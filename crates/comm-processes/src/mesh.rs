@@ -9,6 +9,7 @@
 //! | 12 | 4 | sender's rank in the communicator |
 //! | 16 | 8 | number of bytes |
 
+use crate::window::Window;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -19,7 +20,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_comm::inbox::Inbox;
+use thalweg_comm::SharedWindow;
+use thalweg_comm::inbox::{Inbox, Ticket};
+use thalweg_comm::messages::{Carrier, MessageCommunicator, Others, Presence, lost};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -30,16 +33,6 @@ const HEADER: usize = 24;
 const READ: usize = 1 << 20;
 /// Longest wait for bytes that are not sent when the last communicator is dropped.
 const LAST_BYTES: Duration = Duration::from_secs(10);
-
-/// Whether a process can still be reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    Here,
-    /// It dropped its communicators.
-    Finished,
-    /// Its connection broke.
-    Died,
-}
 
 /// A frame on its way out.
 struct Outgoing {
@@ -90,69 +83,8 @@ impl Mesh {
         Ok(Mesh { rank, size, folder, state: Mutex::new(state) })
     }
 
-    /// The lowest context that this process has not used.
-    pub fn next_context(&self) -> u64 {
-        self.state.lock().next_context
-    }
-
-    /// Begins to keep messages of a context.
-    pub fn open(&self, context: u64) {
-        let mut state = self.state.lock();
-        state.next_context = state.next_context.max(context + 1);
-        state.inboxes.entry(context).or_default();
-    }
-
-    /// Messages of the context are dropped from now on.
-    pub fn close(&self, context: u64) {
-        self.state.lock().inboxes.remove(&context);
-    }
-
-    /// Sends a message, or starts to; the flag is set when all bytes have left this process.
-    ///
-    /// - `to`: rank of the rendezvous; `from`: this rank in the communicator.
-    pub fn send(&self, to: u32, context: u64, tag: u32, from: u32, bytes: Vec<u8>) -> Result<Arc<AtomicBool>> {
-        let mut state = self.state.lock();
-        let sent = Arc::new(AtomicBool::new(to == self.rank));
-        if to == self.rank {
-            state.arrive(context, tag, from, bytes);
-            return Ok(sent);
-        }
-        let peer = state.peer(to)?;
-        if peer.presence != Presence::Here {
-            return Err(peer.lost(to));
-        }
-        peer.outgoing.push_back(Outgoing {
-            header: header(context, tag, from, bytes.len()),
-            bytes,
-            written: 0,
-            sent: sent.clone(),
-        });
-        peer.write();
-        Ok(sent)
-    }
-
-    /// Moves bytes in and out as far as possible without waiting; then runs `look` on the messages of a context.
-    ///
-    /// - `look`: also gets the presence of each rank of the rendezvous.
-    pub fn look<T>(
-        &self,
-        context: u64,
-        look: impl FnOnce(&mut Inbox<Vec<u8>>, &dyn Fn(u32) -> (Presence, u32)) -> T,
-    ) -> T {
-        let mut state = self.state.lock();
-        state.progress();
-        let mut inbox = state.inboxes.remove(&context).unwrap_or_default();
-        let presence = |rank: u32| match state.peers.get(rank as usize) {
-            Some(Some(peer)) => (peer.presence, peer.process),
-            _ => (Presence::Here, std::process::id()),
-        };
-        let seen = look(&mut inbox, &presence);
-        state.inboxes.insert(context, inbox);
-        seen
-    }
-
     /// Waits until bytes can be moved, at most until `deadline`; `false` once that has passed.
-    pub fn pause(&self, deadline: Option<Instant>) -> bool {
+    fn until(&self, deadline: Option<Instant>) -> bool {
         /// Another thread of this process may have received what is waited for.
         const LONGEST: Duration = Duration::from_millis(20);
         let left = deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -177,14 +109,93 @@ impl Mesh {
         }
         true
     }
+}
 
-    /// The error of an operation that needs a rank that is gone.
-    pub fn lost(rank: u32, presence: Presence, process: u32) -> Error {
-        let what = match presence {
-            Presence::Finished => format!("rank {rank} (process {process}) has closed its communicators"),
-            _ => format!("rank {rank} (process {process}) died"),
+impl Carrier for Mesh {
+    /// The end of the wait; `None` beyond the range of the clock.
+    type Wait = Option<Instant>;
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn next_context(&self) -> u64 {
+        self.state.lock().next_context
+    }
+
+    fn open(&self, context: u64) {
+        let mut state = self.state.lock();
+        state.next_context = state.next_context.max(context + 1);
+        state.inboxes.entry(context).or_default();
+    }
+
+    fn close(&self, context: u64) {
+        self.state.lock().inboxes.remove(&context);
+    }
+
+    fn send(&self, to: u32, context: u64, tag: u32, from: u32, bytes: Vec<u8>) -> Result<Arc<AtomicBool>> {
+        let mut state = self.state.lock();
+        let sent = Arc::new(AtomicBool::new(to == self.rank));
+        if to == self.rank {
+            state.arrive(context, tag, from, bytes);
+            return Ok(sent);
+        }
+        let peer = state.peer(to)?;
+        if peer.presence != Presence::Here {
+            return Err(peer.lost(to));
+        }
+        peer.outgoing.push_back(Outgoing {
+            header: header(context, tag, from, bytes.len()),
+            bytes,
+            written: 0,
+            sent: sent.clone(),
+        });
+        peer.write();
+        Ok(sent)
+    }
+
+    fn look<T>(&self, context: u64, look: impl FnOnce(&mut Inbox<Vec<u8>>, &Others<'_>) -> T) -> T {
+        let mut state = self.state.lock();
+        state.progress();
+        let mut inbox = state.inboxes.remove(&context).unwrap_or_default();
+        let presence = |rank: u32| match state.peers.get(rank as usize) {
+            Some(Some(peer)) => peer.presence,
+            _ => Presence::Here,
         };
-        Error::new(ErrorKind::PeerLost, what)
+        let seen = look(&mut inbox, &Others { presence: &presence, failure: None });
+        state.inboxes.insert(context, inbox);
+        seen
+    }
+
+    fn withdraw(&self, context: u64, ticket: Ticket) {
+        if let Some(inbox) = self.state.lock().inboxes.get_mut(&context) {
+            inbox.withdraw(ticket);
+        }
+    }
+
+    fn wait(&self, timeout: Duration) -> Option<Instant> {
+        Instant::now().checked_add(timeout)
+    }
+
+    fn pause(&self, wait: &mut Option<Instant>) -> bool {
+        self.until(*wait)
+    }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
+    fn split_by_node(comm: &MessageCommunicator<Mesh>) -> Result<MessageCommunicator<Mesh>> {
+        let all = comm.part(Some(0), 0)?;
+        all.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no duplicate"))
+    }
+
+    fn shared_window(comm: MessageCommunicator<Mesh>, bytes: u64) -> Result<Box<dyn SharedWindow>> {
+        Ok(Box::new(Window::new(comm, bytes)?))
     }
 }
 
@@ -212,7 +223,7 @@ impl Drop for Mesh {
             let done =
                 state.peers.iter().flatten().all(|peer| peer.outgoing.is_empty() || peer.presence != Presence::Here);
             drop(state);
-            if done || !self.pause(Some(deadline)) {
+            if done || !self.until(Some(deadline)) {
                 return;
             }
         }
@@ -263,7 +274,7 @@ impl State {
 
 impl Peer {
     fn lost(&self, rank: u32) -> Error {
-        Mesh::lost(rank, self.presence, self.process)
+        lost(rank, self.presence)
     }
 
     fn gone(&mut self, presence: Presence) {
@@ -301,11 +312,11 @@ impl Peer {
             if let Some((context, tag, from, bytes, filled)) = &mut self.body {
                 if *filled < bytes.len() {
                     match (&*self.stream).read(&mut bytes[*filled..]) {
-                        Ok(0) => return self.gone(Presence::Died),
+                        Ok(0) => return self.gone(Presence::Died(self.process)),
                         Ok(count) => *filled += count,
                         Err(e) if e.kind() == IoKind::Interrupted => {}
                         Err(e) if e.kind() == IoKind::WouldBlock => return,
-                        Err(_) => return self.gone(Presence::Died),
+                        Err(_) => return self.gone(Presence::Died(self.process)),
                     }
                     continue;
                 }
@@ -315,11 +326,11 @@ impl Peer {
             }
             let wanted = HEADER - self.header.len();
             match (&*self.stream).read(&mut buffer[..wanted]) {
-                Ok(0) => return self.gone(Presence::Died),
+                Ok(0) => return self.gone(Presence::Died(self.process)),
                 Ok(count) => self.header.extend_from_slice(&buffer[..count]),
                 Err(e) if e.kind() == IoKind::Interrupted => continue,
                 Err(e) if e.kind() == IoKind::WouldBlock => return,
-                Err(_) => return self.gone(Presence::Died),
+                Err(_) => return self.gone(Presence::Died(self.process)),
             }
             if self.header.len() < HEADER {
                 continue;
@@ -329,14 +340,14 @@ impl Peer {
             let (tag, from) = (number(8) as u32, (number(8) >> 32) as u32);
             self.header.clear();
             if context == FAREWELL {
-                return self.gone(Presence::Finished);
+                return self.gone(Presence::Finished(self.process));
             }
             let mut bytes = Vec::new();
             let room = usize::try_from(length).ok().filter(|length| bytes.try_reserve_exact(*length).is_ok());
             match room {
                 Some(length) => bytes.resize(length, 0),
                 // The rest of the stream cannot be understood without this message.
-                None => return self.gone(Presence::Died),
+                None => return self.gone(Presence::Died(self.process)),
             }
             self.body = Some((context, tag, from, bytes, 0));
         }

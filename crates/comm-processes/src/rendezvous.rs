@@ -3,7 +3,7 @@
 //! A connection begins with a greeting of each side: 8 bytes `THALWEG1`, rank, number of ranks and process (4 bytes each). Connections of
 //! other users are refused.
 
-use crate::communicator::ProcessCommunicator;
+use crate::ProcessCommunicator;
 use crate::mesh::{self, Mesh};
 use rustix::net::sockopt::socket_peercred;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Memory shared by the ranks: a file of the rendezvous folder without a name, which ends with the last process that has it open.
 
-use crate::communicator::ProcessCommunicator;
+use crate::ProcessCommunicator;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use thalweg_comm::agreement::agree;
@@ -27,7 +27,7 @@ impl Window {
             starts.push(starts.last().copied().unwrap_or(0).saturating_add(length));
         }
         let total = starts.last().copied().unwrap_or(0);
-        let path = comm.folder().join(format!("window.{}", comm.context()));
+        let path = comm.carrier().folder.join(format!("window.{}", comm.context()));
         let about = |e: std::io::Error| {
             let kind = if e.kind() == std::io::ErrorKind::InvalidInput {
                 ErrorKind::NoMemory

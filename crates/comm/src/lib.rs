@@ -6,6 +6,8 @@
 //! | [`threads`] | hundreds of ranks as threads of one process, for tests and small machines |
 //! | [`watched`] | reports every call and message of a communicator to an observer |
 //! | [`counting`] | counts calls and messages by kind |
+//! | [`messages`] | a communicator whose collective calls are made of messages, over anything that carries these |
+//! | [`in_calls`] | a communicator for threads that may not call the one below: its messages move inside the program's calls |
 //! | [`inbox`] | matches messages with receives; shared by all of them |
 //! | [`check`] | checks of arguments, with the same error texts everywhere |
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
@@ -28,7 +30,9 @@ pub mod alone;
 pub mod check;
 pub mod counting;
 pub mod guarded;
+pub mod in_calls;
 pub mod inbox;
+pub mod messages;
 pub mod outcome;
 pub mod tags;
 pub mod threads;
@@ -266,11 +270,15 @@ pub trait Communicator: Send {
     /// # Errors
     /// As [`Communicator::barrier`].
     fn split_by_node(&self) -> Result<Box<dyn Communicator>>;
+    /// Whether ranks on one node can share memory through this communicator; the same on all ranks.
+    fn shares_memory(&self) -> bool {
+        true
+    }
     /// Collective over the ranks of one node: creates memory that all of them share; this rank owns `bytes` of it.
     ///
     /// # Errors
-    /// As [`Communicator::barrier`]; `NoMemory`; `OutOfBounds` for more bytes than can be addressed; `Unsupported` or
-    /// `InvalidArgument` if the ranks are not on one node.
+    /// As [`Communicator::barrier`]; `NoMemory`; `OutOfBounds` for more bytes than can be addressed; `Unsupported` if
+    /// ranks cannot share memory ([`Communicator::shares_memory`]); that or `InvalidArgument` if they are not on one node.
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>>;
     /// Declares that nothing of this handle is in flight on any rank, and that it will be dropped: its resources may then be
     /// reused by the next open of the same ranks. Not collective.

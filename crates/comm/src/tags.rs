@@ -39,6 +39,9 @@ pub const COLLECTIVE_OPEN: u32 = FIRST + 0x70;
 /// Output windows: bytes, and everything else that ranks tell each other about them.
 pub const OUTPUT_WINDOWS: u32 = FIRST + 0x78;
 
+/// Everything that a communicator carries whose messages move inside the program's calls.
+pub const IN_CALLS: u32 = FIRST + 0x7c;
+
 /// Every tag of the table.
 pub const ALL: &[u32] = &[
     SERIAL_OPEN,
@@ -57,6 +60,7 @@ pub const ALL: &[u32] = &[
     PROFILE,
     COLLECTIVE_OPEN,
     OUTPUT_WINDOWS,
+    IN_CALLS,
 ];
 
 #[cfg(test)]

@@ -299,6 +299,10 @@ impl<W: Watch> Communicator for Watched<W> {
         Ok(Box::new(WatchedWindow { inner, watch: self.watch.of_a_part() }))
     }
 
+    fn shares_memory(&self) -> bool {
+        self.inner.shares_memory()
+    }
+
     fn set_idle(&self) {
         self.inner.set_idle();
     }

@@ -2,7 +2,7 @@
 
 use thalweg_comm::alone::Alone;
 use thalweg_comm::counting::Counting;
-use thalweg_comm::{Communicator, threads};
+use thalweg_comm::{Communicator, ThreadLevel, in_calls, threads};
 use thalweg_conformance::comm::check;
 
 #[test]
@@ -35,4 +35,53 @@ fn threads_on_several_nodes_keep_every_promise() {
 #[test]
 fn counting_changes_nothing() {
     threads::run(3, |comm| check(&Counting::new(Box::new(comm) as Box<dyn Communicator>)));
+}
+
+/// Runs the suite on another thread than the rank's, whose calls move the messages.
+fn check_in_calls(level: ThreadLevel, ranks: u32) {
+    threads::Machine::new(ranks).ranks_per_node(2).thread_level(level).run(|comm| {
+        let other = in_calls::for_threads(comm.duplicate().unwrap());
+        std::thread::scope(|scope| {
+            let checks = scope.spawn(move || {
+                in_calls::in_background();
+                check(&*other);
+            });
+            while !checks.is_finished() {
+                if !in_calls::move_messages() {
+                    std::thread::sleep(std::time::Duration::from_micros(20));
+                }
+            }
+            checks.join().unwrap();
+        });
+        comm.barrier().unwrap();
+    });
+}
+
+#[test]
+fn another_thread_keeps_every_promise_through_the_calls_of_the_rank() {
+    for ranks in [1, 2, 3, 5] {
+        check_in_calls(ThreadLevel::Single, ranks);
+    }
+    check_in_calls(ThreadLevel::Serialized, 3);
+}
+
+#[test]
+fn a_rank_whose_calls_move_messages_may_use_them_itself() {
+    threads::Machine::new(3).thread_level(ThreadLevel::Funneled).run(|comm| {
+        let own = in_calls::for_threads(comm.duplicate().unwrap());
+        check(&*own);
+        drop(own);
+        comm.barrier().unwrap();
+        assert!(!in_calls::is_needed(), "what nobody uses is gone");
+    });
+}
+
+#[test]
+fn other_threads_may_not_call_the_communicator_of_a_rank_with_one_thread() {
+    threads::Machine::new(2).thread_level(ThreadLevel::Single).run(|comm| {
+        let other = comm.duplicate().unwrap();
+        let kind = std::thread::scope(|scope| scope.spawn(move || other.barrier().unwrap_err().kind()).join());
+        assert_eq!(kind.unwrap(), thalweg_types::ErrorKind::InvalidArgument);
+        comm.barrier().unwrap();
+    });
 }

@@ -3,6 +3,7 @@
 //! In a collective call every rank deposits its part and waits until all parts are there; then each rank takes its own. A meeting
 //! ends in the same way for every rank that came to it: with all parts, or with one failure.
 
+use crate::in_calls;
 use crate::inbox::Inbox;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,6 +11,9 @@ use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Longest sleep of a rank between two moves of messages that its calls move.
+const BETWEEN_MOVES: Duration = Duration::from_micros(200);
 
 /// The end of a wait; `None` if the clock cannot represent it.
 pub fn deadline(timeout: Duration) -> Option<Instant> {
@@ -22,14 +26,18 @@ pub fn pause<'a, T>(
     guard: MutexGuard<'a, T>,
     deadline: Option<Instant>,
 ) -> (MutexGuard<'a, T>, bool) {
-    let Some(deadline) = deadline else {
-        return (changed.wait(guard), true);
-    };
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return (guard, false);
+    // A rank that is waited for may itself wait for messages of this one.
+    let moves = in_calls::is_needed();
+    if moves {
+        in_calls::move_messages();
     }
-    (changed.wait_timeout(guard, left).0, true)
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    match (left, moves) {
+        (None, false) => (changed.wait(guard), true),
+        (Some(Duration::ZERO), _) => (guard, false),
+        (left, true) => (changed.wait_timeout(guard, left.unwrap_or(BETWEEN_MOVES).min(BETWEEN_MOVES)).0, true),
+        (Some(left), false) => (changed.wait_timeout(guard, left).0, true),
+    }
 }
 
 /// Whether a rank can still take part.

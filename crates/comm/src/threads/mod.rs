@@ -24,6 +24,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -43,6 +44,7 @@ pub struct Machine {
     ranks_per_node: u32,
     timeout: Duration,
     stack_bytes: usize,
+    level: ThreadLevel,
 }
 
 impl Machine {
@@ -52,7 +54,8 @@ impl Machine {
     /// With no rank at all.
     pub fn new(ranks: u32) -> Machine {
         assert!(ranks > 0, "a communicator has at least one rank");
-        Machine { ranks, ranks_per_node: ranks, timeout: crate::DEFAULT_TIMEOUT, stack_bytes: 1 << 20 }
+        let level = ThreadLevel::Multiple;
+        Machine { ranks, ranks_per_node: ranks, timeout: crate::DEFAULT_TIMEOUT, stack_bytes: 1 << 20, level }
     }
 
     /// Ranks are laid on nodes in order, so many on each (at least 1).
@@ -68,6 +71,12 @@ impl Machine {
     /// Bytes of each rank's stack; 1 MiB if not set.
     pub fn stack_bytes(self, stack_bytes: usize) -> Machine {
         Machine { stack_bytes, ..self }
+    }
+
+    /// Which threads may call; any thread if not set. Below [`ThreadLevel::Serialized`] calls of other threads than the rank's fail with
+    /// `InvalidArgument`.
+    pub fn thread_level(self, level: ThreadLevel) -> Machine {
+        Machine { level, ..self }
     }
 
     /// Runs `body` on every rank; returns the results by rank.
@@ -107,11 +116,11 @@ impl Machine {
                 .into_iter()
                 .map(|seat| {
                     let rank = seat.rank;
-                    let comm = ThreadCommunicator::new(seat, self.timeout);
                     std::thread::Builder::new()
                         .name(format!("rank {rank}"))
                         .stack_size(self.stack_bytes)
                         .spawn_scoped(scope, move || {
+                            let comm = ThreadCommunicator::new(seat, self.timeout, Callers::of(self.level));
                             catch_unwind(AssertUnwindSafe(|| body(comm))).unwrap_or_else(|panic| {
                                 // Where it had given up its handle before.
                                 world.panics(rank);
@@ -127,18 +136,41 @@ impl Machine {
     }
 }
 
+/// The threads that may call a communicator.
+#[derive(Debug, Clone, Copy)]
+struct Callers {
+    level: ThreadLevel,
+    /// The only one, if there is only one.
+    thread: Option<ThreadId>,
+}
+
+impl Callers {
+    fn of(level: ThreadLevel) -> Callers {
+        Callers { level, thread: (level < ThreadLevel::Serialized).then(|| std::thread::current().id()) }
+    }
+}
+
 /// One rank of a communicator whose ranks are threads.
 #[derive(Debug)]
 pub struct ThreadCommunicator {
     seat: Seat,
     timeout: Duration,
+    callers: Callers,
     /// Collective calls made so far: ranks meet by this number.
     calls: Cell<u64>,
 }
 
 impl ThreadCommunicator {
-    fn new(seat: Seat, timeout: Duration) -> ThreadCommunicator {
-        ThreadCommunicator { seat, timeout, calls: Cell::new(0) }
+    fn new(seat: Seat, timeout: Duration, callers: Callers) -> ThreadCommunicator {
+        ThreadCommunicator { seat, timeout, callers, calls: Cell::new(0) }
+    }
+
+    /// Fails unless this thread may call.
+    fn may_call(&self) -> Result<()> {
+        match self.callers.thread.is_none_or(|thread| thread == std::thread::current().id()) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidArgument, "another thread than the rank's").at_rank(self.rank())),
+        }
     }
 
     /// Ends this rank as if its process had been killed: it is removed from every communicator.
@@ -151,12 +183,13 @@ impl ThreadCommunicator {
     }
 
     fn meet(&self, deposit: Deposit) -> Result<Arc<Complete>> {
+        self.may_call()?;
         let number = self.calls.replace(self.calls.get() + 1);
         self.group().meet(self.rank(), number, self.timeout, deposit)
     }
 
     fn boxed(&self, seat: Seat) -> Box<dyn Communicator> {
-        Box::new(ThreadCommunicator::new(seat, self.timeout))
+        Box::new(ThreadCommunicator::new(seat, self.timeout, self.callers))
     }
 
     /// New communicators of a meeting: ranks whose deposits have the same color, ordered by key, then rank.
@@ -187,6 +220,7 @@ impl ThreadCommunicator {
 
     fn post(&self, from: Option<u32>, tag: u32) -> Result<Receiving> {
         check::peer(from, self.size(), tag)?;
+        self.may_call()?;
         self.group().here(self.rank())?;
         let ticket = self.group().mailboxes[self.rank() as usize].inbox.lock().post(from, tag);
         Ok(Receiving { group: self.seat.group.clone(), me: self.rank(), timeout: self.timeout, ticket, from, tag })
@@ -264,7 +298,7 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn thread_level(&self) -> ThreadLevel {
-        ThreadLevel::Multiple
+        self.callers.level
     }
 
     fn timeout(&self) -> Duration {
@@ -285,6 +319,7 @@ impl Communicator for ThreadCommunicator {
 
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request>> {
         check::peer(Some(to), self.size(), tag)?;
+        self.may_call()?;
         self.group().deliver(self.rank(), to, tag, bytes)?;
         Ok(Box::new(Sent))
     }
@@ -295,6 +330,7 @@ impl Communicator for ThreadCommunicator {
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
         check::peer(from, self.size(), tag)?;
+        self.may_call()?;
         self.group().here(self.rank())?;
         let inbox = self.group().mailboxes[self.rank() as usize].inbox.lock();
         match inbox.peek(from, tag) {
@@ -403,7 +439,10 @@ impl Communicator for ThreadCommunicator {
         let complete = self.meet(deposit)?;
         let parts = complete.deposits.iter().filter_map(|d| d.memory.clone()).collect();
         let duplicate = self.regroup(Deposit::numbers(CollectiveCall::Duplicate, &[0, 0]))?;
-        Ok(Box::new(Window { parts, comm: ThreadCommunicator::new(self.needed(duplicate)?, self.timeout) }))
+        Ok(Box::new(Window {
+            parts,
+            comm: ThreadCommunicator::new(self.needed(duplicate)?, self.timeout, self.callers),
+        }))
     }
 
     fn survivors(&self) -> Result<Box<dyn Communicator>> {

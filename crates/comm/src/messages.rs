@@ -1,18 +1,15 @@
-//! The communicator, and collective calls made of messages.
+//! A communicator whose collective calls are made of messages, over anything that carries messages between ranks ([`Carrier`]).
 //!
 //! Small collective calls go through rank 0, which gathers what all ranks give and answers each. A broadcast, gather, scatter or exchange
 //! sends its bytes to where they are needed. Each message of a collective call begins with the number and kind of the call, so that ranks
 //! that make different calls are told; a rank that gives up tells those that may wait for it.
 
-use crate::mesh::{Mesh, Presence};
-use crate::window::Window;
+use crate::inbox::{Inbox, Ticket};
+use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
 use std::cell::Cell;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use thalweg_comm::inbox::{Inbox, Ticket};
-use thalweg_comm::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
+use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Tag of messages inside collective calls, above all tags of the trait.
@@ -22,53 +19,132 @@ const GIVEN_UP: u8 = 255;
 /// Bytes before the content: number and kind of the call.
 const PREFIX: usize = 9;
 
+/// Whether a process can still be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It takes part.
+    Here,
+    /// It dropped its communicators; with the number of the process.
+    Finished(u32),
+    /// It died; with the number of the process.
+    Died(u32),
+}
+
+/// What a carrier knows of the ranks from which messages are expected.
+pub struct Others<'a> {
+    /// The presence of a rank.
+    pub presence: &'a dyn Fn(u32) -> Presence,
+    /// Why no message can come any more.
+    pub failure: Option<&'a Error>,
+}
+
+/// Carries the messages of one rank to and from all others: those of a first communicator, and of those made from it. Ranks are those of
+/// the first communicator; a context is the number of a communicator, the same on all its ranks.
+pub trait Carrier: Send + Sync + Sized + 'static {
+    /// State of a bounded wait.
+    type Wait;
+
+    /// This rank.
+    fn rank(&self) -> u32;
+    /// Number of ranks.
+    fn size(&self) -> u32;
+    /// The lowest context that this rank has not used.
+    fn next_context(&self) -> u64;
+    /// Begins to keep messages of a context.
+    fn open(&self, context: u64);
+    /// Messages of the context are dropped from now on.
+    fn close(&self, context: u64);
+    /// Sends a message, or starts to; the flag is set when its bytes have left.
+    ///
+    /// - `to`: rank of the first communicator; `from`: this rank in the communicator of the context.
+    ///
+    /// # Errors
+    /// `PeerLost`; errors of the connection.
+    fn send(&self, to: u32, context: u64, tag: u32, from: u32, bytes: Vec<u8>) -> Result<Arc<AtomicBool>>;
+    /// Moves messages as far as possible without waiting; then runs `look` on those of a context.
+    fn look<T>(&self, context: u64, look: impl FnOnce(&mut Inbox<Vec<u8>>, &Others<'_>) -> T) -> T;
+    /// The receive is withdrawn.
+    fn withdraw(&self, context: u64, ticket: Ticket);
+    /// Begins a wait.
+    fn wait(&self, timeout: Duration) -> Self::Wait;
+    /// Waits until messages may have moved; `false` once the time of the wait has passed.
+    fn pause(&self, wait: &mut Self::Wait) -> bool;
+    /// As [`Communicator::set_idle`].
+    fn set_idle(&self) {}
+    /// As [`Communicator::shares_memory`].
+    fn shares_memory(&self) -> bool;
+    /// Collective: the ranks of `comm` that are on this rank's node.
+    ///
+    /// # Errors
+    /// As [`Communicator::split_by_node`].
+    fn split_by_node(comm: &MessageCommunicator<Self>) -> Result<MessageCommunicator<Self>>;
+    /// Collective: memory that the ranks of `comm` share.
+    ///
+    /// # Errors
+    /// As [`Communicator::shared_window`].
+    fn shared_window(comm: MessageCommunicator<Self>, bytes: u64) -> Result<Box<dyn SharedWindow>>;
+}
+
+/// The error of an operation that needs a rank that is gone.
+pub fn lost(rank: u32, presence: Presence) -> Error {
+    let what = match presence {
+        Presence::Here => format!("rank {rank} cannot be reached"),
+        Presence::Finished(process) => format!("rank {rank} (process {process}) has closed its communicators"),
+        Presence::Died(process) => format!("rank {rank} (process {process}) died"),
+    };
+    Error::new(ErrorKind::PeerLost, what)
+}
+
 /// What a communicator shares with its requests.
-struct Shared {
-    mesh: Arc<Mesh>,
+struct Shared<C: Carrier> {
+    carrier: Arc<C>,
     context: u64,
     rank: u32,
-    /// Ranks of the rendezvous.
+    /// Ranks of the first communicator.
     members: Vec<u32>,
 }
 
-impl Drop for Shared {
+impl<C: Carrier> Drop for Shared<C> {
     fn drop(&mut self) {
-        self.mesh.close(self.context);
+        self.carrier.close(self.context);
     }
 }
 
-impl Shared {
-    fn new(mesh: Arc<Mesh>, context: u64, rank: u32, members: Vec<u32>) -> Arc<Shared> {
-        mesh.open(context);
-        Arc::new(Shared { mesh, context, rank, members })
+impl<C: Carrier> Shared<C> {
+    fn new(carrier: Arc<C>, context: u64, rank: u32, members: Vec<u32>) -> Arc<Shared<C>> {
+        carrier.open(context);
+        Arc::new(Shared { carrier, context, rank, members })
     }
 
     /// The error of a receive from `from` that cannot complete.
-    fn hopeless(&self, from: Option<u32>, presence: &dyn Fn(u32) -> (Presence, u32)) -> Result<()> {
-        let of = |rank: u32| presence(self.members[rank as usize]);
+    fn hopeless(&self, from: Option<u32>, others: &Others<'_>) -> Result<()> {
+        if let Some(failure) = others.failure {
+            return Err(failure.again().at_rank(self.rank));
+        }
+        let of = |rank: u32| (others.presence)(self.members[rank as usize]);
         let others = || (0..self.members.len() as u32).filter(|rank| *rank != self.rank);
-        let lost = match from {
-            Some(from) => Some(from).filter(|from| of(*from).0 != Presence::Here),
-            None => others().find(|rank| of(*rank).0 == Presence::Died).or_else(|| {
-                let nobody = others().all(|rank| of(rank).0 != Presence::Here);
+        let gone = match from {
+            Some(from) => Some(from).filter(|from| of(*from) != Presence::Here),
+            None => others().find(|rank| matches!(of(*rank), Presence::Died(_))).or_else(|| {
+                let nobody = others().all(|rank| of(rank) != Presence::Here);
                 others().next().filter(|_| nobody)
             }),
         };
-        lost.map_or(Ok(()), |rank| Err(Mesh::lost(rank, of(rank).0, of(rank).1).at_rank(self.rank)))
+        gone.map_or(Ok(()), |rank| Err(lost(rank, of(rank)).at_rank(self.rank)))
     }
 
-    fn look<T>(&self, look: impl FnOnce(&mut Inbox<Vec<u8>>, &dyn Fn(u32) -> (Presence, u32)) -> T) -> T {
-        self.mesh.look(self.context, look)
+    fn look<T>(&self, look: impl FnOnce(&mut Inbox<Vec<u8>>, &Others<'_>) -> T) -> T {
+        self.carrier.look(self.context, look)
     }
 
     fn send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Arc<AtomicBool>> {
-        let sent = self.mesh.send(self.members[to as usize], self.context, tag, self.rank, bytes);
+        let sent = self.carrier.send(self.members[to as usize], self.context, tag, self.rank, bytes);
         sent.map_err(|e| e.at_rank(self.rank))
     }
 
     /// Whether a message has left; fails if it never will.
     fn has_left(&self, to: u32, sent: &AtomicBool) -> Result<bool> {
-        let lost = self.look(|_, presence| self.hopeless(Some(to), presence));
+        let lost = self.look(|_, others| self.hopeless(Some(to), others));
         match sent.load(Ordering::Acquire) {
             true => Ok(true),
             false => lost.map(|()| false),
@@ -76,9 +152,9 @@ impl Shared {
     }
 
     fn wait_until_left(&self, to: u32, tag: u32, sent: &AtomicBool, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now().checked_add(timeout);
+        let mut wait = self.carrier.wait(timeout);
         while !self.has_left(to, sent)? {
-            if !self.mesh.pause(deadline) {
+            if !self.carrier.pause(&mut wait) {
                 let what = format!("rank {to} did not take a message with tag {tag} within {timeout:?}");
                 return Err(Error::new(ErrorKind::Timeout, what).at_rank(self.rank));
             }
@@ -86,14 +162,14 @@ impl Shared {
         Ok(())
     }
 
-    fn post(self: &Arc<Self>, from: Option<u32>, tag: u32, timeout: Duration) -> Receiving {
+    fn post(self: &Arc<Self>, from: Option<u32>, tag: u32, timeout: Duration) -> Receiving<C> {
         let ticket = self.look(|inbox, _| inbox.post(from, tag));
         Receiving { shared: self.clone(), ticket, from, tag, timeout }
     }
 }
 
-struct Sending {
-    shared: Arc<Shared>,
+struct Sending<C: Carrier> {
+    shared: Arc<Shared<C>>,
     to: u32,
     tag: u32,
     sent: Arc<AtomicBool>,
@@ -101,14 +177,14 @@ struct Sending {
     ended: bool,
 }
 
-impl Sending {
+impl<C: Carrier> Sending<C> {
     fn finish(&mut self) -> Result<()> {
         self.ended = true;
         self.shared.wait_until_left(self.to, self.tag, &self.sent, self.timeout)
     }
 }
 
-impl Request for Sending {
+impl<C: Carrier> Request for Sending<C> {
     fn test(&mut self) -> Result<bool> {
         self.shared.has_left(self.to, &self.sent)
     }
@@ -118,7 +194,7 @@ impl Request for Sending {
     }
 }
 
-impl Drop for Sending {
+impl<C: Carrier> Drop for Sending<C> {
     fn drop(&mut self) {
         if !self.ended && !std::thread::panicking() {
             let _ = self.finish();
@@ -127,38 +203,38 @@ impl Drop for Sending {
 }
 
 /// A started receive; its drop withdraws it.
-struct Receiving {
-    shared: Arc<Shared>,
+struct Receiving<C: Carrier> {
+    shared: Arc<Shared<C>>,
     ticket: Ticket,
     from: Option<u32>,
     tag: u32,
     timeout: Duration,
 }
 
-impl Receiving {
+impl<C: Carrier> Receiving<C> {
     fn finish(&self) -> Result<Message> {
-        let deadline = Instant::now().checked_add(self.timeout);
+        let mut wait = self.shared.carrier.wait(self.timeout);
         loop {
-            let came = self.shared.look(|inbox, presence| match inbox.take(self.ticket) {
+            let came = self.shared.look(|inbox, others| match inbox.take(self.ticket) {
                 Some(message) => Ok(Some(message)),
-                None => self.shared.hopeless(self.from, presence).map(|()| None),
+                None => self.shared.hopeless(self.from, others).map(|()| None),
             })?;
             if let Some((from, bytes)) = came {
                 return Ok(Message { from, tag: self.tag, bytes });
             }
             // One rank alone: nobody can send while it waits.
-            if self.shared.members.len() == 1 || !self.shared.mesh.pause(deadline) {
-                return Err(thalweg_comm::no_message(self.from, self.tag, self.timeout).at_rank(self.shared.rank));
+            if self.shared.members.len() == 1 || !self.shared.carrier.pause(&mut wait) {
+                return Err(crate::no_message(self.from, self.tag, self.timeout).at_rank(self.shared.rank));
             }
         }
     }
 }
 
-impl Request for Receiving {
+impl<C: Carrier> Request for Receiving<C> {
     fn test(&mut self) -> Result<bool> {
-        self.shared.look(|inbox, presence| match inbox.matched(self.ticket) {
+        self.shared.look(|inbox, others| match inbox.matched(self.ticket) {
             Some(_) => Ok(true),
-            None => self.shared.hopeless(self.from, presence).map(|()| false),
+            None => self.shared.hopeless(self.from, others).map(|()| false),
         })
     }
 
@@ -167,15 +243,15 @@ impl Request for Receiving {
     }
 }
 
-impl Drop for Receiving {
+impl<C: Carrier> Drop for Receiving<C> {
     fn drop(&mut self) {
-        self.shared.look(|inbox, _| inbox.withdraw(self.ticket));
+        self.shared.carrier.withdraw(self.shared.context, self.ticket);
     }
 }
 
-/// One rank of a communicator whose ranks are processes. See the crate's page.
-pub struct ProcessCommunicator {
-    shared: Arc<Shared>,
+/// One rank of a communicator over a [`Carrier`]. See the module's page.
+pub struct MessageCommunicator<C: Carrier> {
+    shared: Arc<Shared<C>>,
     timeout: Duration,
     calls: Cell<u64>,
     /// The failure of a collective call: the ranks no longer agree on the number of calls.
@@ -225,22 +301,24 @@ fn as_bytes(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-impl ProcessCommunicator {
-    /// Of all processes of a rendezvous.
-    pub(crate) fn first(mesh: Arc<Mesh>, timeout: Duration) -> ProcessCommunicator {
-        let (rank, members) = (mesh.rank, (0..mesh.size).collect());
-        ProcessCommunicator::of(Shared::new(mesh, 0, rank, members), timeout)
+impl<C: Carrier> MessageCommunicator<C> {
+    /// Of all ranks of a carrier.
+    pub fn first(carrier: Arc<C>, timeout: Duration) -> MessageCommunicator<C> {
+        let (rank, members) = (carrier.rank(), (0..carrier.size()).collect());
+        MessageCommunicator::of(Shared::new(carrier, 0, rank, members), timeout)
     }
 
-    fn of(shared: Arc<Shared>, timeout: Duration) -> ProcessCommunicator {
-        ProcessCommunicator { shared, timeout, calls: Cell::new(0), broken: Cell::new(None) }
+    fn of(shared: Arc<Shared<C>>, timeout: Duration) -> MessageCommunicator<C> {
+        MessageCommunicator { shared, timeout, calls: Cell::new(0), broken: Cell::new(None) }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.shared.mesh.folder
+    /// What carries its messages.
+    pub fn carrier(&self) -> &C {
+        &self.shared.carrier
     }
 
-    pub(crate) fn context(&self) -> u64 {
+    /// Its number, the same on all its ranks.
+    pub fn context(&self) -> u64 {
         self.shared.context
     }
 
@@ -323,7 +401,7 @@ impl ProcessCommunicator {
     }
 }
 
-impl Communicator for ProcessCommunicator {
+impl<C: Carrier> Communicator for MessageCommunicator<C> {
     fn rank(&self) -> u32 {
         self.shared.rank
     }
@@ -366,9 +444,9 @@ impl Communicator for ProcessCommunicator {
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
         check::peer(from, self.size(), tag)?;
-        self.shared.look(|inbox, presence| match inbox.peek(from, tag) {
+        self.shared.look(|inbox, others| match inbox.peek(from, tag) {
             Some((from, bytes)) => Ok(Some((from, bytes.len() as u64))),
-            None => self.shared.hopeless(from, presence).map(|()| None),
+            None => self.shared.hopeless(from, others).map(|()| None),
         })
     }
 
@@ -502,27 +580,37 @@ impl Communicator for ProcessCommunicator {
     }
 
     fn split_by_node(&self) -> Result<Box<dyn Communicator>> {
-        self.duplicate()
+        Ok(Box::new(C::split_by_node(self)?))
+    }
+
+    fn shares_memory(&self) -> bool {
+        self.shared.carrier.shares_memory()
     }
 
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
-        let part = self.part(Some(0), 0)?.ok_or_else(|| refused("no duplicate"))?;
-        Ok(Box::new(Window::new(part, bytes)?))
+        C::shared_window(self.part(Some(0), 0)?.ok_or_else(|| refused("no duplicate"))?, bytes)
+    }
+
+    fn set_idle(&self) {
+        self.shared.carrier.set_idle();
     }
 
     fn survivors(&self) -> Result<Box<dyn Communicator>> {
         if self.size() == 1 {
             return self.duplicate();
         }
-        Err(Error::new(ErrorKind::Unsupported, "processes cannot continue without one of them").at_rank(self.rank()))
+        Err(Error::new(ErrorKind::Unsupported, "ranks cannot continue without one of them").at_rank(self.rank()))
     }
 }
 
-impl ProcessCommunicator {
+impl<C: Carrier> MessageCommunicator<C> {
     /// Collective: the communicator of the ranks with the same color.
-    fn part(&self, color: Option<u32>, key: u32) -> Result<Option<ProcessCommunicator>> {
+    ///
+    /// # Errors
+    /// As [`Communicator::split`].
+    pub fn part(&self, color: Option<u32>, key: u32) -> Result<Option<MessageCommunicator<C>>> {
         let color = color.map_or(u64::MAX, u64::from);
-        let all = self.all_gather(&as_bytes(&[color, u64::from(key), self.shared.mesh.next_context()]))?;
+        let all = self.all_gather(&as_bytes(&[color, u64::from(key), self.shared.carrier.next_context()]))?;
         let all: Vec<Vec<u64>> = all.iter().map(|bytes| numbers(bytes)).collect();
         // No process of this communicator has used it.
         let context = all.iter().map(|of| of[2]).max().unwrap_or(0);
@@ -534,7 +622,7 @@ impl ProcessCommunicator {
         ranks.sort_unstable();
         let members = ranks.iter().map(|(_, rank)| self.shared.members[*rank as usize]).collect();
         let own = ranks.iter().position(|(_, rank)| *rank == self.rank()).unwrap_or(0) as u32;
-        let shared = Shared::new(self.shared.mesh.clone(), context, own, members);
-        Ok(Some(ProcessCommunicator::of(shared, self.timeout)))
+        let shared = Shared::new(self.shared.carrier.clone(), context, own, members);
+        Ok(Some(MessageCommunicator::of(shared, self.timeout)))
     }
 }
