@@ -4,21 +4,23 @@
 //! | question | answer |
 //! |---|---|
 //! | order | outputs of one file end in the order in which they were closed; those of different files concurrently |
-//! | thread | one per file, while outputs of the file are in flight. If the MPI library allows calls from one thread only, and for outputs with a profile, the program's close ends them itself, after the waiting ones |
+//! | thread | one per file, while outputs of the file are in flight. For outputs with a profile, the program's close ends them itself, after the waiting ones |
+//! | messages | of that thread; if the MPI library allows calls of the program's threads only, they move inside the program's calls ([`thalweg_comm::in_calls`]), also while these wait |
 //! | a further output of the same file | by the same method: with `async=yes` its open runs on the thread of the file, behind the outputs in flight (`opening`). By another method, or a reader: the open waits until all have ended |
 //! | failures | reported once, on all ranks: by a wait for the output; at the next open of the file, which then fails, as soon as all ranks have ended that output; otherwise at the end of the session |
 //! | callbacks | called by the program's own thread, inside its next call (`OutputsInFlight::call_back`) |
 //! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
+//! | memory, if messages move inside the program's calls | a rank that waits inside a write needs calls of the others, which may not be in the library. So the open, in which all ranks are, waits for the outputs in flight if on any rank the limit has no room for an output as long as the last one |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 //! | communicators | of outputs that have ended are given back by the program's calls, in the order of the opens, as on all ranks: a program that writes a new file at each step needs no more of them than it has outputs in flight |
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_bp::statistics::Level;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
-use thalweg_comm::{Communicator, Reduce};
+use thalweg_comm::{Communicator, Reduce, in_calls};
 use thalweg_movement::Closed;
 use thalweg_params::Parameter;
 use thalweg_types::mutex::{Condvar, Mutex};
@@ -37,6 +39,9 @@ pub const IN_FLIGHT: Parameter = Parameter::count(
     4,
     "async=yes: largest number of outputs in flight; close waits until earlier ones have ended. 0: close waits for its own output, too",
 );
+
+/// Longest sleep of the program's thread between two moves of messages.
+const BETWEEN_MOVES: Duration = Duration::from_micros(100);
 
 /// How an output ended.
 pub(crate) struct Done {
@@ -64,6 +69,8 @@ pub(crate) struct Upcoming {
     pub(crate) step: u64,
     /// Arrays whose statistics the file records at another level than declared, by path and name.
     pub(crate) levels: HashMap<(String, String), Level>,
+    /// Length of this rank's part of the last output.
+    pub(crate) bytes: u64,
 }
 
 /// One output in flight.
@@ -172,6 +179,7 @@ impl PendingOutput {
 
     /// Whether the output has ended, without asking for its result.
     pub fn has_ended(&self) -> bool {
+        in_calls::move_messages();
         self.result.0.lock().result.is_some()
     }
 
@@ -288,17 +296,23 @@ impl OutputsInFlight {
         number
     }
 
-    /// The program has closed an output that was added with its open.
+    /// The program has closed an output that was added with its open; this rank's part has `bytes`.
     pub(crate) fn close(
         self: &Arc<OutputsInFlight>,
         line: &str,
         number: u64,
+        bytes: u64,
         timeout: Duration,
         end: Work,
     ) -> PendingOutput {
-        if let Some(output) = self.outputs.lock().all.iter_mut().find(|o| o.number == number) {
+        let mut outputs = self.outputs.lock();
+        if let Some(output) = outputs.all.iter_mut().find(|o| o.number == number) {
             (output.end, output.closed) = (Some(end), true);
         }
+        if let Some(line) = outputs.lines.get_mut(line) {
+            line.upcoming.bytes = bytes;
+        }
+        drop(outputs);
         self.schedule(line);
         self.pending(line.to_string(), number, timeout)
     }
@@ -316,7 +330,10 @@ impl OutputsInFlight {
             return;
         }
         let (own, name) = (self.clone(), line.to_string());
-        let begun = std::thread::Builder::new().name("thalweg output".into()).spawn(move || own.run(&name));
+        let begun = std::thread::Builder::new().name("thalweg output".into()).spawn(move || {
+            in_calls::in_background();
+            own.run(&name);
+        });
         if begun.is_err() {
             // No thread is to be had: the program's own does it.
             self.run(line);
@@ -358,8 +375,10 @@ impl OutputsInFlight {
         }
     }
 
-    /// Calls the callbacks of outputs that have ended, and gives the communicators of these back.
+    /// Inside a call of the program: moves messages, calls the callbacks of outputs that have ended, and gives the communicators of these
+    /// back.
     pub(crate) fn call_back(&self) {
+        in_calls::move_messages();
         self.give_back();
         loop {
             let next = self.due.lock().pop_front();
@@ -403,8 +422,21 @@ impl OutputsInFlight {
                 let error = Error::new(ErrorKind::Timeout, what).safe("steps of outputs that have ended");
                 return Err(files.fold(error, |error, file| error.in_object(file.as_str())));
             };
-            outputs = self.changed.wait_timeout(outputs, rest).0;
+            outputs = self.sleep(outputs, rest);
         }
+    }
+
+    /// Gives the lock back until something may have changed. A program's thread moves messages meanwhile.
+    fn sleep<'a>(&'a self, outputs: MutexGuard<'a, Outputs>, longest: Duration) -> MutexGuard<'a, Outputs> {
+        if !in_calls::is_needed() {
+            return self.changed.wait_timeout(outputs, longest).0;
+        }
+        drop(outputs);
+        let moved = in_calls::move_messages();
+        let outputs = self.outputs.lock();
+        // Threads that got a message, and those that get the lock, need this one's core.
+        let least = if moved { Duration::ZERO } else { BETWEEN_MOVES };
+        self.changed.wait_timeout(outputs, longest.min(least)).0
     }
 
     /// Waits until none of these outputs is under way, or until a time.
@@ -415,7 +447,7 @@ impl OutputsInFlight {
             if rest.is_zero() {
                 return;
             }
-            outputs = self.changed.wait_timeout(outputs, rest).0;
+            outputs = self.sleep(outputs, rest);
         }
     }
 
@@ -480,13 +512,14 @@ impl OutputsInFlight {
     }
 
     /// Collective: reports the outputs of a line that have ended on all ranks, without waiting. Returns whether the next output of the
-    /// line opens behind others; the same on all ranks.
+    /// line opens behind others, and whether any rank lacks memory for it; the same on all ranks.
     ///
     /// - `line`: `None` on a rank whose method does not end outputs later.
+    /// - `lacks`: whether this rank lacks memory.
     ///
     /// # Errors
     /// On all ranks: the first failure of one of them.
-    pub(crate) fn meet(&self, comm: &dyn Communicator, line: Option<&str>) -> Result<bool> {
+    pub(crate) fn meet(&self, comm: &dyn Communicator, line: Option<&str>, lacks: bool) -> Result<(bool, bool)> {
         let which = |o: &InFlight| Some(o.line.as_str()) == line;
         // Turns: the first one that has not ended, how many there were, the first one that failed. Without a line this rank bounds none.
         let (ended, turns, failed) = {
@@ -498,13 +531,13 @@ impl OutputsInFlight {
             let ended = first(&|o| !o.has_ended()).or(turns).unwrap_or(u64::MAX);
             (ended, turns.unwrap_or(0), first(&|o| o.has_failed()).unwrap_or(u64::MAX))
         };
-        let agreed = comm.all_reduce(&[ended, !turns, failed], Reduce::Min)?;
+        let agreed = comm.all_reduce(&[ended, !turns, failed, u64::from(!lacks)], Reduce::Min)?;
         let (ended, turns, failed) = (agreed[0], !agreed[1], agreed[2]);
         if failed < ended {
             let heard = self.hear(|o| which(o) && o.turn < ended);
             agree(comm, heard, "end an output of this file that was closed before", &[])?;
         }
-        Ok(turns > ended)
+        Ok((turns > ended, agreed[3] == 0))
     }
 
     /// The facts about the last output of a line.

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_bp::process_group::Header;
 use thalweg_bp::statistics::Level;
-use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::{Communicator, in_calls};
 use thalweg_layout::{Layout, WriteObject};
 use thalweg_movement::method::{MethodKind, Opened};
 use thalweg_movement::output_file::levels::ArrayLevel;
@@ -28,6 +28,9 @@ use thalweg_movement::pack::blocks::Takes;
 use thalweg_movement::{Closed, Method, Mode, OpenRequest};
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Longest sleep of a wait for an open.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// When a method ends its outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,7 +316,13 @@ impl OpenBehind {
                 let file = self.line.split('\0').next_back().unwrap_or_default();
                 return Err(Error::new(ErrorKind::Timeout, what).in_object(file));
             };
-            state = self.changed.wait_timeout(state, rest).0;
+            // Messages of the open may move inside this call.
+            if in_calls::is_needed() {
+                drop(state);
+                self.in_flight.call_back();
+                state = self.state.lock();
+            }
+            state = self.changed.wait_timeout(state, rest.min(BETWEEN_LOOKS)).0;
         }
     }
 
@@ -354,12 +363,12 @@ impl Drop for BehindOthers {
             behind.state.lock().opened = None;
             Done { outcome: Ok(Closed::default()), comm }
         });
-        drop(self.behind.in_flight.close(&self.behind.line, self.number, self.behind.timeout, end));
+        drop(self.behind.in_flight.close(&self.behind.line, self.number, 0, self.behind.timeout, end));
     }
 }
 
-/// For the next open of the file, behind this output.
-pub(crate) fn upcoming(methods: &[ActiveMethod], levels: &HashMap<(String, String), Level>) -> Upcoming {
+/// For the next open of the file, behind this output, of which this rank's part has `bytes`.
+pub(crate) fn upcoming(methods: &[ActiveMethod], levels: &HashMap<(String, String), Level>, bytes: u64) -> Upcoming {
     let step = methods.iter().find(|active| active.ends.later()).map_or(0, ActiveMethod::step);
-    Upcoming { step, levels: levels.clone() }
+    Upcoming { step, levels: levels.clone(), bytes }
 }

@@ -35,7 +35,7 @@ use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::LONGEST_STRING;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::guarded::caught;
-use thalweg_comm::{Communicator, ThreadLevel};
+use thalweg_comm::{Communicator, ThreadLevel, in_calls};
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Parameters, STORES_NOTHING};
 use thalweg_movement::pack::blocks::Takes;
@@ -73,6 +73,8 @@ pub struct Output<'a> {
     most_in_flight: u64,
     /// A block did not fit the buffer limit although nothing is in flight: close waits for this output.
     exceeds_buffer: bool,
+    /// Messages of outputs in the background move inside the program's calls.
+    moves_in_calls: bool,
     scalars: Scalars,
     names: Names,
     failed: Option<Error>,
@@ -145,13 +147,9 @@ impl<'a> Output<'a> {
                 let (kind, method) = registry::make(choice)?;
                 let ends = match background(choice) {
                     _ if method.ends_later() => Ends::ByItself,
-                    Some(most) if threads_may_call(&*comm) => {
+                    Some(most) => {
                         most_in_flight = most_in_flight.min(most);
                         Ends::InBackground
-                    }
-                    Some(_) => {
-                        shared.warn_of_threads(comm.rank());
-                        Ends::AtClose
                     }
                     None => Ends::AtClose,
                 };
@@ -180,14 +178,19 @@ impl<'a> Output<'a> {
             let own = Opening { group: group_name, path, mode, methods: &methods };
             consistency::check_opening(&*comm, &own).map_err(|e| e.in_group(group_name))?;
         }
-        let mut is_behind = false;
+        let (mut is_behind, moves) = (false, moves_in_calls(&*comm));
         if wanted.later {
             // The recorder of a profile belongs to the program's thread.
             let turn = match (&line, wanted.profile) {
                 (Some(line), true) => shared.in_flight.wait_for_turn(line, comm.timeout()),
                 _ => Ok(()),
             };
-            let met = shared.in_flight.meet(&*comm, line.as_deref());
+            let lacks = moves && lacks_memory(&shared, line.as_deref());
+            let met = shared.in_flight.meet(&*comm, line.as_deref(), lacks).and_then(|(behind, lack)| {
+                // Here all ranks are inside the library, and messages of all move.
+                let waited = if lack { shared.in_flight.wait_for_limit(0, comm.timeout()) } else { Ok(()) };
+                waited.map(|()| behind)
+            });
             is_behind = turn.and(met).map_err(|e| e.in_group(group_name))?;
         }
         let (mut profile, opening, comm, layout) = match wanted.profile {
@@ -201,14 +204,8 @@ impl<'a> Output<'a> {
         let Some((group, made, arrays)) = prepared else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
-        let comm = match made.iter().any(|(_, to_open)| to_open.ends == Ends::InBackground) {
-            true if comm.thread_level() != ThreadLevel::Multiple && profile.is_none() => {
-                // One rank needs no messages.
-                let mut alone = Alone::new();
-                alone.set_timeout(comm.timeout());
-                comm.set_idle();
-                Box::new(alone)
-            }
+        let comm = match made.iter().any(|(_, to_open)| to_open.ends.later()) {
+            true if profile.is_none() => for_background(comm),
             _ => comm,
         };
         let named = made.iter().filter(|(_, to_open)| to_open.kind.id != STORES_NOTHING);
@@ -259,7 +256,7 @@ impl<'a> Output<'a> {
                 let behind = OpenBehind::new(shared.in_flight.clone(), line.clone(), timeout);
                 methods.extend(behind.stand_ins(&how, &behind_others, step));
                 let files = behind_others.iter().map(|to_open| to_open.path.clone()).collect();
-                let upcoming = Upcoming { step, levels: of_file.clone() };
+                let upcoming = Upcoming { step, levels: of_file.clone(), bytes: before.bytes };
                 levels.extend(of_file.clone());
                 let work = behind.work(how, behind_others, comm, of_file);
                 let number = shared.in_flight.add_open(Entry { line: line.clone(), files, upcoming }, work);
@@ -285,6 +282,7 @@ impl<'a> Output<'a> {
             timeout,
             most_in_flight,
             exceeds_buffer: false,
+            moves_in_calls: moves,
             scalars: Scalars::new(),
             names: Names::default(),
             failed: None,
@@ -466,13 +464,16 @@ impl<'a> Output<'a> {
             failed.get_or_insert(e.at_rank(rank).in_group(self.group_name.clone()));
             Vec::new()
         });
-        let most = if self.exceeds_buffer { 0 } else { self.most_in_flight };
+        // Where messages move inside calls, the other ranks may be in none.
+        let waits = self.exceeds_buffer && !self.moves_in_calls;
+        let most = if waits { 0 } else { self.most_in_flight };
         let mut settling = Settling { joins: self.joins, record: self.record, group: self.group_name };
         let Output { shared, methods, mut pack, comm, behind, timeout, levels, .. } = self;
         let line = methods.iter().find(|active| active.ends.later()).map(ActiveMethod::key);
         let limited = methods.iter().any(|active| active.ends == Ends::InBackground);
         let in_background = later && methods.first().is_some_and(|active| active.ends == Ends::InBackground);
-        let upcoming = opening::upcoming(&methods, &levels);
+        let bytes = pack.length();
+        let upcoming = opening::upcoming(&methods, &levels, bytes);
         let (finished, outcome) = (Vec::new(), Ok(Closed::default()));
         let in_flight = shared.in_flight.clone();
         let mut ending = Ending { shared, rank, methods: methods.into(), attributes, failed, finished, outcome };
@@ -506,7 +507,7 @@ impl<'a> Output<'a> {
                         (Ok(()), comm) => end(comm),
                         (Err(e), comm) => Done { outcome: Err(e), comm },
                     };
-                    in_flight.close(&line, number, timeout, Box::new(end))
+                    in_flight.close(&line, number, bytes, timeout, Box::new(end))
                 }
             };
             let closed = limit(Ok(Closed { bytes: 0, pending: true }));
@@ -520,7 +521,6 @@ impl<'a> Output<'a> {
         ending.close_now(&*comm, &mut pack);
         let bytes = pack.length();
         let Some(line) = line else { return Committed::ended(Some(comm), ending.outcome, bytes) };
-        let later = later && comm.thread_level() == ThreadLevel::Multiple;
         let files = ending.files();
         let pack = ending.own(pack, timeout);
         let before = std::mem::replace(&mut ending.outcome, Ok(Closed::default()));
@@ -592,9 +592,30 @@ fn background(choice: &MethodChoice) -> Option<u64> {
     parameters.get(&ASYNC).unwrap_or(false).then(most)
 }
 
-/// Whether a thread of the library may call the communicator, or [`Alone`] takes its place.
-fn threads_may_call(comm: &dyn Communicator) -> bool {
-    comm.size() == 1 || comm.thread_level() == ThreadLevel::Multiple
+/// Whether messages of outputs in the background move inside the program's calls.
+fn moves_in_calls(comm: &dyn Communicator) -> bool {
+    comm.size() > 1 && comm.thread_level() != ThreadLevel::Multiple
+}
+
+/// Whether the buffer limit has no room for an output as long as the last one of the line, beside those in flight.
+fn lacks_memory(shared: &Shared, line: Option<&str>) -> bool {
+    let next = line.map_or(0, |line| shared.in_flight.upcoming(line).bytes);
+    shared.pool.limit().is_some_and(|limit| shared.pool.used().saturating_add(next) > limit)
+}
+
+/// The communicator that a thread of the library uses in place of this one.
+fn for_background(comm: Box<dyn Communicator>) -> Box<dyn Communicator> {
+    if comm.thread_level() == ThreadLevel::Multiple {
+        return comm;
+    }
+    if comm.size() > 1 {
+        return in_calls::for_threads(comm);
+    }
+    // One rank needs no messages.
+    let mut alone = Alone::new();
+    alone.set_timeout(comm.timeout());
+    comm.set_idle();
+    Box::new(alone)
 }
 
 /// The level of statistics that the schema requires for a variable.

@@ -94,17 +94,6 @@ pub(crate) struct Shared {
     pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
 }
 
-impl Shared {
-    /// Warns once, on rank 0, that outputs end inside close in spite of `async=yes`.
-    pub(crate) fn warn_of_threads(&self, rank: u32) {
-        if rank == 0 {
-            thalweg_warnings::tell_once(
-                "async=yes: outputs are written inside close, because MPI was not initialised with MPI_THREAD_MULTIPLE",
-            );
-        }
-    }
-}
-
 /// A process's use of the library.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,

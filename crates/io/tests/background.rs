@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::Duration;
-use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
+use thalweg_comm::{Communicator, ThreadLevel};
 use thalweg_conformance::round_trip::{in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::{Mode, PendingOutput, Session};
@@ -29,8 +29,17 @@ fn schema(method: &str, parameters: &str) -> Schema {
     thalweg_schema::xml::parse(&xml, "t.xml").unwrap_or_else(|e| panic!("{}", e.render(false)))
 }
 
-fn run(layout: &Arc<dyn Layout>, schema: &Schema, ranks: u32, body: impl Fn(&Session, &ThreadCommunicator) + Sync) {
-    Machine::new(ranks).timeout(Duration::from_secs(60)).run(|comm| {
+/// Threads of the library may call the communicator; or only the rank's own, whose calls move the messages.
+const LEVELS: [ThreadLevel; 2] = [ThreadLevel::Multiple, ThreadLevel::Single];
+
+fn run(
+    level: ThreadLevel,
+    layout: &Arc<dyn Layout>,
+    schema: &Schema,
+    ranks: u32,
+    body: impl Fn(&Session, &ThreadCommunicator) + Sync,
+) {
+    Machine::new(ranks).timeout(Duration::from_secs(60)).thread_level(level).run(|comm| {
         let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
         body(&session, &comm);
     });
@@ -67,10 +76,10 @@ fn steps(layout: &Arc<dyn Layout>) -> Vec<u8> {
 #[test]
 fn close_waits_for_no_rank() {
     const METHODS: [&str; 6] = ["POSIX", "MPI", "MPI_COLLECTIVE", "MPI_AGGREGATE", "MPI_SCHEDULED", "ADAPTIVE"];
-    let late = |method: &str| {
+    let late = |method: &str, level: ThreadLevel| {
         let (layout, schema) = (in_memory(), schema(method, ""));
         let closed = AtomicU32::new(0);
-        run(&layout, &schema, 3, |session, comm| {
+        run(level, &layout, &schema, 3, |session, comm| {
             let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
             output.write("v", &[7; BYTES]).unwrap();
             // Rank 1 closes after the others have: a close that waits for it times out.
@@ -85,7 +94,12 @@ fn close_waits_for_no_rank() {
         });
         assert_eq!(steps(&layout), [7]);
     };
-    std::thread::scope(|scope| METHODS.map(|method| scope.spawn(move || late(method))).map(|t| t.join().unwrap()));
+    for level in LEVELS {
+        let late = &late;
+        std::thread::scope(|scope| {
+            METHODS.map(|method| scope.spawn(move || late(method, level))).map(|t| t.join().unwrap())
+        });
+    }
 }
 
 /// A store whose writes wait while its gate is shut.
@@ -114,12 +128,13 @@ impl Watch for Gate {
 
 #[test]
 fn outputs_of_one_file_are_in_flight_together_and_end_in_order() {
-    for method in ["POSIX", "MPI", "MPI_AGGREGATE"] {
+    for (method, level) in ["POSIX", "MPI", "MPI_AGGREGATE"].into_iter().flat_map(|method| LEVELS.map(|l| (method, l)))
+    {
         let gate = Gate::default();
         let store = Wrapped::with(Arc::new(Memory::new()), gate.clone());
         let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(store)).unwrap());
         let (schema, all) = (schema(method, "in_flight=20"), Barrier::new(2));
-        run(&layout, &schema, 2, |session, comm| {
+        run(level, &layout, &schema, 2, |session, comm| {
             start(session, comm, 0).wait().unwrap();
             all.wait();
             gate.set(true);
@@ -131,7 +146,7 @@ fn outputs_of_one_file_are_in_flight_together_and_end_in_order() {
             outputs[8].wait().unwrap();
             assert!(outputs.iter().all(PendingOutput::has_ended), "{method}: in the order of the closes");
             session.finalize().unwrap();
-            if method != "MPI_AGGREGATE" {
+            if method != "MPI_AGGREGATE" || level == ThreadLevel::Single {
                 // It keeps memory that the ranks of a node share.
                 assert_eq!(session.buffer().used(), 0);
             }
@@ -142,38 +157,42 @@ fn outputs_of_one_file_are_in_flight_together_and_end_in_order() {
 
 #[test]
 fn the_limit_of_outputs_in_flight_holds_for_all_files_together() {
-    let (layout, schema) = (slow(5), schema("MPI", "in_flight=2"));
-    run(&layout, &schema, 2, |session, comm| {
-        let mut outputs = Vec::new();
-        for step in 0..6 {
-            let name = format!("{step}.bp");
-            let mut output = session.open("g", &name, Mode::Write, comm.duplicate().unwrap()).unwrap();
-            output.write("v", &[step; BYTES]).unwrap();
-            outputs.push(output.start_close());
-            assert!(outputs.iter().filter(|output| !output.has_ended()).count() <= 2, "step {step}");
-        }
-        session.finalize().unwrap();
-    });
+    for level in LEVELS {
+        let (layout, schema) = (slow(5), schema("MPI", "in_flight=2"));
+        run(level, &layout, &schema, 2, |session, comm| {
+            let mut outputs = Vec::new();
+            for step in 0..6 {
+                let name = format!("{step}.bp");
+                let mut output = session.open("g", &name, Mode::Write, comm.duplicate().unwrap()).unwrap();
+                output.write("v", &[step; BYTES]).unwrap();
+                outputs.push(output.start_close());
+                assert!(outputs.iter().filter(|output| !output.has_ended()).count() <= 2, "step {step}");
+            }
+            session.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
 fn close_waits_where_the_limit_of_outputs_in_flight_is_reached() {
-    let (layout, schema) = (slow(5), schema("MPI", "in_flight=2"));
-    run(&layout, &schema, 2, |session, comm| {
-        let mut outputs = Vec::new();
-        for step in 0..6 {
-            outputs.push(start(session, comm, step));
-            assert!(outputs.iter().filter(|output| !output.has_ended()).count() <= 2, "step {step}");
-        }
-        session.finalize().unwrap();
-    });
-    let (layout, schema) = (slow(1), self::schema("MPI", "in_flight=0"));
-    run(&layout, &schema, 2, |session, comm| {
-        for step in 0..3 {
-            assert!(start(session, comm, step).has_ended(), "its own end, too");
-        }
-        session.finalize().unwrap();
-    });
+    for level in LEVELS {
+        let (layout, schema) = (slow(5), schema("MPI", "in_flight=2"));
+        run(level, &layout, &schema, 2, |session, comm| {
+            let mut outputs = Vec::new();
+            for step in 0..6 {
+                outputs.push(start(session, comm, step));
+                assert!(outputs.iter().filter(|output| !output.has_ended()).count() <= 2, "step {step}");
+            }
+            session.finalize().unwrap();
+        });
+        let (layout, schema) = (slow(1), self::schema("MPI", "in_flight=0"));
+        run(level, &layout, &schema, 2, |session, comm| {
+            for step in 0..3 {
+                assert!(start(session, comm, step).has_ended(), "its own end, too");
+            }
+            session.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -184,13 +203,15 @@ fn the_buffer_limit_holds_for_all_outputs_in_flight() {
     let written_inside_calls = || told.lock().unwrap().contains("exceed the buffer limit");
     // Room for two outputs and what carries them, for none, and none at all.
     for limit in [400_000, 90_000, 0] {
-        for method in ["POSIX", "MPI"] {
+        for (method, level) in ["POSIX", "MPI"].into_iter().flat_map(|method| LEVELS.map(|l| (method, l))) {
             let (layout, schema) = (slow(2), schema(method, "in_flight=20"));
-            run(&layout, &schema, 2, |session, comm| {
+            run(level, &layout, &schema, 2, |session, comm| {
                 session.set_buffer_limit(Some(limit));
                 for step in 0..6 {
                     let output = start(session, comm, step);
-                    assert!(limit > BYTES as u64 || output.has_ended(), "larger than the limit: inside close");
+                    // Where messages move inside calls, the other ranks may be in none.
+                    let waits = limit < BYTES as u64 && level == ThreadLevel::Multiple;
+                    assert!(!waits || output.has_ended(), "larger than the limit: inside close");
                 }
                 session.finalize().unwrap();
                 // MPI holds at least 64 KiB to carry data from its spill file.
@@ -207,74 +228,112 @@ fn the_buffer_limit_holds_for_all_outputs_in_flight() {
 
 #[test]
 fn a_failure_reaches_all_ranks_by_wait_or_by_the_next_open_and_later_outputs_are_whole() {
-    let (layout, schema) = (slow(3), schema("POSIX", ""));
-    run(&layout, &schema, 2, |session, comm| {
-        start(session, comm, 0);
-        let mut output = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-        output.write("v", &[1; BYTES]).unwrap();
-        if comm.rank() == 1 {
-            output.fail(Error::new(ErrorKind::NotFound, "the mesh is lost"));
-        }
-        let failing = output.start_close();
-        // Rank 0 asks; rank 1 hears of it at the next open, which fails on both.
-        if comm.rank() == 0 {
-            assert_eq!(failing.wait().unwrap_err().kind(), ErrorKind::NotFound);
-            assert_eq!(failing.test().unwrap_err().kind(), ErrorKind::NotFound);
-        } else {
-            while !failing.has_ended() {
-                std::thread::sleep(Duration::from_millis(1));
+    for level in LEVELS {
+        let (layout, schema) = (slow(3), schema("POSIX", ""));
+        run(level, &layout, &schema, 2, |session, comm| {
+            start(session, comm, 0);
+            let mut output = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            output.write("v", &[1; BYTES]).unwrap();
+            if comm.rank() == 1 {
+                output.fail(Error::new(ErrorKind::NotFound, "the mesh is lost"));
             }
-        }
-        let e = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).err().expect("the open fails");
-        assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
-        let mut output = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-        output.write("v", &[2; BYTES]).unwrap();
-        assert!(output.close().unwrap().pending);
-        session.finalize().unwrap();
-    });
-    // Rank 0's part of the failed step is kept.
-    assert_eq!(steps(&layout), [0, 1, 2]);
+            let failing = output.start_close();
+            // Rank 0 asks; rank 1 hears of it at the next open, which fails on both.
+            if comm.rank() == 0 {
+                assert_eq!(failing.wait().unwrap_err().kind(), ErrorKind::NotFound);
+                assert_eq!(failing.test().unwrap_err().kind(), ErrorKind::NotFound);
+            } else {
+                while !failing.has_ended() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            let e = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).err().expect("the open fails");
+            assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
+            let mut output = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            output.write("v", &[2; BYTES]).unwrap();
+            assert!(output.close().unwrap().pending);
+            session.finalize().unwrap();
+        });
+        // Rank 0's part of the failed step is kept.
+        assert_eq!(steps(&layout), [0, 1, 2]);
+    }
 }
 
 #[test]
 fn an_output_that_is_dropped_behind_others_leaves_no_step() {
-    let (layout, schema) = (slow(3), schema("MPI", ""));
-    run(&layout, &schema, 2, |session, comm| {
-        start(session, comm, 0);
-        let mut dropped = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-        dropped.write("v", &[9; BYTES]).unwrap();
-        // The file is open for one output at a time, also behind others.
-        let second = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap());
-        assert_eq!(second.err().map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
-        drop(dropped);
-        session.wait_for_outputs().unwrap();
-        start(session, comm, 1);
-        session.finalize().unwrap();
-    });
-    assert_eq!(steps(&layout), [0, 1]);
+    for level in LEVELS {
+        let (layout, schema) = (slow(3), schema("MPI", ""));
+        run(level, &layout, &schema, 2, |session, comm| {
+            start(session, comm, 0);
+            let mut dropped = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            dropped.write("v", &[9; BYTES]).unwrap();
+            // The file is open for one output at a time, also behind others.
+            let second = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap());
+            assert_eq!(second.err().map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
+            drop(dropped);
+            session.wait_for_outputs().unwrap();
+            start(session, comm, 1);
+            session.finalize().unwrap();
+        });
+        assert_eq!(steps(&layout), [0, 1]);
+    }
 }
 
 #[test]
 fn a_callback_is_called_once_inside_a_call_of_the_program() {
-    let (layout, schema) = (slow(2), schema("MPI", ""));
-    run(&layout, &schema, 2, |session, comm| {
-        let (calls, program) = (Arc::new(AtomicU32::new(0)), std::thread::current().id());
-        let heard = calls.clone();
-        let output = start(session, comm, 0);
-        output.on_completion(Box::new(move |result| {
-            assert!(result.unwrap().bytes > 0);
-            assert_eq!(std::thread::current().id(), program);
-            heard.fetch_add(1, Ordering::SeqCst);
-        }));
-        while !output.has_ended() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(calls.load(Ordering::SeqCst), 0, "not on a thread of the library");
-        session.progress();
-        session.progress();
-        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    for level in LEVELS {
+        let (layout, schema) = (slow(2), schema("MPI", ""));
+        run(level, &layout, &schema, 2, |session, comm| {
+            let (calls, program) = (Arc::new(AtomicU32::new(0)), std::thread::current().id());
+            let heard = calls.clone();
+            let output = start(session, comm, 0);
+            output.on_completion(Box::new(move |result| {
+                assert!(result.unwrap().bytes > 0);
+                assert_eq!(std::thread::current().id(), program);
+                heard.fetch_add(1, Ordering::SeqCst);
+            }));
+            while !output.has_ended() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(calls.load(Ordering::SeqCst), 0, "not on a thread of the library");
+            session.progress();
+            session.progress();
+            assert_eq!(calls.load(Ordering::SeqCst), 1);
+            session.finalize().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_lacks_memory_waits_where_the_others_are_in_the_library_too() {
+    for level in LEVELS {
+        let (layout, schema, step_ends) = (slow(1), schema("MPI", "in_flight=20"), Barrier::new(2));
+        run(level, &layout, &schema, 2, |session, comm| {
+            // Rank 1 has room for two outputs, rank 0 for all.
+            session.set_buffer_limit((comm.rank() == 1).then_some(250_000));
+            for step in 0..8 {
+                start(session, comm, step);
+                // The program's own meeting: here rank 0 moves no messages.
+                step_ends.wait();
+            }
+            session.finalize().unwrap();
+        });
+        assert_eq!(steps(&layout), (0..8).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
+fn a_program_that_computes_longer_than_the_timeout_loses_nothing() {
+    let (layout, schema) = (in_memory(), schema("MPI_AGGREGATE", ""));
+    let timeout = Duration::from_millis(400);
+    Machine::new(3).timeout(timeout).thread_level(ThreadLevel::Single).run(|comm| {
+        let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
+        let output = start(&session, &comm, 0);
+        std::thread::sleep(3 * timeout);
+        output.wait().unwrap();
         session.finalize().unwrap();
     });
+    assert_eq!(steps(&layout), [0]);
 }
 
 const FOLDER: &str = "BACKGROUND_TEST_FOLDER";

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::wire::check_str16;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::in_calls;
 use thalweg_movement::pack::Earlier;
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;
@@ -57,6 +58,8 @@ impl<'a> Output<'a> {
     /// One lock of the group; dimensions are resolved once. Statistics, checksum and copy need one pass over the values, also
     /// with a memory selection, which gives the same file bytes.
     pub fn put(&mut self, request: WriteRequest<'_, 'a>) -> Result<()> {
+        // Of outputs in flight.
+        in_calls::move_messages();
         let WriteRequest { variable, values, place, memory } = request;
         self.resolve(variable, place, memory)?.write(values)
     }

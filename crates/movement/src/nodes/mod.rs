@@ -48,7 +48,8 @@ pub fn on_and_off(nodes: &[u32], ranks: impl IntoIterator<Item = u32>, rank: u32
 ///
 /// - `wanted`: size of this rank's part; `None`, on all ranks: no memory. There is no memory if no two ranks share a node.
 ///
-/// The memory is taken from the cache; [`keep`] returns it when all ranks have closed the output.
+/// The memory is taken from the cache; [`keep`] returns it when all ranks have closed the output. There is none over a communicator
+/// through which ranks share no memory.
 ///
 /// # Errors
 /// `PeerLost`, `Timeout`. Shared memory that cannot be allocated is not an error: bytes then travel in messages.
@@ -58,6 +59,7 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<
     if comm.size() == 1 {
         return Ok((Arc::new(vec![0]), None));
     }
+    let wanted = wanted.filter(|_| comm.shares_memory());
     let known = cache.of::<Nodes>().lock().get(&key).cloned();
     let sum = known.as_ref().map_or(0, |nodes| 1 << 32 | u64::from(sum_of(nodes)));
     // The largest size that any output requested, within the limit, so that alternating kinds of output share one allocation.
