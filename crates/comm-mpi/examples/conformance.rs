@@ -14,7 +14,7 @@
 use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
 use std::time::Duration;
-use thalweg_comm::{Communicator, ThreadLevel};
+use thalweg_comm::{Communicator, ThreadLevel, in_calls};
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_conformance::comm::outcomes;
 use thalweg_types::ErrorKind;
@@ -95,6 +95,11 @@ fn main() -> ExitCode {
         results.push((name, failed[0] == 0));
     }
 
+    let name = "another_thread_keeps_every_promise_through_the_calls_of_this_one";
+    let passed = !threads && suite_in_calls(&comm);
+    let failed = comm.all_reduce(&[u64::from(!passed && !threads)], thalweg_comm::Reduce::Max).expect("agreement");
+    results.push((name, failed[0] == 0));
+
     if level == "huge" {
         results.push(("messages_beyond_2_gib_arrive_whole", huge(&comm)));
     }
@@ -134,6 +139,28 @@ fn main() -> ExitCode {
         std::thread::sleep(Duration::from_millis(200));
         ExitCode::FAILURE
     }
+}
+
+/// The suite on a thread that may not call MPI: its messages move inside the calls of this one.
+fn suite_in_calls(comm: &MpiCommunicator) -> bool {
+    let other = in_calls::for_threads(comm.duplicate().unwrap());
+    let suite = std::thread::spawn(move || {
+        in_calls::in_background();
+        outcomes(&*other, |_| ())
+    });
+    while !suite.is_finished() {
+        if !in_calls::move_messages() {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+    let results = suite.join().expect("the suite ends");
+    for (name, passed) in &results {
+        if !passed && comm.rank() == 0 {
+            println!("FAILED {name}, on another thread");
+        }
+    }
+    comm.barrier().unwrap();
+    results.iter().all(|(_, passed)| *passed)
 }
 
 /// Sends, broadcasts and gathers more bytes than an `int` counts, from rank 0 to rank 1.
