@@ -18,12 +18,18 @@ compile_cpp() {
     g++ -std=c++17 -Wall -Wextra -Werror -D_NOMPI $(pkg-config --cflags thalweg-nompi) "$work/in_flight.cpp" -o "$work/in_flight++" $(pkg-config --libs thalweg-nompi)
     "$work/in_flight++"
 }
+compile_fortran() {
+    local warnings=(-cpp -std=f2018 -O1 -g -Wall -Wextra -Wno-compare-reals -fcheck=all)
+    (cd "$work" && "$MPIF90" "${warnings[@]}" $(pkg-config --cflags "thalweg-fortran-$MPI") "${source%.c}.f90" -o in_flight.f $(pkg-config --libs "thalweg-fortran-$MPI"))
+}
 try "the program compiles" compile
+try "the program compiles (Fortran)" compile_fortran
 try "the calls of C++ compile and run" compile_cpp
 [[ $failed == 0 ]] || exit 1
 for ranks in 1 2 "$MPI_RANKS"; do
     many "$MPI, $ranks ranks" run "$ranks" ./in_flight multiple "files.$ranks"
     many "$MPI, $ranks ranks, one thread" run "$ranks" ./in_flight single "files.$ranks"
+    many "Fortran, $MPI, $ranks ranks" run "$ranks" ./in_flight.f "files.$ranks"
 done
 
 printed() { # printed LANGUAGE: the first block of this language

@@ -272,8 +272,13 @@ void thalweg_pending_drop(thalweg_pending *pending);
 /* Collective: waits for all outputs of the session. Returns the first failure that was not reported before, on all ranks. */
 int thalweg_wait_all(thalweg_session *session);
 
-/* Calls the callbacks of outputs that have ended. Not collective; returns at once. */
+/* Moves messages of outputs in flight, and calls the callbacks of those that have ended. Not collective; returns at once. */
 int thalweg_progress(thalweg_session *session);
+
+/* The same for programs of adios.h: `fd` of adios_open, and the session of adios_init. */
+int thalweg_adios_start_close(int64_t fd, thalweg_pending **pending);
+int thalweg_adios_wait_all(void);
+int thalweg_adios_progress(void);
 
 /* Collective, in place of close, on a rank that cannot continue: close fails on the other ranks and names this rank; their blocks stay
  * readable. `why` is the cause in the error. Frees the output. Returns the failure, never 0. */

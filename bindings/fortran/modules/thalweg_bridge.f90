@@ -1,8 +1,14 @@
 !> Interfaces of the functions in bridge/*.c that implement the generic names of the modules. An argument `type(*),
 !> dimension(..)` accepts any array without a copy: C receives its descriptor.
 module thalweg_bridge
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_f_pointer, c_int, c_int64_t, c_null_char, c_ptr, c_size_t
   implicit none
+
+  !> The first fields of thalweg_error.
+  type, bind(c) :: last_error
+    integer(c_int) :: status
+    type(c_ptr) :: text
+  end type last_error
 
   interface
     integer(c_int) function bridge_write(fd, name, length, id, data) bind(c, name='thalweg_bridge_write')
@@ -131,5 +137,27 @@ module thalweg_bridge
       integer(c_int64_t), value :: result, box
       type(*), intent(inout), target :: data(..)
     end function bridge_query_read
+
+    type(c_ptr) function c_last_error() bind(c, name='thalweg_last_error')
+      import :: c_ptr
+    end function c_last_error
   end interface
+
+contains
+
+  !> The text of the last failure of a call of thalweg.h.
+  subroutine bridge_last_error(text)
+    character(len=*), intent(out) :: text
+    type(last_error), pointer :: e
+    character(kind=c_char), pointer :: letters(:)
+    integer :: i
+    text = ''
+    call c_f_pointer(c_last_error(), e)
+    if (.not. c_associated(e%text)) return
+    call c_f_pointer(e%text, letters, [len(text)])
+    do i = 1, len(text)
+      if (letters(i) == c_null_char) exit
+      text(i:i) = letters(i)
+    end do
+  end subroutine bridge_last_error
 end module thalweg_bridge

@@ -1,8 +1,8 @@
 !> Output windows: ranks write bytes into windows of a file and go on computing; see docs/guide/windows.md. The calls are those of
 !> thalweg.h. `err` is 0 or a status of thalweg.h; `windows_error` gives its text. Windows are numbers; offsets and lengths are in bytes.
 module thalweg_windows_mod
-  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_f_pointer, c_int, c_int32_t, c_int64_t, c_null_char, &
-    c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use thalweg_bridge, only: bridge_last_error
   implicit none
   private
   public :: windows_open, windows_open_processes, window_start, window_write, window_try_write, window_end, window_test, window_wait
@@ -31,12 +31,6 @@ module thalweg_windows_mod
     type(c_ptr) :: commit = c_null_ptr           !< c_loc of the bytes
     integer(c_int64_t) :: commit_bytes = 0
   end type window_options
-
-  !> The first fields of thalweg_error.
-  type, bind(c) :: last_error
-    integer(c_int) :: status
-    type(c_ptr) :: text
-  end type last_error
 
   interface
     integer(c_int) function c_open(file, path, keep, memory, comm) bind(c, name='thalweg_fortran_windows_open')
@@ -112,10 +106,6 @@ module thalweg_windows_mod
       import :: c_int, c_ptr
       type(c_ptr), value :: file
     end function c_close
-
-    type(c_ptr) function c_last_error() bind(c, name='thalweg_last_error')
-      import :: c_ptr
-    end function c_last_error
   end interface
 
 contains
@@ -226,17 +216,7 @@ contains
   !> The text of the last failure.
   subroutine windows_error(text)
     character(len=*), intent(out) :: text
-    type(last_error), pointer :: e
-    character(kind=c_char), pointer :: letters(:)
-    integer :: i
-    text = ''
-    call c_f_pointer(c_last_error(), e)
-    if (.not. c_associated(e%text)) return
-    call c_f_pointer(e%text, letters, [len(text)])
-    do i = 1, len(text)
-      if (letters(i) == c_null_char) exit
-      text(i:i) = letters(i)
-    end do
+    call bridge_last_error(text)
   end subroutine windows_error
 
   integer(c_int) function kept(keep)

@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use crate::windows::Windows;
     #[pymodule_export]
-    use crate::write::{Output, Session, schema_names};
+    use crate::write::{Output, Pending, Session, schema_names};
 
     /// Source of the shim, the library that connects Thalweg to an MPI.
     #[pymodule_export]

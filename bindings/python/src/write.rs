@@ -8,20 +8,24 @@ use crate::value;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_exit_status::record_loss;
 use thalweg_io::session::DeclaredGroup;
-use thalweg_io::{BlockBox, Closed, Mode, Values, WriteRequest};
+use thalweg_io::{BlockBox, Closed, Mode, PendingOutput, Values, WriteRequest};
 use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Value};
 
 /// A session: the groups, methods and buffer of a process's outputs.
 #[pyclass(frozen, module = "thalweg._core")]
-pub struct Session(thalweg_io::Session);
+pub struct Session {
+    session: thalweg_io::Session,
+    due: Due,
+}
 
 impl Session {
     fn group(&self, name: &str) -> Outcome<Arc<Mutex<DeclaredGroup>>> {
-        Ok(self.0.group(name)?)
+        Ok(self.session.group(name)?)
     }
 }
 
@@ -44,45 +48,48 @@ impl Session {
     #[new]
     #[pyo3(signature = (ranks, xml=None, name="the configuration"))]
     fn new(py: Python<'_>, ranks: &Ranks, xml: Option<&str>, name: &str) -> Outcome<Session> {
-        Ok(Session(py.detach(|| -> Outcome<_> {
+        let session = py.detach(|| -> Outcome<_> {
             let comm = ranks.duplicate()?;
             Ok(match xml {
                 Some(text) => thalweg_io::Session::from_xml(text, name, comm)?,
                 None => thalweg_io::Session::without_xml(comm)?,
             })
-        })?))
+        })?;
+        Ok(Session { session, due: Due::default() })
     }
 
     /// Collective; every rank reads the XML file.
     #[staticmethod]
     fn from_file(py: Python<'_>, ranks: &Ranks, path: &str) -> Outcome<Session> {
-        Ok(Session(py.detach(|| -> Outcome<_> { Ok(thalweg_io::Session::from_xml_file(path, ranks.duplicate()?)?) })?))
+        let session =
+            py.detach(|| -> Outcome<_> { Ok(thalweg_io::Session::from_xml_file(path, ranks.duplicate()?)?) })?;
+        Ok(Session { session, due: Due::default() })
     }
 
     fn groups(&self) -> Vec<String> {
-        self.0.groups()
+        self.session.groups()
     }
 
     fn set_buffer_limit(&self, bytes: Option<u64>) {
-        self.0.set_buffer_limit(bytes);
+        self.session.set_buffer_limit(bytes);
     }
 
-    fn begin_calculation(&self) {
-        self.0.begin_calculation();
+    fn begin_calculation(&self, py: Python<'_>) {
+        py.detach(|| self.session.begin_calculation());
     }
 
-    fn end_calculation(&self) {
-        self.0.end_calculation();
+    fn end_calculation(&self, py: Python<'_>) {
+        py.detach(|| self.session.end_calculation());
     }
 
-    fn end_iteration(&self) {
-        self.0.end_iteration();
+    fn end_iteration(&self, py: Python<'_>) {
+        py.detach(|| self.session.end_iteration());
     }
 
     fn declare(&self, group: &str, statistics_of_all: &str) -> Outcome<()> {
         let mut builder = GroupBuilder::new(group)?;
         builder.set_statistics(statistics(statistics_of_all)?);
-        self.0.declare(builder)?;
+        self.session.declare(builder)?;
         Ok(())
     }
 
@@ -148,7 +155,7 @@ impl Session {
 
     /// The variables of a group, in order.
     fn describe(&self, group: &str) -> Outcome<Vec<DeclaredFacts>> {
-        let fortran = self.0.host_language() == HostLanguage::Fortran;
+        let fortran = self.session.host_language() == HostLanguage::Fortran;
         let group = self.group(group)?;
         let group = group.lock();
         let variables = &group.builder.group().variables;
@@ -178,18 +185,39 @@ impl Session {
             ("u", _) => Mode::Update,
             (other, _) => return Err(Failure::argument(format!("mode is \"w\", \"a\" or \"u\", not \"{other}\""))),
         };
-        let output = py.detach(|| -> Outcome<_> { Ok(self.0.open(group, path, mode, ranks.duplicate()?)?) })?;
-        Ok(Output(Mutex::new(Writing { output: Some(output), deferred: Vec::new() })))
+        let output = py.detach(|| -> Outcome<_> { Ok(self.session.open(group, path, mode, ranks.duplicate()?)?) })?;
+        let output = Mutex::new(Writing { output: Some(output), deferred: Vec::new() });
+        Ok(Output { output, due: self.due.clone() })
+    }
+
+    /// Moves messages of outputs in flight; those that have ended are then among [`Session::due`].
+    fn progress(&self, py: Python<'_>) {
+        py.detach(|| self.session.progress());
+    }
+
+    /// Outputs that have ended since the last call, of those that [`Pending::on_completion`] was called for: number, bytes, failure.
+    fn due(&self) -> Vec<(u64, u64, Option<PyErr>)> {
+        let due = std::mem::take(&mut *self.due.lock());
+        let told = |(number, ended): (u64, thalweg_types::Result<Closed>)| match ended {
+            Ok(closed) => (number, closed.bytes, None),
+            Err(e) => (number, 0, Some(Failure::Thalweg(e).into())),
+        };
+        due.into_iter().map(told).collect()
+    }
+
+    /// Collective: waits until all outputs have ended.
+    fn wait_for_outputs(&self, py: Python<'_>) -> Outcome<()> {
+        Ok(py.detach(|| self.session.wait_for_outputs())?)
     }
 
     /// Closes this rank's files with a full index, but without marking them as finished. Not collective.
     fn leave(&self, py: Python<'_>) -> Outcome<()> {
-        Ok(py.detach(|| self.0.leave()).inspect_err(|_| record_loss())?)
+        Ok(py.detach(|| self.session.leave()).inspect_err(|_| record_loss())?)
     }
 
     /// Collective: closes all files and marks them as finished.
     fn finalize(&self, py: Python<'_>) -> Outcome<()> {
-        Ok(py.detach(|| self.0.finalize())?)
+        Ok(py.detach(|| self.session.finalize())?)
     }
 }
 
@@ -212,6 +240,9 @@ pub fn schema_names(xml: &str, name: &str) -> Outcome<Vec<(String, DeclaredFacts
     Ok(all)
 }
 
+/// Outputs that have ended and whose callbacks Python calls next.
+type Due = Arc<Mutex<Vec<(u64, thalweg_types::Result<Closed>)>>>;
+
 struct Writing {
     /// Declared before `deferred`, so that it is dropped first: until then it may read the deferred arrays.
     output: Option<thalweg_io::Output<'static>>,
@@ -220,7 +251,10 @@ struct Writing {
 
 /// A step being written.
 #[pyclass(frozen, module = "thalweg._core")]
-pub struct Output(Mutex<Writing>);
+pub struct Output {
+    output: Mutex<Writing>,
+    due: Due,
+}
 
 impl Output {
     fn with<T: Send>(
@@ -229,7 +263,7 @@ impl Output {
         f: impl FnOnce(&mut thalweg_io::Output<'static>) -> thalweg_types::Result<T> + Send,
     ) -> Outcome<T> {
         // The GIL is released first: no thread that holds the GIL waits for this lock or holds it.
-        Ok(py.detach(|| match &mut self.0.lock().output {
+        Ok(py.detach(|| match &mut self.output.lock().output {
             Some(output) => f(output),
             None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
         })?)
@@ -252,7 +286,7 @@ impl Output {
         #[allow(unsafe_code)]
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         Ok(py.detach(|| {
-            let Writing { output: Some(output), deferred: held } = &mut *self.0.lock() else {
+            let Writing { output: Some(output), deferred: held } = &mut *self.output.lock() else {
                 return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));
             };
             let deferred = kept.is_some() && !(memory.is_none() && output.writes_at_once(bytes.len() as u64));
@@ -268,7 +302,7 @@ impl Output {
         f: impl FnOnce(thalweg_io::Output<'static>) -> thalweg_types::Result<Closed> + Send,
     ) -> Outcome<u64> {
         let (closed, kept) = py.detach(|| {
-            let mut writing = self.0.lock();
+            let mut writing = self.output.lock();
             let closed = match writing.output.take() {
                 Some(output) => f(output),
                 None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed already")),
@@ -361,8 +395,48 @@ impl Output {
         self.end(py, thalweg_io::Output::close)
     }
 
+    /// Collective: as `close`; the output may end later.
+    fn start_close(&self, py: Python<'_>) -> Outcome<Pending> {
+        let (pending, kept) = py.detach(|| {
+            let mut writing = self.output.lock();
+            let output = writing.output.take();
+            (output.map(thalweg_io::Output::start_close), std::mem::take(&mut writing.deferred))
+        });
+        // What ends later has copied them.
+        drop(kept);
+        let pending = pending.ok_or_else(|| Failure::argument("the step is closed already".to_string()))?;
+        Ok(Pending { pending, due: self.due.clone() })
+    }
+
     /// Drops the step without communication: the file stays as it was before.
     fn drop(&self, py: Python<'_>) -> Outcome<()> {
         self.end(py, |_| Ok(Closed::default())).map(|_| ())
+    }
+}
+
+/// A closed step that may still be written.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Pending {
+    pending: PendingOutput,
+    due: Due,
+}
+
+#[pymethods]
+impl Pending {
+    /// The number of bytes that all ranks wrote; `None` while the output is in flight. Its failure is raised.
+    fn test(&self, py: Python<'_>) -> Outcome<Option<u64>> {
+        Ok(py.detach(|| self.pending.test())?.map(|closed| closed.bytes))
+    }
+
+    /// As [`Pending::test`], after at most these seconds.
+    fn wait_for(&self, py: Python<'_>, seconds: f64) -> Outcome<Option<u64>> {
+        let most = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        Ok(py.detach(|| self.pending.wait_for(most))?.map(|closed| closed.bytes))
+    }
+
+    /// The result will be among [`Session::due`], with this number.
+    fn on_completion(&self, number: u64) {
+        let due = self.due.clone();
+        self.pending.on_completion(Box::new(move |ended| due.lock().push((number, ended))));
     }
 }

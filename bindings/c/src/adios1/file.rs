@@ -125,7 +125,24 @@ impl File {
     pub fn close(self) -> Outcome<()> {
         match self {
             File::Input(_) => Ok(()),
-            File::Output(writing) => writing.close(),
+            File::Output(writing) => {
+                let (closed, lent) = writing.end(|output| output.close().map_err(|e| Doing::Close.failed(e)));
+                closed.map(drop).and(lent)
+            }
+        }
+    }
+
+    /// Collective: closes an output that may end later.
+    ///
+    /// # Errors
+    /// `err_invalid_argument` for a file that is read; lent memory that no longer fits its variable: the output then ends all the same.
+    pub fn start_close(self) -> Outcome<PendingOutput> {
+        match self {
+            File::Input(_) => Err(Failure::argument("the file is open for reading")),
+            File::Output(writing) => {
+                let (pending, lent) = writing.end(Output::start_close);
+                lent.map(|()| pending)
+            }
         }
     }
 }
@@ -204,7 +221,8 @@ impl Writing {
         Ok(self.lent.last_mut().map_or(&mut [], |lent| &mut lent.bytes))
     }
 
-    fn close(self) -> Outcome<()> {
+    /// Writes the lent memory, then ends the output by `end`. Also returns the outcome of the writes.
+    fn end<T>(self, end: impl FnOnce(Output<'_>) -> T) -> (T, Outcome<()>) {
         let Writing { output, lent, group: _, session } = self;
         let mut outcome = Ok(());
         // From here on the output borrows the lent memory.
@@ -213,10 +231,10 @@ impl Writing {
             outcome =
                 outcome.and(output.put(WriteRequest::deferred(*position, bytes)).map_err(|e| Doing::Write.failed(e)));
         }
-        let closed = output.close().map_err(|e| Doing::Close.failed(e));
+        let closed = end(output);
         for Lent { bytes, .. } in lent {
             session.buffer().give(bytes);
         }
-        closed.and(outcome)
+        (closed, outcome)
     }
 }

@@ -1,7 +1,9 @@
-//! Outputs in flight: closed by the program, ended in the background.
+//! Outputs in flight: closed by the program, ended in the background; also those of `adios.h`.
 
 use super::session::NativeSession;
-use super::{handle, pointer, status, take_back, wrong};
+use super::{handle, place, pointer, status, take_back, wrong};
+use crate::adios1::error::Outcome;
+use crate::adios1::process;
 use std::ffi::{c_int, c_void};
 use thalweg_io::PendingOutput;
 
@@ -96,6 +98,38 @@ unsafe extern "C" fn thalweg_progress(session: *const NativeSession) -> c_int {
     status(|| {
         // SAFETY: from C.
         unsafe { handle(session, "session") }?.session.progress();
+        Ok(())
+    })
+}
+
+/// A failure of `adios.h`, for a call that returns statuses.
+fn of_adios<T>(outcome: Outcome<T>) -> thalweg_types::Result<T> {
+    outcome.map_err(|failure| wrong(&failure.text))
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_adios_start_close(fd: i64, pending: *mut *mut NativePending) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let pending = unsafe { place(pending, "the place for the pending output") };
+        // Without a place for the result, the other ranks must not wait for this one's close.
+        let started = of_adios(process::take_file(fd).and_then(|file| file.start_close()))?;
+        *pending? = Box::into_raw(Box::new(NativePending(started)));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn thalweg_adios_wait_all() -> c_int {
+    status(|| of_adios(process::session())?.wait_for_outputs())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn thalweg_adios_progress() -> c_int {
+    status(|| {
+        of_adios(process::session())?.progress();
         Ok(())
     })
 }

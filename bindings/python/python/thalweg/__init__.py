@@ -46,7 +46,7 @@ from .processes import Processes
 from .schema import Schema
 from .variable import Block, Characteristics, Variable
 from .windows import Window, Windows
-from .writer import Session, StepWriter, Writer
+from .writer import Pending, Session, StepWriter, Writer
 
 __all__ = [
     "AlreadyExists",
@@ -66,6 +66,7 @@ __all__ = [
     "NotReady",
     "OutOfBounds",
     "PeerLost",
+    "Pending",
     "PermissionDenied",
     "Processes",
     "Schema",

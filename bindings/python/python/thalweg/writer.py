@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import math
 import operator
 import os
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, dtypes, mpi, selection
-from .errors import Config, InvalidArgument, OutOfBounds, WrongType, _kind_and_text
+from .errors import Config, Error, InvalidArgument, OutOfBounds, WrongType, _kind_and_text
 from .schema import Schema, _encoded, define_attribute
 
 class Session:
@@ -56,6 +58,9 @@ class Session:
             if buffer_limit is not None:
                 self._session.set_buffer_limit(buffer_limit)
         self._closed = False
+        #: Of steps in flight, by number.
+        self._callbacks: dict[int, Callable[[int, Error | None], object]] = {}
+        self._numbers = itertools.count()
         #: Steps that are open.
         self._open: set[_core.Output] = set()
         # Also when the session is garbage-collected, and at interpreter exit.
@@ -76,21 +81,53 @@ class Session:
     def calculation(self) -> Iterator[None]:
         """Marks a calculation phase, for methods that work in the background and for profiles. Not collective."""
         self._session.begin_calculation()
+        self._call_back()
         try:
             yield
         finally:
             self._session.end_calculation()
+            self._call_back()
 
     def end_iteration(self) -> None:
         """Marks the end of an iteration, like `calculation`. Not collective."""
         self._session.end_iteration()
+        self._call_back()
+
+    def progress(self) -> None:
+        """Moves messages of outputs in flight between ranks, and calls the callbacks of those that have ended. Not collective; returns
+        at once."""
+        self._session.progress()
+        self._call_back()
+
+    def wait_all(self) -> None:
+        """Collective: waits until all steps have been written. Raises the first failure that was not raised before, on all ranks."""
+        try:
+            self._session.wait_for_outputs()
+        finally:
+            self._call_back()
 
     def close(self) -> None:
         """Collective: closes all files for good, with a full index, marked as finished."""
         if not self._closed:
             self._closed = True
             self._leave.detach()
-            self._session.finalize()
+            try:
+                self._session.finalize()
+            finally:
+                self._call_back()
+
+    def _call_back(self) -> None:
+        """Calls the callbacks of steps that were written: all of them, then raises what the first one raised."""
+        if not self._callbacks:
+            return
+        raised: BaseException | None = None
+        for number, written, failure in self._session.due():
+            try:
+                self._callbacks.pop(number)(written, failure)
+            except BaseException as e:
+                raised = raised or e
+        if raised is not None:
+            raise raised
 
     def __enter__(self) -> Session:
         return self
@@ -210,7 +247,10 @@ class Writer:
             raise InvalidArgument("a step is being written already", file=self.path)
         first = self._steps_written == 0
         mode, after = (self._mode, self._after) if first else ("a", None)
-        output = self._session.open(self.group, self.path, mode, self._owner._ranks, after)
+        try:
+            output = self._session.open(self.group, self.path, mode, self._owner._ranks, after)
+        finally:
+            self._owner._call_back()
         self._step = StepWriter(self, output)
         if size is not None:
             try:
@@ -435,6 +475,18 @@ class StepWriter:
         self._writer._waiting.clear()
         return written
 
+    def start_close(self) -> Pending:
+        """Collective: as `close`, but with the parameter `async=yes` of the method it returns when the blocks are copied, and the step
+        is written in the background (docs/guide/async.md). A failure of the step is raised by `Pending.wait` and `Pending.test`, or
+        otherwise by the next step or the end of the session."""
+        self.closed = True
+        self._writer._owner._open.discard(self._output)
+        pending = Pending(self._writer._owner, self._output.start_close())
+        self._writer._steps_written += 1
+        self._writer._waiting.clear()
+        self._writer._owner._call_back()
+        return pending
+
     def __enter__(self) -> StepWriter:
         return self
 
@@ -463,6 +515,46 @@ class StepWriter:
             self.closed = True
             self._writer._owner._open.discard(self._output)
             self._output.drop()
+
+
+class Pending:
+    """A closed step that may still be written. It can be awaited: `written = await pending`."""
+
+    def __init__(self, session: Session, pending: _core.Pending) -> None:
+        self._session, self._pending = session, pending
+
+    def test(self) -> bool:
+        """Whether the step has been written; returns at once. A failure of the step is raised, of the same kind on all ranks."""
+        try:
+            return self._pending.test() is not None
+        finally:
+            self._session._call_back()
+
+    def wait(self) -> int:
+        """Waits until the step has been written, and those before it. Returns the number of bytes that all ranks wrote. A failure of
+        the step is raised, of the same kind on all ranks. An interrupt ends the wait, not the step."""
+        try:
+            while True:
+                written = self._pending.wait_for(0.1)
+                if written is not None:
+                    return written
+        finally:
+            self._session._call_back()
+
+    def on_completion(self, callback: Callable[[int, Error | None], object]) -> None:
+        """Calls `callback` once, when the step has been written, with the number of bytes and the failure or `None`: inside a later call
+        of this process to the session, its steps, or pending steps. The failure is then not raised elsewhere."""
+        number = next(self._session._numbers)
+        self._session._callbacks[number] = callback
+        self._pending.on_completion(number)
+        self._session.progress()
+
+    def __await__(self) -> Generator[Any, None, int]:
+        pause = 0.0005
+        while not self.test():
+            yield from asyncio.sleep(pause).__await__()
+            pause = min(2 * pause, 0.02)
+        return self.wait()
 
 
 _NO_AXES: tuple[int, ...] = ()
