@@ -36,6 +36,25 @@ fn a_partition_keeps_every_promise_of_layouts() {
     }
 }
 
+#[test]
+fn a_partition_keeps_them_over_each_way_of_a_socket() {
+    let ways: [fn(Socket) -> Socket; 3] =
+        [Socket::with_shared_writes, Socket::without_segments, |socket| socket.without_lending().without_segments()];
+    for ways in ways {
+        let running = Running::new(Settings { ways, ..Settings::default() });
+        let partition = running.client();
+        layout::check(&partition);
+        // Long enough for every way, with a hole and an end within a stripe.
+        let all: Vec<u8> = (0..3_000_001usize).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        let file = partition.open_write("long", OpenWrite::New, WriterId(0)).unwrap();
+        file.write_at(5_000_000, &[IoSlice::new(&all)]).unwrap();
+        file.close().unwrap();
+        let mut out = vec![1; 8_000_001];
+        running.client().open_read("long").unwrap().read_exact_at(0, &mut out).unwrap();
+        assert!(out[..5_000_000].iter().all(|byte| *byte == 0) && out[5_000_000..] == all);
+    }
+}
+
 fn vector(displacement: u64, count: u64, block: u64, stride: i64) -> Arc<View> {
     let byte: Pattern = Datatype::Elementary(1).pattern().unwrap();
     let of = Box::new(Datatype::Elementary(1));
@@ -77,7 +96,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         // A cache of the least size.
-        let settings = Settings { stripe, servers, unit, views_in_client, cache: 0 };
+        let settings = Settings { stripe, servers, unit, views_in_client, cache: 0, ..Settings::default() };
         let running = Running::new(settings);
         let (writer, reader) = (running.client(), running.client());
         let view = vector(11, 3, 5, 9);
