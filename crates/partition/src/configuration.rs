@@ -14,7 +14,7 @@
 //! Static settings ([`STATIC`]) are those of the partition from its creation on; the registry keeps them. Dynamic ones ([`DYNAMIC`])
 //! are read each time that the servers are started, from the file as it is then.
 
-use crate::striping::{LONGEST_STRIPE, MOST_SERVERS};
+use crate::striping::{LONGEST_STRIPE, MOST_SERVERS, SHORTEST_STRIPE};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub const REGISTRY: Parameter =
         .or_else(".thalweg-partitions beside the configuration file");
 /// `stripe_size`.
 pub const STRIPE_SIZE: Parameter =
-    Parameter::size("stripe_size", 64 << 10, "stripe of new files").within(512, LONGEST_STRIPE);
+    Parameter::size("stripe_size", 64 << 10, "stripe of new files").within(SHORTEST_STRIPE, LONGEST_STRIPE);
 /// `nr_ios`.
 pub const NR_IOS: Parameter = Parameter::count("nr_ios", 1, "number of data servers")
     .within(1, MOST_SERVERS as u64)

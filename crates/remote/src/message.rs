@@ -239,6 +239,8 @@ pub enum Request {
     MakeCounter(u64, u64),
     /// [`FileLocks::count`](thalweg_layout::locks::FileLocks::count): handle and key; the reply is the value before
     Count(u64, u64, Counting),
+    /// [`thalweg_layout::Layout::make_striped`]: targets and bytes of a stripe; the reply is 1, or 0 if nothing was done
+    MakeStriped(String, u32, u64),
     /// Passes the client's segment. If the reply is a success, it passes the server's; from then on bodies of requests and replies may be in
     /// these segments.
     Share,
@@ -574,7 +576,7 @@ impl Request {
     /// Whether the request changes which file a name refers to.
     pub fn changes_names(&self) -> bool {
         use Request as R;
-        matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..))
+        matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..) | R::MakeStriped(..))
     }
 
     /// Whether the request changes nothing and may be repeated.

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use thalweg_layout::locks::{self, FileLocks};
-use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
+use thalweg_layout::{Change, Layout, Mounts, ReadObject, Stripes, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
@@ -224,6 +224,9 @@ impl Session {
             Request::SetAttributes { path, mode, uid, gid, atime, mtime } => {
                 let (atime, mtime) = (atime.map(Into::into), mtime.map(Into::into));
                 done(layout.set_attributes(&path, &Change { mode, uid, gid, atime, mtime })?)
+            }
+            Request::MakeStriped(path, targets, bytes) => {
+                Reply::Number(u64::from(layout.make_striped(&path, Stripes { targets, bytes })?))
             }
             Request::Truncate(path, length) => done(layout.truncate(&path, length)?),
             Request::MakeLink(target, path) => done(layout.make_link(&target, &path)?),
