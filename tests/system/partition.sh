@@ -75,9 +75,9 @@ program, configuration, name, wanted = sys.argv[1:5]
 with open(f"/mnt/{name}/clients", "wb") as file:
     file.write(b"x" * 1_000_000)
     file.flush()
-    out = subprocess.run([program, "partition", "status", configuration, "--json"], check=True, capture_output=True).stdout
     with open(f"/mnt/{name}/clients", "rb") as again:
         assert again.read() == b"x" * 1_000_000
+    out = subprocess.run([program, "partition", "status", configuration, "--json"], check=True, capture_output=True).stdout
     clients = [client for server in json.loads(out)["servers"] for client in server["state"]["clients"]]
     ours = [client for client in clients if f"process {os.getpid()} over a Unix socket" in client["client"]]
     assert {client["mount"] for client in ours} == {"/data", "/names"}, clients
