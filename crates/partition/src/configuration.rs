@@ -83,7 +83,7 @@ pub const LISTEN: Parameter = Parameter::text(
 pub const TRANSPORT: Parameter = Parameter::choice(
     "transport",
     Choice::WORDS,
-    "how clients reach the servers, see below; auto: the fastest way that is open. THALWEG_TRANSPORT says it for one program",
+    "how clients reach the servers (guide: partitions); auto: the fastest way that is open. THALWEG_TRANSPORT says it for one program",
 );
 
 /// Settings that hold from a partition's creation on.

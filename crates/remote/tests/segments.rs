@@ -2,6 +2,7 @@
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::pwrite;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -233,6 +234,26 @@ fn a_client_that_gets_no_descriptor_is_served_over_the_connection() {
     assert!(passed.load(Ordering::Relaxed) > 2_000_000);
     let status = daemon.status();
     assert!(status.iter().all(|how| how.contains("long reads are sent: the client cannot map it")), "{status:?}");
+}
+
+#[test]
+fn a_program_that_may_write_short_files_only_is_not_ended_by_a_signal() {
+    let _alone = ALONE.lock();
+    let daemon = Daemon::new();
+    let (remote, _) = daemon.remote(true);
+    let before = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), ..before.clone() }).unwrap();
+    let all = bytes(1_000_000);
+    let file = remote.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+    let written = write_all_at(&*file, 0, &all);
+    let mut out = vec![0; all.len()];
+    let read = file.read_at(0, &mut out);
+    setrlimit(Resource::Fsize, before).unwrap();
+    written.unwrap();
+    assert_eq!(read.unwrap(), all.len());
+    assert!(out == all && daemon.written("f") == all);
+    let status = daemon.status();
+    assert!(status.iter().all(|how| how.contains("long reads are sent")), "{status:?}");
 }
 
 #[test]

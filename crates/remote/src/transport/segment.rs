@@ -16,6 +16,7 @@ use crate::message::LONGEST_PIECE;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
@@ -64,9 +65,14 @@ impl Filled {
     /// - `placed`: receives the descriptor, returns the one to use.
     ///
     /// # Errors
-    /// `Unsupported` if the system has no such memory (before Linux 5.1), no descriptor or no address space left.
+    /// `Unsupported` if the system has no such memory (before Linux 5.1), no descriptor or no address space left, and for a process that may
+    /// not write files of this length.
     pub(crate) fn make(placed: impl FnOnce(OwnedFd) -> OwnedFd) -> Result<(Filled, OwnedFd)> {
         let make = || -> rustix::io::Result<(Filled, OwnedFd)> {
+            // A longer file is a signal that ends the program.
+            if getrlimit(Resource::Fsize).current.is_some_and(|most| most < LENGTH as u64) {
+                return Err(Errno::FBIG);
+            }
             let file = placed(memfd_create("thalweg messages", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
             ftruncate(&file, LENGTH as u64)?;
             let map = Map::of(&file, ProtFlags::READ | ProtFlags::WRITE)?;
