@@ -242,7 +242,7 @@ fn a_program_that_may_write_short_files_only_is_not_ended_by_a_signal() {
     let daemon = Daemon::new();
     let (remote, _) = daemon.remote(true);
     let before = getrlimit(Resource::Fsize);
-    setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), ..before.clone() }).unwrap();
+    setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), ..before }).unwrap();
     let all = bytes(1_000_000);
     let file = remote.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
     let written = write_all_at(&*file, 0, &all);
