@@ -71,20 +71,34 @@ try "its servers start once, and say what they do" begins
 clients() {
     cat >"$work/clients.py" <<'P'
 import json, os, subprocess, sys, time
-program, configuration, wanted = sys.argv[1:4]
-with open("/mnt/p/clients", "wb") as file:
+program, configuration, name, wanted = sys.argv[1:5]
+with open(f"/mnt/{name}/clients", "wb") as file:
     file.write(b"x" * 1_000_000)
     file.flush()
+    with open(f"/mnt/{name}/clients", "rb") as again:
+        assert again.read() == b"x" * 1_000_000
     out = subprocess.run([program, "partition", "status", configuration, "--json"], check=True, capture_output=True).stdout
     clients = [client for server in json.loads(out)["servers"] for client in server["state"]["clients"]]
     ours = [client for client in clients if f"process {os.getpid()} over a Unix socket" in client["client"]]
     assert {client["mount"] for client in ours} == {"/data", "/names"}, clients
     data = {client["bytes"] for client in ours if client["mount"] == "/data"}
     assert len(data) == 1 and wanted in data.pop(), clients
-os.remove("/mnt/p/clients")
+os.remove(f"/mnt/{name}/clients")
 P
-    on python3 "$work/clients.py" "$thalweg" "$work/p.cfg" "long writes are read from the client's memory"
-    THALWEG_TRANSPORT=unix on python3 "$work/clients.py" "$thalweg" "$work/p.cfg" 'sent: the client has not asked'
+    says() { on python3 "$work/clients.py" "$thalweg" "$work/$1.cfg" "$1" "$2"; }
+    local pulled="long writes are read from the client's memory" shared='long reads pass through shared memory'
+    says p "$pulled; $shared"
+    THALWEG_TRANSPORT=memfd says p "long writes pass through shared memory; $shared"
+    THALWEG_TRANSPORT=memory says p "$pulled; long reads are sent"
+    THALWEG_TRANSPORT=unix says p 'long writes are sent: the client has not asked'
+    THALWEG_TRANSPORT=ring on cat /mnt/p/x 2>"$work/told.log" || true
+    grep -qF 'THALWEG_TRANSPORT=ring: expected auto, memfd, memory, unix or tcp' "$work/told.log" || fails 1 'THALWEG_TRANSPORT=ring' env THALWEG_TRANSPORT=ring "$thalweg" run -- cat /mnt/p/x
+    configured w 'transport = memory'
+    partition create "$work/w.cfg"
+    partition start "$work/w.cfg"
+    says w "$pulled; long reads are sent"
+    THALWEG_TRANSPORT=auto says w "$pulled; $shared"
+    partition stop "$work/w.cfg"
 }
 try "the state of a server has its clients and how their bytes come" clients
 if unshare --pid --fork --mount-proc true 2>/dev/null; then

@@ -361,6 +361,32 @@ pub trait Layout: Send + Sync {
         let _ = (name, target, stripe);
         Ok(false)
     }
+    /// Creates an empty file whose bytes will be spread as asked for, as far as the layout can. `false`, and nothing done, if it spreads
+    /// all files alike.
+    ///
+    /// # Errors
+    /// `AlreadyExists`; errors of the store.
+    fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {
+        let _ = (path, asked);
+        Ok(false)
+    }
+    /// How the bytes of a file are spread; `None` if that is not known.
+    ///
+    /// # Errors
+    /// `NotFound`; errors of the store.
+    fn stripes(&self, path: &str) -> Result<Option<Stripes>> {
+        let _ = path;
+        Ok(None)
+    }
+}
+
+/// How the bytes of a file are spread over storage targets, one stripe after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stripes {
+    /// Number of targets. Asked for: 0 for as many as the layout takes for other files.
+    pub targets: u32,
+    /// Bytes of a stripe. Asked for: 0 for those of other files.
+    pub bytes: u64,
 }
 
 /// Writes one slice: [`WriteObject::write_at`] for most callers.

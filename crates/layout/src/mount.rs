@@ -434,6 +434,16 @@ impl Layout for Mounts {
         let place = self.place(path)?;
         place.layout.make_on_target(&place.name, target, stripe)
     }
+
+    fn make_striped(&self, path: &str, asked: crate::Stripes) -> Result<bool> {
+        let place = self.place(path)?;
+        place.layout.make_striped(&place.name, asked)
+    }
+
+    fn stripes(&self, path: &str) -> Result<Option<crate::Stripes>> {
+        let place = self.place(path)?;
+        place.layout.stripes(&place.name)
+    }
 }
 
 #[cfg(test)]

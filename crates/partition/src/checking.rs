@@ -62,19 +62,19 @@ struct Named {
 ///
 /// - `objects`: of each server, in the order of the stripes.
 fn compare(ids: &BTreeSet<u128>, objects: &[Vec<String>]) -> BTreeSet<Finding> {
-    let of_server = |(server, objects): (usize, &Vec<String>)| -> Vec<Finding> {
-        let server = server as u32;
+    let of_server = |(server, stored): (usize, &Vec<String>)| -> Vec<Finding> {
+        let (server, servers) = (server as u32, objects.len());
         let finding = |object: &String| {
             let last = object.rsplit('/').next().unwrap_or_default();
             let object = object.clone();
             match last.parse::<DataName>() {
-                Ok(name) if name.server == server && name.object() == object => {
+                Ok(name) if name.place(servers as u32) == server && name.object() == object => {
                     (!ids.contains(&name.id)).then_some(Finding::Orphan { server, object })
                 }
                 _ => Some(Finding::Foreign { server, object }),
             }
         };
-        objects.iter().filter_map(finding).collect()
+        stored.iter().filter_map(finding).collect()
     };
     objects.iter().enumerate().flat_map(of_server).collect()
 }

@@ -14,7 +14,8 @@
 //! Static settings ([`STATIC`]) are those of the partition from its creation on; the registry keeps them. Dynamic ones ([`DYNAMIC`])
 //! are read each time that the servers are started, from the file as it is then.
 
-use crate::striping::{LONGEST_STRIPE, MOST_SERVERS};
+use crate::striping::{LONGEST_STRIPE, MOST_SERVERS, SHORTEST_STRIPE};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_diagnostics::{Problem, Report};
@@ -30,7 +31,7 @@ pub const REGISTRY: Parameter =
         .or_else(".thalweg-partitions beside the configuration file");
 /// `stripe_size`.
 pub const STRIPE_SIZE: Parameter =
-    Parameter::size("stripe_size", 64 << 10, "stripe of new files").within(512, LONGEST_STRIPE);
+    Parameter::size("stripe_size", 64 << 10, "stripe of new files").within(SHORTEST_STRIPE, LONGEST_STRIPE);
 /// `nr_ios`.
 pub const NR_IOS: Parameter = Parameter::count("nr_ios", 1, "number of data servers")
     .within(1, MOST_SERVERS as u64)
@@ -78,11 +79,45 @@ pub const LISTEN: Parameter = Parameter::text(
     "address on which servers wait for clients of other nodes; none: clients of this node only",
 )
 .or_nothing();
+/// `transport`.
+pub const TRANSPORT: Parameter = Parameter::choice(
+    "transport",
+    Choice::WORDS,
+    "how clients reach the servers (guide: partitions); auto: the fastest way that is open. THALWEG_TRANSPORT says it for one program",
+);
 
 /// Settings that hold from a partition's creation on.
 pub const STATIC: &[Parameter] = &[NAME, REGISTRY, STRIPE_SIZE, NR_IOS, AHPIOS_SERVER, METADATA];
 /// Settings that are read when servers start.
-pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN];
+pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT];
+
+/// How clients reach servers: `transport`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Choice {
+    /// What is fastest of what is open: on the server's host a Unix socket, with long reads as `Memfd` and long writes as `Memory`;
+    /// elsewhere TCP.
+    #[default]
+    Auto,
+    /// A Unix socket; long reads and writes pass through shared memory.
+    Memfd,
+    /// A Unix socket; long writes are read from the client's memory, long reads are sent.
+    Memory,
+    /// A Unix socket, for all bytes.
+    Unix,
+    /// TCP, also on the server's host.
+    Tcp,
+}
+
+impl Choice {
+    const WORDS: &[&str] = &["auto", "memfd", "memory", "unix", "tcp"];
+    const ALL: [Choice; 5] = [Choice::Auto, Choice::Memfd, Choice::Memory, Choice::Unix, Choice::Tcp];
+
+    /// The choice that a word names.
+    pub fn of(word: &str) -> Option<Choice> {
+        Choice::WORDS.iter().position(|known| *known == word).map(|at| Choice::ALL[at])
+    }
+}
 
 /// A host and where it stores what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +156,8 @@ pub struct Dynamic {
     pub on_demand: bool,
     /// Address for clients of other nodes.
     pub listen: Option<String>,
+    /// How clients reach the servers.
+    pub transport: Choice,
 }
 
 /// A partition as its file describes it.
@@ -132,6 +169,12 @@ pub struct Configuration {
     pub dynamic: Dynamic,
     /// Folder of the registry.
     pub registry: PathBuf,
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(Choice::WORDS[*self as usize])
+    }
 }
 
 impl std::fmt::Display for Location {
@@ -273,6 +316,7 @@ impl Configuration {
                 idle: Some(idle).filter(|idle| !idle.is_zero()),
                 on_demand: given.get::<String>(&START)? == "on-demand",
                 listen: given.text(&LISTEN).map(str::to_string),
+                transport: Choice::of(&given.get::<String>(&TRANSPORT)?).unwrap_or_default(),
             },
             registry,
         })
@@ -329,6 +373,10 @@ mod tests {
         assert_eq!(servers, ["n0:/data", "n1:/data", "n2:/data", "n3:/data"]);
         assert_eq!(got.fixed.metadata.to_string(), "n0:/metadata");
         assert!(!got.dynamic.views_in_client);
+        assert_eq!(got.dynamic.transport, Choice::Auto);
+        for (word, choice) in Choice::WORDS.iter().zip(Choice::ALL) {
+            assert_eq!(parse(&format!("{PAPER}transport = {word}\n")).unwrap().dynamic.transport, choice);
+        }
         assert_eq!(got.registry, Path::new("/home/u/.thalweg-partitions"));
     }
 
@@ -344,6 +392,7 @@ mod tests {
             (PAPER.replace("optimizations = 0", "optimizations"), 11, "a line without ="),
             (format!("{PAPER}stripe_size = 1M\n"), 12, "stripe_size is given twice"),
             (PAPER.replace("metadata", "# metadata"), 0, "no place for names"),
+            (format!("{PAPER}transport = ring\n"), 12, "transport = ring"),
             (String::new(), 0, "no data server"),
             ("name = a/b\n".into(), 1, "name = a/b"),
         ] {

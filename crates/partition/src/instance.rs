@@ -74,6 +74,7 @@ fn dynamic(entry: &Entry, dynamic: &Dynamic) -> Instance {
         since: now(),
         net_buf_size: dynamic.net_buf_size,
         views_in_client: dynamic.views_in_client,
+        transport: dynamic.transport,
         servers: Vec::new(),
     }
 }

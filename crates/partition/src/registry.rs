@@ -7,7 +7,7 @@
 //! | when     | a partition is created, started, stopped, moved or removed; a client reads it when it connects. Files of the partition are not in it |
 //! | who is who | host, process number and start time of each server; never a rank |
 
-use crate::configuration::{Location, Static, is_name};
+use crate::configuration::{Choice, Location, Static, is_name};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -47,6 +47,9 @@ pub struct Instance {
     pub net_buf_size: u64,
     /// Whether clients map views themselves.
     pub views_in_client: bool,
+    /// How clients reach the servers.
+    #[serde(default)]
+    pub transport: Choice,
     /// Its servers, as far as they have started.
     #[serde(default)]
     pub servers: Vec<Server>,

@@ -11,8 +11,23 @@ use thalweg_view::View;
 
 /// Largest number of servers of a file.
 pub const MOST_SERVERS: u32 = 4096;
+/// Shortest stripe that a configuration or a program may ask for, in bytes.
+pub const SHORTEST_STRIPE: u64 = 512;
 /// Largest stripe in bytes.
 pub const LONGEST_STRIPE: u64 = 1 << 40;
+
+/// The server of a partition on which server `number` of a file lies. Files that lie on all servers begin at the first one; others at
+/// one that follows from their identity, so that not all of them load the same servers.
+///
+/// - `id`: identity of the file.
+/// - `of_file`, `of_partition`: numbers of servers.
+pub fn place(id: u128, of_file: u32, of_partition: u32, number: u32) -> u32 {
+    match of_partition {
+        0 => number,
+        all if of_file >= all => number,
+        all => ((id % u128::from(all)) as u32 + number) % all,
+    }
+}
 
 /// Where a file's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,6 +167,23 @@ impl Striping {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn servers_of_a_file_are_different_ones_and_of_many_files_all() {
+        for (of_file, all) in [(1, 1), (3, 3), (1, 4), (3, 4), (2, 5)] {
+            let mut used = vec![0; all as usize];
+            for id in 0..100u128 {
+                let mut places: Vec<u32> =
+                    (0..of_file).map(|number| super::place(id << 7 | id, of_file, all, number)).collect();
+                places.iter().for_each(|server| used[*server as usize] += 1);
+                assert!(of_file < all || places == (0..all).collect::<Vec<_>>());
+                places.sort_unstable();
+                places.dedup();
+                assert_eq!(places.len(), of_file as usize);
+            }
+            assert!(used.iter().all(|times| *times >= 10), "{used:?}");
+        }
+    }
+
     use super::*;
     use proptest::prelude::*;
     use thalweg_view::{Block, Datatype, Pattern};

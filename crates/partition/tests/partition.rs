@@ -8,8 +8,10 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_conformance::layout;
-use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_layout::locks::{Family, Kind, Range};
+use thalweg_layout::{Layout, OpenWrite, Stripes, WriterId};
 use thalweg_partition::Partition;
+use thalweg_partition::checking::check;
 use thalweg_partition::server::CONTROL;
 use thalweg_remote::Remote;
 use thalweg_remote::transport::unix::Socket;
@@ -34,6 +36,88 @@ fn a_partition_keeps_every_promise_of_layouts() {
         layout::check_error_numbers(&partition);
         layout::check_closed_lengths(&partition, &running.client());
     }
+}
+
+#[test]
+fn a_partition_keeps_them_over_each_way_of_a_socket() {
+    let ways: [fn(Socket) -> Socket; 3] =
+        [Socket::with_shared_writes, Socket::without_segments, |socket| socket.without_lending().without_segments()];
+    for ways in ways {
+        let running = Running::new(Settings { ways, ..Settings::default() });
+        let partition = running.client();
+        layout::check(&partition);
+        // Long enough for every way, with a hole and an end within a stripe.
+        let all: Vec<u8> = (0..3_000_001usize).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        let file = partition.open_write("long", OpenWrite::New, WriterId(0)).unwrap();
+        file.write_at(5_000_000, &[IoSlice::new(&all)]).unwrap();
+        file.close().unwrap();
+        let mut out = vec![1; 8_000_001];
+        running.client().open_read("long").unwrap().read_exact_at(0, &mut out).unwrap();
+        assert!(out[..5_000_000].iter().all(|byte| *byte == 0) && out[5_000_000..] == all);
+    }
+}
+
+#[test]
+fn a_file_lies_on_as_many_servers_as_were_asked_for() {
+    let mut running = Running::new(Settings { stripe: 4096, servers: 3, ..Settings::default() });
+    let all: Vec<u8> = (0..100_001usize).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    let partition = running.client();
+    let of_others = Stripes { targets: 3, bytes: 4096 };
+    let view = vector(3, 4, 7, 10);
+    let mut used = [0; 3];
+    for (asked, wanted) in [
+        (Stripes { targets: 1, bytes: 0 }, Stripes { targets: 1, bytes: 4096 }),
+        (Stripes { targets: 2, bytes: 8192 }, Stripes { targets: 2, bytes: 8192 }),
+        (Stripes { targets: 2, bytes: 1 }, Stripes { targets: 2, bytes: 512 }),
+        (Stripes { targets: 0, bytes: 1000 }, Stripes { targets: 3, bytes: 1000 }),
+        (Stripes { targets: 99, bytes: 0 }, of_others),
+    ] {
+        for n in 0..4 {
+            let name = format!("{}.{}.{n}", asked.targets, asked.bytes);
+            assert!(partition.make_striped(&name, asked).unwrap());
+            let twice = partition.make_striped(&name, of_others).unwrap_err();
+            assert_eq!(twice.kind(), ErrorKind::AlreadyExists, "{twice}");
+            assert_eq!(partition.stripes(&name).unwrap(), Some(wanted));
+            let file = partition.open_write(&name, OpenWrite::Any, WriterId(0)).unwrap();
+            file.write_at(0, &[IoSlice::new(&all)]).unwrap();
+            file.write_view(&view, 1000, &all[..5000]).unwrap();
+            let mut back = vec![0; 5000];
+            assert_eq!(file.read_view(&view, 1000, &mut back).unwrap(), 5000);
+            assert!(back == all[..5000]);
+            file.write_at(0, &[IoSlice::new(&all)]).unwrap();
+            file.close().unwrap();
+            assert_eq!(partition.stat(&name).unwrap().length, all.len() as u64);
+            let mut out = vec![0; all.len()];
+            running.client().open_read(&name).unwrap().read_exact_at(0, &mut out).unwrap();
+            assert!(out == all, "{name}");
+            if let Some(locks) = partition.locks(&name).unwrap() {
+                assert!(locks.lock(Family::Whole, Kind::Exclusive, Range::ALL, false).unwrap().is_none());
+            }
+        }
+        let on: Vec<usize> = partition.stored().unwrap().iter().map(Vec::len).collect();
+        let now = on.iter().zip(used).map(|(now, before)| now - before).sum::<usize>();
+        assert_eq!(now, 4 * wanted.targets as usize, "{asked:?}: {on:?}");
+        used.copy_from_slice(&on);
+    }
+    assert_eq!(check(&partition).unwrap().findings, []);
+    // By another client, after a restart, and gone afterwards.
+    for n in 0..3 {
+        running.kill(n);
+        running.start(n).unwrap();
+    }
+    let partition = running.client();
+    for name in partition.list("").unwrap() {
+        let mut out = vec![0; all.len()];
+        partition.open_read(&name).unwrap().read_exact_at(0, &mut out).unwrap();
+        assert!(out == all, "{name}");
+        partition.truncate(&name, 5).unwrap();
+        assert_eq!(partition.stat(&name).unwrap().length, 5);
+        partition.remove(&name).unwrap();
+    }
+    assert!(partition.stored().unwrap().iter().all(Vec::is_empty));
+    // A file that is made in the usual way has the usual stripes.
+    partition.open_write("usual", OpenWrite::Any, WriterId(0)).unwrap().close().unwrap();
+    assert_eq!(partition.stripes("usual").unwrap(), Some(of_others));
 }
 
 fn vector(displacement: u64, count: u64, block: u64, stride: i64) -> Arc<View> {
@@ -77,7 +161,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         // A cache of the least size.
-        let settings = Settings { stripe, servers, unit, views_in_client, cache: 0 };
+        let settings = Settings { stripe, servers, unit, views_in_client, cache: 0, ..Settings::default() };
         let running = Running::new(settings);
         let (writer, reader) = (running.client(), running.client());
         let view = vector(11, 3, 5, 9);

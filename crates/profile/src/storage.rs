@@ -98,6 +98,15 @@ impl Layout for Recorded {
         self.inner.make_on_target(name, target, stripe)
     }
 
+    fn make_striped(&self, path: &str, asked: thalweg_layout::Stripes) -> Result<bool> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_striped(path, asked)
+    }
+
+    fn stripes(&self, path: &str) -> Result<Option<thalweg_layout::Stripes>> {
+        self.inner.stripes(path)
+    }
+
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
         let _running = self.recorder.span(Phase::Open);
         self.inner.make_one_folder(path, mode)

@@ -19,7 +19,7 @@
 //! | [`server`] | the daemon's side |
 //! | [`client`] | the program's side |
 #![cfg(target_os = "linux")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod channel;
 pub mod client;

@@ -3,13 +3,14 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | bytes of the head, little endian, at most [`LONGEST_HEAD`] |
-//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`]; with [`LENT`] added, number of the pieces of memory that are the body, at most [`MOST_PARTS`] |
+//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`]; with [`LENT`] added, number of the pieces of memory that are the body, at most [`MOST_PARTS`]; with [`SHARED`] added, bytes of a body that is in the sender's [segment](crate::transport::segment), at most its length |
 //! | 8 | ... | head: a [`Request`] or a [`Reply`] in postcard encoding |
-//! | ... | ... | body: bytes of a file, a value, names; of a lent body, address and length of each piece, 8 bytes each, little endian |
+//! | ... | ... | body: bytes of a file, a value, names; of a lent body, address and length of each piece, 8 bytes each, little endian; of a shared one, nothing |
 //!
 //! A connection begins with [`Request::Hello`]. Then each request gets one reply, in order. Received bytes are not trusted:
 //! lengths are checked before memory is allocated, and memory grows only as bytes arrive.
 
+use crate::transport::segment;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Errno};
@@ -18,13 +19,15 @@ use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat}
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
 pub const LONGEST_BODY: usize = 256 << 20;
 /// Added to the second length of a message whose body is lent: see [`Request::Lend`].
 pub const LENT: u32 = 1 << 31;
+/// Added to the second length of a message whose body is in the sender's segment: see [`Request::Share`].
+pub const SHARED: u32 = 1 << 30;
 /// Largest read or write per message, in bytes.
 pub const LONGEST_PIECE: usize = 8 << 20;
 /// Most parts of a [`Request::ReadParts`] or [`Request::WriteParts`].
@@ -236,6 +239,13 @@ pub enum Request {
     MakeCounter(u64, u64),
     /// [`FileLocks::count`](thalweg_layout::locks::FileLocks::count): handle and key; the reply is the value before
     Count(u64, u64, Counting),
+    /// [`thalweg_layout::Layout::make_striped`]: targets and bytes of a stripe; the reply is 1, or 0 if nothing was done
+    MakeStriped(String, u32, u64),
+    /// Passes the client's segment. If the reply is a success, it passes the server's; from then on bodies of requests and replies may be in
+    /// these segments.
+    Share,
+    /// The client cannot use the server's segment: bodies of replies are sent again.
+    Unshare,
 }
 
 /// A reply of the daemon. Those that follow [`Request::Hello`] keep their numbers: a peer of another version is told so.
@@ -310,16 +320,18 @@ pub enum Body {
     Sent(usize),
     /// So many pieces of the sender's memory, which are listed.
     Lent(usize),
+    /// So many bytes at the beginning of the sender's segment.
+    Shared(usize),
 }
 
 impl Body {
-    /// Bytes of a body that is sent.
+    /// Bytes of a body that is sent or shared.
     ///
     /// # Errors
     /// `Corrupt` for a lent one, which only requests have.
     pub fn sent(self) -> Result<usize> {
         match self {
-            Body::Sent(bytes) => Ok(bytes),
+            Body::Sent(bytes) | Body::Shared(bytes) => Ok(bytes),
             Body::Lent(_) => Err(Error::new(ErrorKind::Corrupt, "a reply that lends its body")),
         }
     }
@@ -332,15 +344,18 @@ impl Body {
 pub fn lengths(bytes: [u8; 8]) -> Result<(usize, Body)> {
     let [a, b, c, d, e, f, g, h] = bytes;
     let (head, body) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]));
-    let (count, most) = match body & LENT {
-        0 => (body as usize, LONGEST_BODY),
-        _ => ((body & !LENT) as usize, MOST_PARTS),
+    let count = (body & !(LENT | SHARED)) as usize;
+    let (body, most) = match body & (LENT | SHARED) {
+        0 => (Body::Sent(count), LONGEST_BODY),
+        LENT => (Body::Lent(count), MOST_PARTS),
+        SHARED => (Body::Shared(count), segment::LENGTH),
+        _ => return Err(Error::new(ErrorKind::Corrupt, "a message whose body is in two places")),
     };
     if head > LONGEST_HEAD || count > most {
         let what = format!("a message of {head} and {count} bytes or pieces: longer than any");
         return Err(Error::new(ErrorKind::Corrupt, what));
     }
-    Ok((head, if body & LENT == 0 { Body::Sent(count) } else { Body::Lent(count) }))
+    Ok((head, body))
 }
 
 /// Pieces of memory as a lent body lists them.
@@ -561,7 +576,7 @@ impl Request {
     /// Whether the request changes which file a name refers to.
     pub fn changes_names(&self) -> bool {
         use Request as R;
-        matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..))
+        matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..) | R::MakeStriped(..))
     }
 
     /// Whether the request changes nothing and may be repeated.
@@ -579,6 +594,15 @@ impl Request {
                 | R::PlainFile(_)
                 | R::Whole(..)
         )
+    }
+
+    /// Bytes that the reply's body may have, of a read.
+    pub fn wanted(&self) -> u64 {
+        match self {
+            Request::Read(_, _, length) => u64::from(*length),
+            Request::ReadParts { parts, .. } => parts.iter().fold(0, |total, part| total.saturating_add(part.1)),
+            _ => 0,
+        }
     }
 
     /// The request for a change of attributes.
@@ -848,6 +872,7 @@ mod tests {
                     prop_assert_eq!(header(head, body).unwrap(), bytes);
                 }
                 Ok((head, Body::Lent(pieces))) => prop_assert!(head <= LONGEST_HEAD && pieces <= MOST_PARTS),
+                Ok((head, Body::Shared(body))) => prop_assert!(head <= LONGEST_HEAD && body <= segment::LENGTH),
                 Err(_) => {}
             }
         }

@@ -1,19 +1,20 @@
 //! The daemon's side: a thread for each connection, sessions and their handles.
 
-use crate::channel::Channel;
-use crate::message::{self, LONGEST_BODY, LONGEST_PIECE, MOST_PARTS, MOST_VIEWS, Reply, Request, VERSION};
+use crate::channel::{Channel, WORTH_SHARING};
+use crate::message::{self, Body, LONGEST_BODY, LONGEST_PIECE, MOST_PARTS, MOST_VIEWS, Reply, Request, VERSION};
 use crate::transport::Listener;
+use crate::transport::segment::{self, Filled};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use thalweg_layout::locks::{self, FileLocks};
-use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
+use thalweg_layout::{Change, Layout, Mounts, ReadObject, Stripes, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
@@ -181,13 +182,12 @@ impl Session {
         })
     }
 
-    fn read_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)], out: &mut Vec<u8>) -> Result<Reply> {
+    fn read_parts(&self, handle: u64, view: Option<u64>, parts: &[(u64, u64)], out: &mut ReplyBody) -> Result<Reply> {
         let total = Session::check_parts(parts)?;
         let (handle, view) = (self.handle(handle)?, self.view(view)?);
         // Before the bytes: a file that grows meanwhile shows no bytes that were read before they were written.
         let length = handle.length()?;
-        sized(out, total)?;
-        let mut rest = &mut out[..];
+        let mut rest = out.sized(total)?;
         for (start, length) in parts {
             let (bytes, behind) = rest.split_at_mut(*length as usize);
             handle.read_part(view.as_ref(), *start, bytes)?;
@@ -199,7 +199,7 @@ impl Session {
     /// The reply to a request.
     ///
     /// - `out`: the reply's body afterwards; its memory is used again from one request to the next.
-    fn answer(&self, request: Request, body: &[u8], out: &mut Vec<u8>) -> Result<Reply> {
+    fn answer(&self, request: Request, body: &[u8], out: &mut ReplyBody) -> Result<Reply> {
         let layout = &self.layout;
         let reply = match request {
             Request::Hello { .. } => {
@@ -212,7 +212,7 @@ impl Session {
             Request::OpenRead(path) => self.keep(Handle::Read(layout.open_read(&path)?)),
             Request::Stat(path) => layout.stat(&path)?.into(),
             Request::List(path) => {
-                *out = message::names_out(&layout.list(&path)?);
+                out.bytes = message::names_out(&layout.list(&path)?);
                 Reply::Done
             }
             Request::Rename(from, to) => done(layout.rename(&from, &to)?),
@@ -225,20 +225,23 @@ impl Session {
                 let (atime, mtime) = (atime.map(Into::into), mtime.map(Into::into));
                 done(layout.set_attributes(&path, &Change { mode, uid, gid, atime, mtime })?)
             }
+            Request::MakeStriped(path, targets, bytes) => {
+                Reply::Number(u64::from(layout.make_striped(&path, Stripes { targets, bytes })?))
+            }
             Request::Truncate(path, length) => done(layout.truncate(&path, length)?),
             Request::MakeLink(target, path) => done(layout.make_link(&target, &path)?),
             Request::ReadLink(path) => Reply::Text(layout.read_link(&path)?),
             Request::MakeHardLink(from, to) => done(layout.make_hard_link(&from, &to)?),
             Request::XattrGet(path, key) => match layout.xattr_get(&path, &key)? {
                 Some(value) => {
-                    *out = value;
+                    out.bytes = value;
                     Reply::Done
                 }
                 None => Reply::None,
             },
             Request::XattrSet(path, key, how) => done(layout.xattr_set(&path, &key, body, message::how_in(how)?)?),
             Request::XattrList(path) => {
-                *out = message::names_out(&layout.xattr_list(&path)?);
+                out.bytes = message::names_out(&layout.xattr_list(&path)?);
                 Reply::Done
             }
             Request::XattrRemove(path, key) => done(layout.xattr_remove(&path, &key)?),
@@ -251,9 +254,8 @@ impl Session {
             }
             Request::Read(handle, offset, length) => {
                 let handle = self.handle(handle)?;
-                sized(out, (length as usize).min(LONGEST_PIECE))?;
-                let got = handle.read_at(offset, out)?;
-                out.truncate(got);
+                let got = handle.read_at(offset, out.sized((length as usize).min(LONGEST_PIECE))?)?;
+                out.shorten(got);
                 Reply::Done
             }
             Request::Write(handle, offset) => {
@@ -280,12 +282,11 @@ impl Session {
             Request::Whole(path, most) => {
                 let object = layout.open_read(&path)?;
                 let length = usize::try_from(object.length()?).unwrap_or(usize::MAX);
-                sized(out, length.min(most as usize).min(LONGEST_PIECE))?;
-                object.read_exact_at(0, out)?;
+                object.read_exact_at(0, out.sized(length.min(most as usize).min(LONGEST_PIECE))?)?;
                 Reply::Done
             }
             // Of the connection, not of the session.
-            Request::Lend(..) => {
+            Request::Lend(..) | Request::Share | Request::Unshare => {
                 return Err(Error::new(ErrorKind::Corrupt, "a question about memory was not answered"));
             }
             Request::View(number) => done(self.register(number, body)?),
@@ -324,12 +325,50 @@ impl Session {
     }
 }
 
-/// Gives a buffer this length; what is in it means nothing.
-fn sized(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
-    let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes"));
-    buffer.try_reserve_exact(length.saturating_sub(buffer.len())).map_err(no_memory)?;
-    buffer.resize(length, 0);
-    Ok(())
+/// The body of a reply. Its memory is used again from one request to the next.
+#[derive(Default)]
+struct ReplyBody {
+    bytes: Vec<u8>,
+    /// Memory that the client reads.
+    segment: Option<Filled>,
+    /// The length, if the body is in the segment.
+    shared: Option<usize>,
+}
+
+impl ReplyBody {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.shared = None;
+    }
+
+    /// The body with this length; what is in it means nothing.
+    fn sized(&mut self, length: usize) -> Result<&mut [u8]> {
+        if let Some(segment) = &mut self.segment
+            && (WORTH_SHARING..=segment::LENGTH).contains(&length)
+        {
+            self.shared = Some(length);
+            return Ok(&mut segment.bytes()[..length]);
+        }
+        let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes"));
+        self.bytes.try_reserve_exact(length.saturating_sub(self.bytes.len())).map_err(no_memory)?;
+        self.bytes.resize(length, 0);
+        Ok(&mut self.bytes)
+    }
+
+    /// Shortens the body.
+    fn shorten(&mut self, length: usize) {
+        match &mut self.shared {
+            Some(shared) => *shared = length,
+            None => self.bytes.truncate(length),
+        }
+    }
+
+    fn send(&self, channel: &Channel, reply: &Reply) -> Result<()> {
+        match self.shared {
+            Some(length) => channel.send_shared(reply, length),
+            None => channel.send(reply, &[IoSlice::new(&self.bytes)]),
+        }
+    }
 }
 
 /// Whether the client's memory can be read: 16 bytes of it must be what the client says.
@@ -374,6 +413,10 @@ struct Open {
     prefix: OnceLock<String>,
     /// Whether the client's memory is read; `None` before it asked for that.
     memory: OnceLock<std::result::Result<(), String>>,
+    /// Whether segments are used; `None` before the client asked for them.
+    segments: Mutex<Option<std::result::Result<(), String>>>,
+    /// Whether a request's body was in the client's segment.
+    shared_writes: AtomicBool,
     doing: Mutex<Option<(&'static str, Instant)>>,
 }
 
@@ -384,7 +427,7 @@ pub struct ConnectionStatus {
     pub client: String,
     /// Prefix of the mount that it uses; empty before the client has named it.
     pub mount: String,
-    /// How the bytes of long writes come, and why not faster.
+    /// How the bytes of long writes come and those of long reads go, and why not faster.
     pub bytes: String,
     /// Seconds since it began.
     pub seconds: u64,
@@ -394,6 +437,24 @@ pub struct ConnectionStatus {
     pub waits_ms: u64,
 }
 
+impl Open {
+    /// See [`ConnectionStatus::bytes`].
+    fn bytes(&self) -> String {
+        let writes = match self.memory.get() {
+            _ if self.shared_writes.load(Ordering::Relaxed) => "pass through shared memory".to_string(),
+            Some(Ok(())) => "are read from the client's memory".to_string(),
+            Some(Err(why)) => format!("are sent: {why}"),
+            None => "are sent: the client has not asked whether its memory can be read".to_string(),
+        };
+        let reads = match &*self.segments.lock() {
+            Some(Ok(())) => "pass through shared memory".to_string(),
+            Some(Err(why)) => format!("are sent: {why}"),
+            None => "are sent: the client has not asked for shared memory".to_string(),
+        };
+        format!("long writes {writes}; long reads {reads}")
+    }
+}
+
 impl Connections {
     /// Their state, the oldest first.
     pub fn status(&self) -> Vec<ConnectionStatus> {
@@ -401,15 +462,10 @@ impl Connections {
         all.iter()
             .map(|open| {
                 let doing = *open.doing.lock();
-                let bytes = match open.memory.get() {
-                    Some(Ok(())) => "long writes are read from the client's memory".to_string(),
-                    Some(Err(why)) => format!("sent: {why}"),
-                    None => "sent: the client has not asked whether its memory can be read".to_string(),
-                };
                 ConnectionStatus {
                     client: open.channel.connection.describe(),
                     mount: open.prefix.get().cloned().unwrap_or_default(),
-                    bytes,
+                    bytes: open.bytes(),
                     seconds: open.since.elapsed().as_secs(),
                     waits_for: doing.map(|(what, _)| what.to_string()),
                     waits_ms: doing.map_or(0, |(_, since)| since.elapsed().as_millis() as u64),
@@ -502,6 +558,8 @@ impl Shared {
                 since: Instant::now(),
                 prefix: OnceLock::new(),
                 memory: OnceLock::new(),
+                segments: Mutex::default(),
+                shared_writes: AtomicBool::new(false),
                 doing: Mutex::default(),
             });
             let number = self.connections.next.fetch_add(1, Ordering::Relaxed);
@@ -540,7 +598,7 @@ impl Shared {
         let welcome = Reply::Welcome { session: session.number, about: session.layout.describe() };
         channel.send(&welcome, &[])?;
         // Fresh memory for each request costs its page faults: as much as the copy into it.
-        let (mut body, mut out) = (Vec::new(), Vec::new());
+        let (mut body, mut out) = (Vec::new(), ReplyBody::default());
         loop {
             let (request, sent) = match channel.head::<Request>() {
                 Ok(Some(next)) => next,
@@ -551,6 +609,9 @@ impl Shared {
                 }
             };
             *open.doing.lock() = Some((kind(&request), Instant::now()));
+            if matches!(sent, Body::Shared(_)) {
+                open.shared_writes.store(true, Ordering::Relaxed);
+            }
             let received = channel.request_body(sent, &mut body)?;
             // Of most requests none; those with one give it its length.
             out.clear();
@@ -562,14 +623,32 @@ impl Shared {
                     let _ = open.memory.set(answer.as_ref().copied().map_err(ToString::to_string));
                     answer.map(done)
                 }
+                (Ok(_), Request::Share) => {
+                    let made = channel.share();
+                    *open.segments.lock() = Some(made.as_ref().map(|_| ()).map_err(ToString::to_string));
+                    *open.doing.lock() = None;
+                    match made {
+                        Ok((segment, file)) => {
+                            out.segment = Some(segment);
+                            channel.pass(&Reply::Done, file)?;
+                        }
+                        Err(e) => channel.send(&Reply::from(&e), &[])?,
+                    }
+                    continue;
+                }
+                (Ok(_), Request::Unshare) => {
+                    out.segment = None;
+                    *open.segments.lock() = Some(Err("the client cannot map it".into()));
+                    Ok(Reply::Done)
+                }
                 (Ok(length), request) => session.answer(request, &body[..length], &mut out),
             };
             *open.doing.lock() = None;
             match answer {
-                Ok(reply) => channel.send(&reply, &[IoSlice::new(&out)])?,
+                Ok(reply) => out.send(channel, &reply)?,
                 Err(e) => channel.send(&Reply::from(&e), &[])?,
             }
-            for buffer in [&mut body, &mut out] {
+            for buffer in [&mut body, &mut out.bytes] {
                 if buffer.capacity() > KEPT {
                     *buffer = Vec::new();
                 }

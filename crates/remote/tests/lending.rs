@@ -243,7 +243,7 @@ fn a_server_says_who_waits_for_what_and_how_bytes_come() {
     let mounts = Arc::new(Mounts::new(vec![Mount::new("/m", move || Ok(of_mount.clone()))], layout));
     let connections = Arc::new(Connections::default());
     let served = serve_among(mounts, Arc::new(unix::listen(&socket).unwrap()), connections.clone()).unwrap();
-    let remote = Remote::over(Arc::new(unix::Socket::at(&socket)), "/m").unwrap();
+    let remote = Remote::over(Arc::new(unix::Socket::at(&socket).without_segments()), "/m").unwrap();
     let file = remote.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
     let idle = connections.status();
     assert!(

@@ -18,11 +18,11 @@ struct ServerAndClient {
     _folder: Option<tempfile::TempDir>,
 }
 
-fn over_unix() -> ServerAndClient {
+fn over_a_socket(ways: fn(unix::Socket) -> unix::Socket) -> ServerAndClient {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own/socket");
     let server = Arc::new(unix::listen(&path).unwrap());
-    ServerAndClient { client: Arc::new(unix::Socket::at(&path)), server, _folder: Some(folder) }
+    ServerAndClient { client: Arc::new(ways(unix::Socket::at(&path))), server, _folder: Some(folder) }
 }
 
 fn over_tcp() -> ServerAndClient {
@@ -39,7 +39,10 @@ fn in_process() -> ServerAndClient {
 }
 
 fn each(check: impl Fn(ServerAndClient)) {
-    check(over_unix());
+    // Writes from memory, reads through segments; both through segments; both through the socket.
+    check(over_a_socket(|socket| socket));
+    check(over_a_socket(unix::Socket::with_shared_writes));
+    check(over_a_socket(|socket| socket.without_lending().without_segments()));
     check(over_tcp());
     check(in_process());
 }

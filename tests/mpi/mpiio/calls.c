@@ -633,12 +633,16 @@ static void write_interleaved(MPI_File file, MPI_Info info) {
 static void hints(void) {
     char number[16];
     int together = exchanges && ranks > 1;
+    /* Of three servers, with stripes of 4 KiB. */
+    int striped = !strncmp(path, "/mpiio/partition/", 17) || !strncmp(path, "/mpiio/mapped/", 14);
     MPI_Info info, other;
     MPI_File file;
     MPI_Info_create(&info);
     MPI_Info_set(info, "cb_nodes", "1");
     MPI_Info_set(info, "romio_cb_write", "enable");
     MPI_Info_set(info, "access_style", "write_once");
+    MPI_Info_set(info, "striping_factor", "2");
+    MPI_Info_set(info, "striping_unit", "16384");
     MPI_Info_set(info, "of_another_library", "1");
     if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -646,6 +650,8 @@ static void hints(void) {
     HINT(file, "filename", path);
     HINT(file, "of_another_library", "");
     HINT(file, "access_style", "");
+    HINT(file, "striping_factor", striped ? "2" : "");
+    HINT(file, "striping_unit", striped || together ? "16384" : "");
     HINT(file, "romio_cb_read", "disable");
     HINT(file, "romio_ds_write", "disable");
     HINT(file, "romio_cb_write", together ? "enable" : "disable");
@@ -661,7 +667,7 @@ static void hints(void) {
     MPI_Info_set(other, "cb_nodes", "no number");
     OK(MPI_File_set_info(file, other));
     HINT(file, "cb_buffer_size", together ? "4096" : "");
-    HINT(file, "striping_unit", together ? "8192" : "");
+    HINT(file, "striping_unit", striped ? "16384" : together ? "8192" : "");
     HINT(file, "ind_rd_buffer_size", "65536");
     HINT(file, "cb_nodes", together ? "1" : "");
     write_interleaved(file, MPI_INFO_NULL);

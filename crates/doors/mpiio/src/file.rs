@@ -19,7 +19,7 @@ use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::{agreed, apart};
 use thalweg_layout::locks::Count;
-use thalweg_layout::{Layout, WriterId};
+use thalweg_layout::{Change, Layout, WriterId};
 use thalweg_open_file::OpenFile;
 use thalweg_open_file::lock::{Kind, LONG_WAIT, LockDescription, Met, Range};
 use thalweg_profile::calls::Begin;
@@ -152,9 +152,27 @@ impl File {
         let first = comm.rank() == 0;
         let open = || match &at {
             Some((layout, name)) => {
-                let permissions = hints.permissions.filter(|_| first && mode.creates());
-                caught(&doing, || OpenFile::open(layout, name, mode.access(first), permissions, writer))
-                    .map_err(Failure::from)
+                let creates = first && mode.creates();
+                let permissions = hints.permissions.filter(|_| creates);
+                caught(&doing, || {
+                    let mut access = mode.access(first);
+                    if let Some(stripes) = hints.stripes().filter(|_| creates) {
+                        match layout.make_striped(name, stripes) {
+                            Ok(false) => {}
+                            Ok(true) => {
+                                access.exclusive = false;
+                                if let Some(mode) = permissions {
+                                    layout.set_attributes(name, &Change { mode: Some(mode), ..Change::default() })?;
+                                }
+                            }
+                            // Opened as it is, or refused.
+                            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                            Err(e) => return Err(e),
+                        }
+                    }
+                    OpenFile::open(layout, name, access, permissions, writer)
+                })
+                .map_err(Failure::from)
             }
             None => Err(Failure::new(Class::Argument, "no file is named")),
         };
@@ -282,7 +300,9 @@ impl File {
     pub fn hints_in_use(&self) -> Vec<(&'static str, String)> {
         let ranks = self.comm.lock().size();
         let exchanges = ranks > 1 && self.mode.writes() && self.layout.prefers_runs(&self.name);
-        self.hints().in_use(ranks, exchanges)
+        // A name that is gone has no stripes to tell.
+        let stripes = self.layout.stripes(&self.name).ok().flatten();
+        self.hints().in_use(ranks, exchanges, stripes)
     }
 
     /// Collective: takes over hints that ranks give while the file is open.

@@ -6,19 +6,21 @@
 //! | `collective_buffering` | `true`, `false`: `automatic`, `disable` of `romio_cb_write`, which counts if both are given |
 //! | `cb_nodes` | number of ranks that write in an exchange |
 //! | `cb_buffer_size` | bytes of a domain that a rank gathers at a time |
-//! | `striping_unit` | file domains begin at multiples of it |
+//! | `striping_factor` | number of servers of a new file, on layouts that have servers; only in an open that creates the file |
+//! | `striping_unit` | file domains begin at multiples of it; bytes of a stripe of a new file, as `striping_factor` |
 //! | `ind_wr_buffer_size`, `ind_rd_buffer_size` | bytes of memory with holes that are gathered or scattered at a time |
 //! | `file_perm` | permissions of a new file, in octal digits |
 //! | `romio_cb_read`, `romio_ds_read`, `romio_ds_write`, `romio_no_indep_rw` | are returned alone: reads are not exchanged, gaps between small extents are read where that is cheaper and never written |
 //! | all others, and values that are not of a key's kind | are ignored |
 //!
-//! Ranks must give the same values of the first five, says MPI; where they do not, the largest one counts on all ranks, so that an
+//! Of the two of a new file, rank 0's count. Ranks must give the same values of the first four and of `striping_unit`, says MPI; where they do not, the largest one counts on all ranks, so that an
 //! exchange never has two plans.
 //!
 //! Source: MPI 4.1, section 14.2.8 (reserved hints); the names with `romio_` and `ind_` are those of ROMIO's users' guide.
 
 use crate::transfer;
 use crate::two_phase::{self, Plan};
+use thalweg_layout::Stripes;
 
 /// Whether collective writes exchange bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +61,7 @@ pub struct Given {
     writers: Option<u64>,
     window: Option<u64>,
     unit: Option<u64>,
+    factor: Option<u32>,
     write_buffer: Option<u64>,
     read_buffer: Option<u64>,
     /// Permissions of a new file.
@@ -84,6 +87,7 @@ impl Given {
                 "cb_nodes" => given.writers = number().or(given.writers),
                 "cb_buffer_size" => given.window = size().or(given.window),
                 "striping_unit" => given.unit = number().filter(|n| *n <= SIZES.1).or(given.unit),
+                "striping_factor" => given.factor = number().and_then(|n| u32::try_from(n).ok()).or(given.factor),
                 "ind_wr_buffer_size" => given.write_buffer = size().or(given.write_buffer),
                 "ind_rd_buffer_size" => given.read_buffer = size().or(given.read_buffer),
                 "file_perm" => {
@@ -95,6 +99,12 @@ impl Given {
         }
         given.exchange = given.exchange.or(reserved);
         given
+    }
+
+    /// How the bytes of a new file are to be spread; `None` if nothing is asked for.
+    pub fn stripes(&self) -> Option<Stripes> {
+        let (targets, bytes) = (self.factor.unwrap_or(0), self.unit.unwrap_or(0));
+        (targets > 0 || bytes > 0).then_some(Stripes { targets, bytes })
     }
 
     /// The numbers whose maximum over all ranks counts; 0 for a hint that is not given.
@@ -157,7 +167,8 @@ impl Hints {
     ///
     /// - `ranks`: that have the file open.
     /// - `exchanges`: whether the file allows an exchange.
-    pub fn in_use(&self, ranks: u32, exchanges: bool) -> Vec<(&'static str, String)> {
+    /// - `stripes`: those of the file, if its layout knows them.
+    pub fn in_use(&self, ranks: u32, exchanges: bool, stripes: Option<Stripes>) -> Vec<(&'static str, String)> {
         let exchange = if exchanges { self.exchange } else { Exchange::Never };
         let mut all = vec![
             ("collective_buffering", (exchange != Exchange::Never).to_string()),
@@ -173,7 +184,12 @@ impl Hints {
             let writers = self.plan.writers.unwrap_or(u64::from(ranks)).min(u64::from(ranks));
             all.push(("cb_nodes", writers.to_string()));
             all.push(("cb_buffer_size", self.plan.window.to_string()));
-            all.extend(self.plan.unit.map(|unit| ("striping_unit", unit.to_string())));
+            let unit = self.plan.unit.filter(|_| stripes.is_none());
+            all.extend(unit.map(|unit| ("striping_unit", unit.to_string())));
+        }
+        if let Some(stripes) = stripes {
+            all.push(("striping_factor", stripes.targets.to_string()));
+            all.push(("striping_unit", stripes.bytes.to_string()));
         }
         all.extend(self.permissions.map(|bits| ("file_perm", format!("{bits:o}"))));
         all
@@ -194,7 +210,7 @@ mod tests {
     use super::*;
 
     fn value(hints: &Hints, exchanges: bool, key: &str) -> Option<String> {
-        hints.in_use(4, exchanges).into_iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+        hints.in_use(4, exchanges, None).into_iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
     #[test]
@@ -237,6 +253,22 @@ mod tests {
         assert!(!hints.take(&Given::of([("cb_nodes", "64")])), "what was not given again stays");
         assert_eq!((hints.exchange, hints.plan.window), (Exchange::Always, 65536));
         assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4", "no more than there are ranks");
+    }
+
+    #[test]
+    fn stripes_are_those_of_the_file_whatever_was_asked_for() {
+        assert_eq!(Given::of([("striping_factor", "0"), ("striping_unit", "x")]).stripes(), None);
+        let given = Given::of([("striping_factor", "2"), ("striping_unit", "8192")]);
+        assert_eq!(given.stripes(), Some(Stripes { targets: 2, bytes: 8192 }));
+        assert_eq!(Given::of([("striping_factor", "2")]).stripes(), Some(Stripes { targets: 2, bytes: 0 }));
+        let mut hints = Hints::default();
+        hints.take(&given);
+        let in_force = |stripes| -> Vec<(&str, String)> {
+            hints.in_use(4, true, stripes).into_iter().filter(|(key, _)| key.starts_with("striping")).collect()
+        };
+        assert_eq!(in_force(None), [("striping_unit", "8192".to_string())]);
+        let of_file = Some(Stripes { targets: 3, bytes: 4096 });
+        assert_eq!(in_force(of_file), [("striping_factor", "3".to_string()), ("striping_unit", "4096".to_string())]);
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! Files that ranks have open, with threads as ranks: views, pointers, the order of collective calls, outcomes of all ranks.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, threads};
-use thalweg_layout::{Container, Direct, Layout, WriterId};
+use thalweg_layout::{
+    Attributes, Change, Container, Direct, Layout, OpenWrite, ReadObject, Stat, Stripes, WriteObject, WriterId,
+};
 use thalweg_mpiio::{At, Caller, Class, Failure, File, Given, Memory, MemoryMut, Mode, Outcome, Whence};
 use thalweg_profile::document::path_of;
 use thalweg_profile::waits::summary;
 use thalweg_profile::{Document, Phase, calls};
 use thalweg_store::Posix;
+use thalweg_types::Result;
+use thalweg_types::mutex::Mutex;
 use thalweg_view::{Datatype, Pattern};
 
 const RANKS: u32 = 4;
@@ -253,6 +258,107 @@ fn permissions_of_a_new_file_are_a_hint() {
             assert_eq!(layout.attributes("file").unwrap().mode & 0o777, 0o600);
         });
     }
+}
+
+/// A layout with three targets, which counts files that it makes as asked.
+struct Striped {
+    inner: Arc<dyn Layout>,
+    made: Mutex<HashMap<String, Stripes>>,
+}
+
+impl Layout for Striped {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        self.inner.open_write(path, how, writer)
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        self.inner.open_read(path)
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.inner.stat(path)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.inner.make_folder(path)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.inner.sync_folder(folder)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        self.inner.attributes(path)
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        self.inner.set_attributes(path, change)
+    }
+
+    fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {
+        self.inner.open_write(path, OpenWrite::New, WriterId(0))?.close()?;
+        let stripes = Stripes { targets: asked.targets.min(3), bytes: asked.bytes.max(4096) };
+        assert!(self.made.lock().insert(path.into(), stripes).is_none(), "made twice");
+        Ok(true)
+    }
+
+    fn stripes(&self, path: &str) -> Result<Option<Stripes>> {
+        Ok(Some(self.made.lock().get(path).copied().unwrap_or(Stripes { targets: 3, bytes: 4096 })))
+    }
+}
+
+#[test]
+fn stripes_of_a_new_file_are_hints_and_those_in_force_are_returned() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Striped { inner: layouts(folder.path()).remove(0), made: Mutex::default() };
+    let layout: Arc<dyn Layout> = Arc::new(layout);
+    const EXCLUSIVE: u32 = 16;
+    threads::run(RANKS, |comm| {
+        let opened = |name: &str, bits: u32, hints: &[(&str, &str)]| -> Outcome<[String; 2]> {
+            let at = Ok((layout.clone(), name.to_string()));
+            let given = Given::of(hints.iter().copied());
+            let mode = Mode::of_bits(bits).unwrap();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(comm.rank()), given, false)?;
+            let in_use = file.hints_in_use();
+            file.close()?;
+            comm.barrier().unwrap();
+            Ok(["striping_factor", "striping_unit"].map(|key| {
+                let values: Vec<_> =
+                    in_use.iter().filter(|(known, _)| *known == key).map(|(_, value)| value.clone()).collect();
+                values.join(" and ")
+            }))
+        };
+        let two = [("striping_factor", "2"), ("striping_unit", "65536"), ("file_perm", "600")];
+        assert_eq!(opened("two", READ_WRITE | CREATE, &two).unwrap(), ["2", "65536"]);
+        assert_eq!(layout.attributes("two").unwrap().mode & 0o777, 0o600);
+        // Of a file that is there, nothing is asked.
+        assert_eq!(opened("two", READ_WRITE | CREATE, &[("striping_factor", "1")]).unwrap(), ["2", "65536"]);
+        assert_eq!(opened("two", READ_WRITE, &[("striping_factor", "1")]).unwrap(), ["2", "65536"]);
+        assert_eq!(
+            opened("most", READ_WRITE | CREATE | EXCLUSIVE, &[("striping_factor", "99")]).unwrap(),
+            ["3", "4096"]
+        );
+        let there = opened("most", READ_WRITE | CREATE | EXCLUSIVE, &two).unwrap_err();
+        assert_eq!(there.class, Class::Exists, "{there}");
+        assert_eq!(opened("usual", READ_WRITE | CREATE, &[("cb_nodes", "2")]).unwrap(), ["3", "4096"]);
+        assert!(opened("none", READ_WRITE, &two).is_err(), "an open that creates nothing");
+    });
 }
 
 /// A profile beside the file.

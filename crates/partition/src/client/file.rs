@@ -1,9 +1,10 @@
 //! An open file of a partition.
 
 use super::Shared;
-use super::transfer::{Found, Handles, Transfer, reported, units};
+use super::transfer::{Found, Handles, Servers, Transfer, reported, units};
 use crate::record::Record;
 use crate::server::data::DataName;
+use crate::striping;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use thalweg_view::View;
 /// An open file.
 pub(super) struct File {
     shared: Arc<Shared>,
+    servers: Servers,
     path: String,
     record: Record,
     /// Writer number; `None` for a handle that reads.
@@ -30,12 +32,12 @@ pub(super) struct File {
     wrote: AtomicU64,
 }
 
-/// The name of a file's data at a server.
+/// The name of a file's data at a server, by its place in the order of the stripes.
 pub(super) fn data_name(record: &Record, server: usize) -> String {
     DataName { id: record.id, striping: record.striping, server: server as u32 }.to_string()
 }
 
-impl Shared {
+impl Servers {
     /// Sends a request to every server, and takes every reply.
     fn each(&self, handles: &Handles, request: impl Fn(usize, u64) -> Request) -> Vec<Result<Reply>> {
         let sent: Vec<_> = handles
@@ -47,25 +49,17 @@ impl Shared {
         let replies = sent.into_iter().enumerate().map(|(server, on_its_way)| {
             let finished =
                 on_its_way.and_then(|on_its_way| self.links[server].finish(&handles.of[server].0, on_its_way, nothing));
-            finished.map(|(reply, ())| reply).map_err(|e| reported(e, server))
+            finished.map(|(reply, ())| reply).map_err(|e| reported(e, self.numbers[server]))
         });
         replies.collect()
     }
 
-    /// As [`Shared::each`].
+    /// As [`Servers::each`].
     ///
     /// # Errors
     /// Of the first server that failed, after all have replied.
     pub(super) fn all(&self, handles: &Handles, request: impl Fn(usize, u64) -> Request) -> Result<Vec<Reply>> {
         self.each(handles, request).into_iter().collect()
-    }
-
-    /// # Errors
-    /// `Corrupt` for the record of a file that lies on another number of servers.
-    pub(super) fn must_fit(&self, record: &Record) -> Result<()> {
-        let (of_file, servers) = (record.striping.servers(), self.links.len());
-        let what = || format!("the file lies on {of_file} servers, the partition has {servers}");
-        (of_file as usize == servers).then_some(()).ok_or_else(|| Error::new(ErrorKind::Corrupt, what()))
     }
 
     /// Sessions at every server, without a handle.
@@ -99,8 +93,25 @@ impl Shared {
         Ok(handles)
     }
 
-    pub(super) fn greatest(replies: Vec<Reply>) -> Result<u64> {
+    fn greatest(replies: Vec<Reply>) -> Result<u64> {
         replies.into_iter().try_fold(0, |most, reply| Ok(most.max(reply.number()?)))
+    }
+}
+
+impl Shared {
+    /// The servers of a file.
+    ///
+    /// # Errors
+    /// `Corrupt` for the record of a file that lies on more servers than there are.
+    pub(super) fn servers_of(&self, record: &Record) -> Result<Servers> {
+        let (of_file, all) = (record.striping.servers(), self.servers.links.len() as u32);
+        if of_file > all {
+            let what = format!("the file lies on {of_file} servers, the partition has {all}");
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        let numbers: Vec<u32> = (0..of_file).map(|number| striping::place(record.id, of_file, all, number)).collect();
+        let links = numbers.iter().map(|number| self.servers.links[*number as usize].clone()).collect();
+        Ok(Servers { links, numbers })
     }
 }
 
@@ -112,12 +123,13 @@ impl File {
         writer: Option<WriterId>,
         how: OpenWrite,
     ) -> Result<File> {
-        shared.must_fit(&record).map_err(|e| e.in_object(path))?;
+        let servers = shared.servers_of(&record).map_err(|e| e.in_object(path))?;
         // A file that is replaced is emptied; every other one is what its record says.
         let how = if how == OpenWrite::Replace { OpenWrite::Replace } else { OpenWrite::Any };
-        let handles = shared.open(&record, writer, how).map_err(|e| e.in_object(path))?;
+        let handles = servers.open(&record, writer, how).map_err(|e| e.in_object(path))?;
         Ok(File {
             shared: shared.clone(),
+            servers,
             path: path.into(),
             record,
             writer,
@@ -129,7 +141,7 @@ impl File {
     }
 
     fn is_ours(&self) -> bool {
-        self.shared.links.iter().all(|link| link.is_ours())
+        self.servers.links.iter().all(|link| link.is_ours())
     }
 
     /// Runs calls on the handles; in a child that has not opened the file itself (see [`thalweg_remote::client`]) on handles that are
@@ -139,20 +151,20 @@ impl File {
             if self.is_ours() {
                 return calls(&self.handles);
             }
-            let handles = self.shared.open(&self.record, self.writer, OpenWrite::Any)?;
+            let handles = self.servers.open(&self.record, self.writer, OpenWrite::Any)?;
             let outcome = calls(&handles);
-            let closed = self.shared.all(&handles, |_, handle| Request::Close(handle));
+            let closed = self.servers.all(&handles, |_, handle| Request::Close(handle));
             outcome.and_then(|value| closed.map(|_| value))
         };
         run().map_err(|e| e.in_object(self.path.as_str()))
     }
 
     fn all(&self, request: impl Fn(u64) -> Request) -> Result<Vec<Reply>> {
-        self.with(|handles| self.shared.all(handles, |_, handle| request(handle)))
+        self.with(|handles| self.servers.all(handles, |_, handle| request(handle)))
     }
 
     fn transfer<'t>(&'t self, handles: &'t Handles, view: Option<&'t Arc<View>>) -> Transfer<'t> {
-        Transfer { links: &self.shared.links, handles, first: self.shared.first, view }
+        Transfer { servers: &self.servers, handles, first: self.shared.first, view }
     }
 
     fn writes(&self) {
@@ -176,7 +188,7 @@ impl File {
         let mut got = there(found.length);
         if got < out.len() as u64 {
             // Another server may have later bytes: what is missing here is a hole then.
-            let length = Shared::greatest(self.shared.all(handles, |_, handle| Request::Length(handle))?)?;
+            let length = Servers::greatest(self.servers.all(handles, |_, handle| Request::Length(handle))?)?;
             got = there(length.max(found.length));
         }
         let end = got as usize;
@@ -225,7 +237,7 @@ impl File {
     }
 
     fn length(&self) -> Result<u64> {
-        Shared::greatest(self.all(Request::Length)?)
+        Servers::greatest(self.all(Request::Length)?)
     }
 
     fn close(&self) -> Result<()> {
@@ -310,7 +322,7 @@ impl WriteObject for File {
         let begin = self.with(|handles| {
             let (session, handle) = &handles.of[0];
             let request = Request::Claim(*handle, from, bytes);
-            self.shared.links[0].call_in(session, &request, &[], nothing)?.0.number()
+            self.servers.links[0].call_in(session, &request, &[], nothing)?.0.number()
         })?;
         self.write_at(begin, pieces)?;
         Ok(begin + bytes)

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
-    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, Stripes, WriteObject, WriterId,
 };
 use thalweg_remote::Remote;
 use thalweg_remote::client::link::Link;
@@ -30,12 +30,13 @@ use thalweg_remote::client::locks::ServedLocks;
 use thalweg_remote::message::{Request, names_in};
 use thalweg_remote::transport::Transport;
 use thalweg_types::{Error, ErrorKind, Result};
+use transfer::Servers;
 
 /// What all open files of a partition share.
 struct Shared {
     names: Remote,
-    /// Data servers, in the order of the stripes.
-    links: Vec<Arc<Link>>,
+    /// All data servers.
+    servers: Servers,
     unit: usize,
     views_in_client: bool,
     /// The server that this client begins with.
@@ -124,7 +125,9 @@ impl Partition {
         let first = std::process::id() as usize % links.len().max(1);
         let names = Remote::over(names, NAMES)?;
         let times = AtomicU64::new(0);
-        let shared = Arc::new(Shared { names, links, unit, views_in_client, first, times });
+        let numbers = (0..links.len() as u32).collect();
+        let servers = Servers { links, numbers };
+        let shared = Arc::new(Shared { names, servers, unit, views_in_client, first, times });
         Ok(Partition { about, shared, locks: None })
     }
 
@@ -146,7 +149,7 @@ impl Partition {
     /// `Corrupt` for a damaged record, or one that does not fit the partition; `NotFound`; `PeerLost`.
     pub fn identity(&self, path: &str) -> Result<u128> {
         let record = self.record(path)?;
-        self.shared.must_fit(&record).map_err(|e| e.in_object(path))?;
+        self.shared.servers_of(&record).map_err(|e| e.in_object(path))?;
         Ok(record.id)
     }
 
@@ -161,7 +164,7 @@ impl Partition {
             let listed = link.call(&Request::List(String::new()), &[]).and_then(|(_, body)| names_in(&body));
             listed.map_err(|e| checking::unlisted(number, e))
         };
-        self.shared.links.iter().enumerate().map(of_server).collect()
+        self.shared.servers.links.iter().enumerate().map(of_server).collect()
     }
 
     /// Runs calls on the data of a name's file. A file that is replaced between the look at its record and the calls is gone at the
@@ -187,15 +190,16 @@ impl Partition {
 
     fn data_length(&self, path: &str) -> Result<u64> {
         self.on_data(path, None, |record| {
-            let sessions = self.shared.sessions()?;
-            let replies = self.shared.all(&sessions, |server, _| Request::Stat(file::data_name(record, server)))?;
+            let servers = self.shared.servers_of(record)?;
+            let replies =
+                servers.all(&servers.sessions()?, |server, _| Request::Stat(file::data_name(record, server)))?;
             replies.into_iter().try_fold(0, |most, reply| Ok(most.max(reply.stat()?.length)))
         })
     }
 
     fn remove_data(&self, record: &Record) -> Result<()> {
-        let sessions = self.shared.sessions()?;
-        self.shared.all(&sessions, |server, _| Request::Remove(file::data_name(record, server))).map(drop)
+        let servers = self.shared.servers_of(record)?;
+        servers.all(&servers.sessions()?, |server, _| Request::Remove(file::data_name(record, server))).map(drop)
     }
 
     /// The record of a file that a rename or removal of this name would leave without a name.
@@ -334,8 +338,10 @@ impl Layout for Partition {
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
         self.on_data(path, None, |record| {
-            let sessions = self.shared.sessions()?;
-            self.shared.all(&sessions, |server, _| Request::Truncate(file::data_name(record, server), length)).map(drop)
+            let servers = self.shared.servers_of(record)?;
+            servers
+                .all(&servers.sessions()?, |server, _| Request::Truncate(file::data_name(record, server), length))
+                .map(drop)
         })
     }
 
@@ -380,16 +386,30 @@ impl Layout for Partition {
         if self.locks.is_some() {
             return Ok(None);
         }
-        self.on_data(path, None, |record| ServedLocks::open(&self.shared.links[0], file::data_name(record, 0), path))
+        self.on_data(path, None, |record| {
+            let servers = self.shared.servers_of(record)?;
+            ServedLocks::open(&servers.links[0], file::data_name(record, 0), path)
+        })
     }
 
     fn targets(&self, _folder: &str) -> Result<Option<u32>> {
-        Ok(Some(self.shared.links.len() as u32))
+        Ok(Some(self.shared.servers.links.len() as u32))
+    }
+
+    /// Fewer servers than there are take part in turn, by the file's identity.
+    fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {
+        self.shared.names.make_striped(path, asked)
+    }
+
+    fn stripes(&self, path: &str) -> Result<Option<Stripes>> {
+        let striping = self.record(path)?.striping;
+        Ok(Some(Stripes { targets: striping.servers(), bytes: striping.stripe() }))
     }
 
     /// The sum of the data servers.
     fn space(&self, _path: &str) -> Result<Space> {
-        let replies = self.shared.all(&self.shared.sessions()?, |_, _| Request::Space(String::new()))?;
+        let replies =
+            self.shared.servers.all(&self.shared.servers.sessions()?, |_, _| Request::Space(String::new()))?;
         let spaces = replies.into_iter().map(|reply| reply.space()).collect::<Result<Vec<_>>>()?;
         let sum = |of: fn(&Space) -> u64| spaces.iter().map(of).fold(0, u64::saturating_add);
         Ok(Space {

@@ -2,11 +2,12 @@
 //!
 //! | transport | when |
 //! |-----------|------|
-//! | Unix socket; long writes are read by the server from the program's memory, where it may | the server runs on this host |
+//! | Unix socket | the server runs on this host. Long reads pass through memory of both, and the server reads long writes from the program's memory; what is not possible is sent |
 //! | TCP, with the partition's token | it has an address: it was started with `listen` |
 //!
-//! [`VARIABLE`] asks for one of them.
+//! The configuration's `transport` asks for one of them, and [`VARIABLE`] for one program.
 
+use crate::configuration::Choice;
 use crate::registry::{Entry, Server};
 use crate::server::CONTROL;
 use std::path::Path;
@@ -20,7 +21,7 @@ use thalweg_remote::transport::unix::Socket;
 use thalweg_remote::transport::{Connection, Transport, Watch};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The environment variable that asks for a transport: `unix` (without reading memory), `tcp`, or `auto` (also without it).
+/// The environment variable that asks for a transport, as the configuration's `transport`.
 pub const VARIABLE: &str = "THALWEG_TRANSPORT";
 
 /// How long a client waits for an answer before it asks, over a connection of its own, whether the server is alive; and how long
@@ -45,20 +46,14 @@ pub fn is_here(name: &str) -> bool {
     name == "localhost" || name == host || short(name) == short(&host)
 }
 
-/// Which transports may be used.
-struct Allowed {
-    socket: bool,
-    /// The server reads memory.
-    memory: bool,
-    tcp: bool,
-}
-
-fn allowed() -> Result<Allowed> {
-    match std::env::var(VARIABLE).as_deref() {
-        Err(_) | Ok("" | "auto") => Ok(Allowed { socket: true, memory: true, tcp: true }),
-        Ok("unix") => Ok(Allowed { socket: true, memory: false, tcp: false }),
-        Ok("tcp") => Ok(Allowed { socket: false, memory: false, tcp: true }),
-        Ok(other) => Err(Error::new(ErrorKind::Config, format!("{VARIABLE}={other}: expected auto, unix or tcp"))),
+/// The transport that the variable asks for, else the configuration.
+fn choice(of_partition: Choice) -> Result<Choice> {
+    match std::env::var(VARIABLE) {
+        Err(_) => Ok(of_partition),
+        Ok(word) if word.is_empty() => Ok(of_partition),
+        Ok(word) => Choice::of(&word).ok_or_else(|| {
+            Error::new(ErrorKind::Config, format!("{VARIABLE}={word}: expected auto, memfd, memory, unix or tcp"))
+        }),
     }
 }
 
@@ -67,7 +62,7 @@ fn allowed() -> Result<Allowed> {
 /// - `token`: the file with the partition's token.
 ///
 /// # Errors
-/// `PeerLost` for a server that has not started, or cannot be reached from this host; `Config` for an unknown transport; those of
+/// `PeerLost` for a server that has not started, or cannot be reached from this host by this transport; `Config` for an unknown one; those of
 /// [`Token::read`].
 pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     let servers = entry.instance.iter().flat_map(|instance| &instance.servers);
@@ -78,15 +73,24 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     };
     let Server { host, socket, address, .. } = server;
     let about = format!("server {number} of partition {} on {host}", entry.name);
-    let allowed = allowed()?;
+    let choice = choice(entry.instance.as_ref().map(|instance| instance.transport).unwrap_or_default())?;
     let inner: Arc<dyn Transport> = match address {
-        _ if allowed.socket && is_here(host) => match Socket::at(Path::new(socket)) {
-            socket if allowed.memory => Arc::new(socket),
-            socket => Arc::new(socket.without_lending()),
-        },
-        Some(address) if allowed.tcp => Arc::new(Tcp::to(address, Token::read(token)?)),
+        _ if choice != Choice::Tcp && is_here(host) => {
+            let socket = Socket::at(Path::new(socket));
+            Arc::new(match choice {
+                Choice::Auto | Choice::Tcp => socket,
+                Choice::Memfd => socket.with_shared_writes(),
+                Choice::Memory => socket.without_segments(),
+                Choice::Unix => socket.without_lending().without_segments(),
+            })
+        }
+        Some(address) if matches!(choice, Choice::Auto | Choice::Tcp) => {
+            Arc::new(Tcp::to(address, Token::read(token)?))
+        }
         Some(_) => {
-            return Err(Error::new(ErrorKind::PeerLost, format!("{about} is on another host, and {VARIABLE}=unix")));
+            let what =
+                format!("{about} is on another host, and the transport asked for ({choice}) is of its own host only");
+            return Err(Error::new(ErrorKind::PeerLost, what));
         }
         None => {
             let what = format!("{about} cannot be reached from here: it was started without listen = ADDRESS");

@@ -16,7 +16,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
 
 /// The error that a server reports of its storage, whose objects mean nothing to a program: without a place, which callers add.
-pub(super) fn reported(failure: Error, server: usize) -> Error {
+pub(super) fn reported(failure: Error, server: u32) -> Error {
     if failure.place().object.is_none() {
         return failure;
     }
@@ -68,16 +68,25 @@ pub fn units(packets: impl IntoIterator<Item = Packet>, servers: u32, unit: usiz
     units
 }
 
-/// A file that is open at every server.
+/// The data servers of a file, in the order of its stripes.
+#[derive(Clone)]
+pub struct Servers {
+    /// The ways to them.
+    pub links: Vec<Arc<Link>>,
+    /// Their numbers in the partition, for messages.
+    pub numbers: Vec<u32>,
+}
+
+/// A file that is open at each of its servers.
 pub struct Handles {
-    /// Session and handle, by the number of the server.
+    /// Session and handle, in the order of the servers.
     pub of: Vec<(Arc<Session>, u64)>,
 }
 
 /// What a transfer needs.
 pub struct Transfer<'t> {
-    /// By the number of the server.
-    pub links: &'t [Arc<Link>],
+    /// The file's servers.
+    pub servers: &'t Servers,
     /// The open file.
     pub handles: &'t Handles,
     /// The server to begin with.
@@ -99,11 +108,12 @@ impl Transfer<'_> {
         bytes: Option<&[u8]>,
         mut take: impl FnMut(&Reply, &[Part], &Channel, usize) -> Result<()>,
     ) -> Result<()> {
-        let servers = self.links.len();
+        let Servers { links, numbers } = self.servers;
+        let servers = links.len();
         let mut views = vec![None; servers];
         if let Some(view) = self.view {
             for server in (0..servers).filter(|server| !units[*server].is_empty()) {
-                views[server] = Some(self.links[server].view(&self.handles.of[server].0, view)?);
+                views[server] = Some(links[server].view(&self.handles.of[server].0, view)?);
             }
         }
         for round in 0..units.iter().map(Vec::len).max().unwrap_or(0) {
@@ -116,10 +126,10 @@ impl Transfer<'_> {
                 let body =
                     bytes.map(|bytes| parts.iter().map(|part| IoSlice::new(&bytes[part.at..part.at + part.length])));
                 let body: Vec<IoSlice<'_>> = body.into_iter().flatten().collect();
-                match self.links[server].begin(session, &request(*handle, views[server], pairs), &body) {
+                match links[server].begin(session, &request(*handle, views[server], pairs), &body) {
                     Ok(on_its_way) => sent.push((server, parts, on_its_way)),
                     Err(e) => {
-                        outcome = Err(reported(e, server));
+                        outcome = Err(reported(e, numbers[server]));
                         break;
                     }
                 }
@@ -127,8 +137,8 @@ impl Transfer<'_> {
             // Every reply is taken, whatever failed: a connection with a reply in it cannot be used again.
             for (server, parts, on_its_way) in sent {
                 let taken = |reply: &Reply, channel: &Channel, length: usize| take(reply, parts, channel, length);
-                let finished = self.links[server].finish(&self.handles.of[server].0, on_its_way, taken);
-                outcome = outcome.and(finished.map(drop).map_err(|e| reported(e, server)));
+                let finished = links[server].finish(&self.handles.of[server].0, on_its_way, taken);
+                outcome = outcome.and(finished.map(drop).map_err(|e| reported(e, numbers[server])));
             }
             outcome?;
         }

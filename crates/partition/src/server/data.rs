@@ -16,7 +16,7 @@
 
 use super::cache::{Block, Cache, Key};
 use super::locks::Table;
-use crate::striping::Striping;
+use crate::striping::{self, Striping};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub struct DataName {
     pub id: u128,
     /// How it is striped.
     pub striping: Striping,
-    /// The server.
+    /// Which of the file's servers: see [`DataName::place`].
     pub server: u32,
 }
 
@@ -73,6 +73,11 @@ impl std::str::FromStr for DataName {
 }
 
 impl DataName {
+    /// The server of a partition of so many data servers that has this data.
+    pub fn place(&self, servers: u32) -> u32 {
+        striping::place(self.id, self.striping.servers(), servers, self.server)
+    }
+
     fn folder(&self) -> String {
         format!("{:02x}", self.id >> 120)
     }
@@ -123,6 +128,8 @@ struct Inner {
     files: Mutex<Files>,
     next: AtomicU64,
     server: u32,
+    /// Data servers of the partition.
+    servers: u32,
     failures: Mutex<Failures>,
 }
 
@@ -373,10 +380,11 @@ impl Data {
     /// - `cache`: size of the cache in bytes.
     /// - `block`: size of its blocks.
     /// - `server`: this server's number.
-    pub fn new(storage: Arc<dyn Layout>, cache: u64, block: usize, server: u32) -> Data {
+    /// - `servers`: number of data servers of the partition.
+    pub fn new(storage: Arc<dyn Layout>, cache: u64, block: usize, server: u32, servers: u32) -> Data {
         let cache = Cache::new(cache, block);
         let (files, failures) = (Mutex::default(), Mutex::default());
-        Data(Arc::new(Inner { storage, cache, files, next: AtomicU64::new(1), server, failures }))
+        Data(Arc::new(Inner { storage, cache, files, next: AtomicU64::new(1), server, servers, failures }))
     }
 
     /// What the cache has done.
@@ -413,8 +421,9 @@ impl Data {
 
     fn named(&self, path: &str) -> Result<DataName> {
         let name: DataName = path.parse()?;
-        if name.server != self.0.server {
-            let what = format!("this is server {}, not {}", self.0.server, name.server);
+        let place = name.place(self.0.servers);
+        if place != self.0.server {
+            let what = format!("this is server {}, not {place}", self.0.server);
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(path));
         }
         Ok(name)

@@ -129,7 +129,7 @@ impl Serving {
         let (mut data, mut locks) = (None, Vec::new());
         if let Some(storage) = &what.data {
             locks.extend(stamp(&**storage, entry, &format!("stripes of server {}", what.number))?);
-            let stripes = Data::new(storage.clone(), what.cache, BLOCK, what.number);
+            let stripes = Data::new(storage.clone(), what.cache, BLOCK, what.number, entry.servers.len() as u32);
             mounts.push(mount(DATA, Arc::new(stripes.clone())));
             data = Some(stripes);
         }

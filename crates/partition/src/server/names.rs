@@ -7,12 +7,12 @@
 //! | two clients that create the same name, or rename a file to it | one after the other: a creation replaces no file that came by a rename meanwhile |
 
 use crate::record::{LONGEST, Record};
-use crate::striping::Striping;
+use crate::striping::{LONGEST_STRIPE, SHORTEST_STRIPE, Striping};
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_layout::errno::{Errno, failure};
 use thalweg_layout::{
-    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, Stripes, WriteObject, WriterId,
 };
 use thalweg_store::fresh;
 use thalweg_types::mutex::Mutex;
@@ -164,6 +164,27 @@ impl Layout for Names {
                 Ok(self.told(path, &self.create(&self.led(path)?, self.striping)?))
             }
             Err(e) => Err(e),
+        }
+    }
+
+    /// Stripes shorter than those that a configuration may have are not made.
+    fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {
+        let path = self.visible(path)?;
+        let of_others = self.striping;
+        let bytes = match asked.bytes {
+            0 => of_others.stripe(),
+            bytes => bytes.clamp(SHORTEST_STRIPE, LONGEST_STRIPE),
+        };
+        let servers = match asked.targets {
+            0 => of_others.servers(),
+            targets => targets.min(of_others.servers()),
+        };
+        let striping = Striping::new(bytes, servers)?;
+        let _alone = self.creates.lock();
+        match self.storage.attributes(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => self.create(path, striping).map(|_| true),
+            Err(e) => Err(e),
+            Ok(_) => Err(failure(Errno::EXIST, "create", path)),
         }
     }
 

@@ -20,11 +20,20 @@ pub struct Settings {
     pub cache: u64,
     pub unit: usize,
     pub views_in_client: bool,
+    /// How clients use the servers' sockets.
+    pub ways: fn(Socket) -> Socket,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { stripe: 4096, servers: 3, cache: 16 << 20, unit: 1 << 20, views_in_client: false }
+        Settings {
+            stripe: 4096,
+            servers: 3,
+            cache: 16 << 20,
+            unit: 1 << 20,
+            views_in_client: false,
+            ways: |socket| socket,
+        }
     }
 }
 
@@ -87,8 +96,8 @@ impl Running {
     }
 
     pub fn try_client(&self) -> Result<Partition> {
-        let transports: Vec<Arc<dyn Transport>> =
-            (0..self.settings.servers).map(|n| Arc::new(Socket::at(&self.socket(n))) as Arc<dyn Transport>).collect();
+        let to = |n| Arc::new((self.settings.ways)(Socket::at(&self.socket(n)))) as Arc<dyn Transport>;
+        let transports: Vec<Arc<dyn Transport>> = (0..self.settings.servers).map(to).collect();
         let Settings { unit, views_in_client, .. } = self.settings;
         Partition::over("partition p".into(), transports[0].clone(), transports, unit, views_in_client)
     }

@@ -1,7 +1,7 @@
 //! The session, its connections, and the open files with unsent bytes.
 
 use super::open::File;
-use crate::channel::{Channel, Lending, WORTH_LENDING};
+use crate::channel::{Channel, WORTH_LENDING, WORTH_SHARING, Way};
 use crate::message::{Reply, Request, Unsent, VERSION};
 use crate::transport::Transport;
 use std::collections::HashMap;
@@ -90,6 +90,22 @@ fn ask_to_lend(channel: &Channel) -> Result<()> {
     let ended = || Error::new(ErrorKind::PeerLost, "the connection ended");
     let (reply, _) = channel.head::<Reply>()?.ok_or_else(ended)?;
     channel.may_lend(reply == Reply::Done);
+    Ok(())
+}
+
+/// Asks the server, once for each connection, for a way for the long bodies of this request and its reply.
+///
+/// # Errors
+/// `PeerLost`.
+fn prepare(channel: &Channel, request: &Request, body: &[IoSlice<'_>]) -> Result<()> {
+    let length: usize = body.iter().map(|piece| piece.len()).sum();
+    let shares = request.wanted() >= WORTH_SHARING as u64 || channel.shares_writes() && length >= WORTH_SHARING;
+    if shares && channel.sharing() == Way::Unasked {
+        channel.ask_to_share()?;
+    }
+    if length >= WORTH_LENDING && channel.lending() == Way::Unasked {
+        ask_to_lend(channel)?;
+    }
     Ok(())
 }
 
@@ -202,9 +218,7 @@ impl Link {
             None => self.greet(Some(session.number)).map(|(channel, _)| channel),
         };
         let channel = channel.map_err(|e| self.lost(session, e))?;
-        let long = body.iter().map(|piece| piece.len()).sum::<usize>() >= WORTH_LENDING;
-        let asked = if long && channel.lending() == Lending::Unasked { ask_to_lend(&channel) } else { Ok(()) };
-        match asked.and_then(|()| channel.lend(request, body)) {
+        match prepare(&channel, request, body).and_then(|()| channel.request(request, body)) {
             Ok(lent) => {
                 let lent = lent.then(|| (request.clone(), body.to_vec()));
                 Ok(Sent { channel, lent })

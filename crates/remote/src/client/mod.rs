@@ -20,7 +20,9 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_layout::locks::FileLocks;
-use thalweg_layout::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
+use thalweg_layout::{
+    Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, Stripes, WriteObject, WriterId,
+};
 use thalweg_types::Result;
 
 pub mod buffer;
@@ -172,6 +174,10 @@ impl Layout for Remote {
 
     fn space(&self, path: &str) -> Result<Space> {
         self.call(Request::Space(path.into()))?.space()
+    }
+
+    fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {
+        Ok(self.call(Request::MakeStriped(path.into(), asked.targets, asked.bytes))?.number()? != 0)
     }
 
     fn locks(&self, path: &str) -> Result<Option<Box<dyn FileLocks>>> {

@@ -7,17 +7,19 @@
 //! | [`tcp`] | TCP, for processes of several machines that share a token |
 //! | [`token`] | that token: its file, and how it is proved |
 //! | `memory` | bytes that the server takes from its client's memory, for [`unix`] |
+//! | [`segment`] | memory that one end fills and the other one reads, for [`unix`] |
 //! | [`pair`] | connections within one process |
 //! | `socket` | bytes over a connected socket, for [`unix`] and [`tcp`] |
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod memory;
 pub mod pair;
+pub mod segment;
 mod socket;
 pub mod tcp;
 pub mod token;
@@ -69,6 +71,30 @@ pub trait Connection: Send + Sync {
         Err(Error::new(ErrorKind::Unsupported, "bytes are sent over this transport, not read from the client's memory"))
     }
 
+    /// Whether descriptors may be passed over this connection, and this client wants to use [segments](segment).
+    fn shares(&self) -> bool {
+        false
+    }
+
+    /// Whether this client puts bodies of requests into its segment, too.
+    fn shares_writes(&self) -> bool {
+        false
+    }
+
+    /// As [`Connection::send`]; a descriptor arrives with the first of the bytes.
+    ///
+    /// # Errors
+    /// Also `Unsupported` on transports that pass none.
+    fn pass(&self, pieces: &mut [IoSlice<'_>], descriptor: BorrowedFd<'_>) -> Result<()> {
+        let _ = (pieces, descriptor);
+        Err(Error::new(ErrorKind::Unsupported, "this transport passes no descriptors"))
+    }
+
+    /// The last descriptor that arrived with received bytes, once.
+    fn passed(&self) -> Option<OwnedFd> {
+        None
+    }
+
     /// The other end, for messages about connections: `process 4711 over a Unix socket`.
     fn describe(&self) -> String;
 
@@ -102,7 +128,7 @@ pub fn place_descriptors(place: fn(OwnedFd) -> OwnedFd) {
 }
 
 /// The descriptor to use for a new connection.
-fn placed(descriptor: OwnedFd) -> OwnedFd {
+pub(crate) fn placed(descriptor: OwnedFd) -> OwnedFd {
     match PLACE.get() {
         Some(place) => place(descriptor),
         None => descriptor,

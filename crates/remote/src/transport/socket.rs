@@ -6,10 +6,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
-use std::io::IoSlice;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    Shutdown, recv, recvmsg, sendmsg, shutdown,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use thalweg_types::Result;
+use thalweg_types::mutex::Mutex;
 
 /// Largest number of pieces per system call.
 const PIECES: usize = 1024;
@@ -23,15 +29,28 @@ pub(super) fn watch(socket: impl AsFd, kept: &OnceLock<Watch>, watch: Watch) {
     let _ = kept.set(watch);
 }
 
-/// As [`super::Connection::send`].
-pub(super) fn send(socket: impl AsFd, pieces: &mut [IoSlice<'_>], watch: Option<&Watch>) -> Result<()> {
+/// As [`super::Connection::send`] and [`super::Connection::pass`].
+pub(super) fn send(
+    socket: impl AsFd,
+    pieces: &mut [IoSlice<'_>],
+    watch: Option<&Watch>,
+    mut descriptor: Option<BorrowedFd<'_>>,
+) -> Result<()> {
     let mut rest = pieces;
     // Empty pieces are skipped.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         let now = rest.len().min(PIECES);
-        match sendmsg(&socket, &rest[..now], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
-            Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut with = SendAncillaryBuffer::new(&mut space);
+        if let Some(descriptor) = &descriptor {
+            with.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(descriptor)));
+        }
+        match sendmsg(&socket, &rest[..now], &mut with, SendFlags::NOSIGNAL) {
+            Ok(sent) => {
+                IoSlice::advance_slices(&mut rest, sent);
+                descriptor = None;
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => watch.map_or(Ok(()), |watch| (watch.alive)())?,
             Err(e) => return Err(broken(e)),
@@ -46,6 +65,32 @@ pub(super) fn receive(socket: impl AsFd, out: &mut [u8], watch: Option<&Watch>) 
         let got: rustix::io::Result<(usize, usize)> = recv(&socket, &mut *out, RecvFlags::empty());
         match got {
             Ok((got, _)) => return Ok(got),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => watch.map_or(Ok(()), |watch| (watch.alive)())?,
+            Err(e) => return Err(broken(e)),
+        }
+    }
+}
+
+/// As [`receive`], of a Unix socket: keeps a descriptor that arrives with the bytes.
+pub(super) fn receive_with(
+    socket: impl AsFd,
+    out: &mut [u8],
+    watch: Option<&Watch>,
+    passed: &Mutex<Option<OwnedFd>>,
+) -> Result<usize> {
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut with = RecvAncillaryBuffer::new(&mut space);
+        match recvmsg(&socket, &mut [IoSliceMut::new(out)], &mut with, RecvFlags::CMSG_CLOEXEC) {
+            Ok(got) => {
+                for message in with.drain() {
+                    if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                        descriptors.for_each(|descriptor| *passed.lock() = Some(descriptor));
+                    }
+                }
+                return Ok(got.bytes);
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => watch.map_or(Ok(()), |watch| (watch.alive)())?,
             Err(e) => return Err(broken(e)),

@@ -108,7 +108,7 @@ struct Handshake<'a> {
 
 impl Handshake<'_> {
     fn send(&self, pieces: &[&[u8]]) -> Result<()> {
-        socket::send(self.socket, &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>(), None)
+        socket::send(self.socket, &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>(), None, None)
     }
 
     fn receive<const N: usize>(&self) -> Result<[u8; N]> {
@@ -189,7 +189,7 @@ impl Connection for End {
 
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
         self.checked()?;
-        socket::send(&self.socket, pieces, self.watch.get())
+        socket::send(&self.socket, pieces, self.watch.get(), None)
     }
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {

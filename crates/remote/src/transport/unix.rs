@@ -6,7 +6,8 @@
 //! | access   | processes of the server's user, and root: each side requests the other's user from the kernel |
 //! | place    | [`default_socket`], in a folder that only the user may enter |
 //! | a socket without a server | is replaced by the next server |
-//! | long writes | the server reads them from the program's memory, where it may: see [`super::Connection::pull`] |
+//! | long reads | pass through a [segment](super::segment) of the server |
+//! | long writes | the server reads them from the program's memory, where it may: see [`super::Connection::pull`]. Through a segment of the client only if the program asks for that: it takes longer |
 
 use super::memory::Peer;
 use super::{Connection, Listener, Transport, Watch, broken, placed, socket};
@@ -17,13 +18,14 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketAddrUnix, SocketFlags, SocketType};
 use std::fs;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The environment variable that names the daemon's socket.
@@ -100,15 +102,17 @@ struct End {
     lends: bool,
     /// The client's process, once its memory was read.
     peer: OnceLock<Peer>,
+    /// Whether this client uses segments.
+    shares: bool,
+    shares_writes: bool,
+    /// The last descriptor that arrived.
+    passed: Mutex<Option<OwnedFd>>,
 }
 
 impl End {
-    fn of_client(socket: OwnedFd, lends: bool) -> End {
-        End { socket, watch: OnceLock::new(), serves: false, lends, peer: OnceLock::new() }
-    }
-
-    fn of_server(socket: OwnedFd) -> End {
-        End { socket, watch: OnceLock::new(), serves: true, lends: false, peer: OnceLock::new() }
+    fn new(socket: OwnedFd, serves: bool, lends: bool, shares: bool, shares_writes: bool) -> End {
+        let (watch, peer, passed) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        End { socket, watch, serves, lends, peer, shares, shares_writes, passed }
     }
 }
 
@@ -118,11 +122,11 @@ impl Connection for End {
     }
 
     fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
-        socket::send(&self.socket, pieces, self.watch.get())
+        socket::send(&self.socket, pieces, self.watch.get(), None)
     }
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {
-        socket::receive(&self.socket, out, self.watch.get())
+        socket::receive_with(&self.socket, out, self.watch.get(), &self.passed)
     }
 
     fn end(&self) {
@@ -142,6 +146,23 @@ impl Connection for End {
             }
         };
         peer.pull(&self.socket, pieces, out)
+    }
+
+    fn shares(&self) -> bool {
+        self.shares
+    }
+
+    fn shares_writes(&self) -> bool {
+        self.shares_writes
+    }
+
+    fn pass(&self, pieces: &mut [IoSlice<'_>], descriptor: BorrowedFd<'_>) -> Result<()> {
+        socket::send(&self.socket, pieces, self.watch.get(), Some(descriptor))
+    }
+
+    fn passed(&self) -> Option<OwnedFd> {
+        let arrived = self.passed.lock().take()?;
+        Some(if self.serves { arrived } else { placed(arrived) })
     }
 
     fn has_ended(&self) -> bool {
@@ -172,17 +193,29 @@ impl Connection for End {
 pub struct Socket {
     path: PathBuf,
     lends: bool,
+    shares: bool,
+    shares_writes: bool,
 }
 
 impl Socket {
     /// The socket of the server that listens at `path`.
     pub fn at(path: &Path) -> Socket {
-        Socket { path: path.to_path_buf(), lends: true }
+        Socket { path: path.to_path_buf(), lends: true, shares: true, shares_writes: false }
     }
 
     /// Long writes are sent, not read from this process's memory by the server.
     pub fn without_lending(self) -> Socket {
         Socket { lends: false, ..self }
+    }
+
+    /// Long writes pass through a segment, as long reads do.
+    pub fn with_shared_writes(self) -> Socket {
+        Socket { lends: false, shares: true, shares_writes: true, ..self }
+    }
+
+    /// Long reads are sent, not passed through segments.
+    pub fn without_segments(self) -> Socket {
+        Socket { shares: false, shares_writes: false, ..self }
     }
 }
 
@@ -197,7 +230,7 @@ impl Transport for Socket {
         };
         let socket = connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?;
         let socket = placed(socket);
-        let end = End::of_client(socket, self.lends);
+        let end = End::new(socket, false, self.lends, self.shares, self.shares_writes);
         end.admit().map_err(|e| e.in_object(self.path.display().to_string()))?;
         Ok(Box::new(end))
     }
@@ -260,7 +293,7 @@ impl Listener for Listening {
             return Ok(None);
         }
         let (connection, _) = accepted.map_err(|e| failed("take a connection", &self.path, e))?;
-        Ok(Some(Box::new(End::of_server(connection.into()))))
+        Ok(Some(Box::new(End::new(connection.into(), true, false, false, false))))
     }
 
     fn end(&self) {
