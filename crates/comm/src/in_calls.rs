@@ -134,6 +134,8 @@ struct InCalls {
     size: u32,
     /// `None`: each thread, one at a time.
     thread: Option<ThreadId>,
+    /// A child of `fork` has a copy of all this, but not the parent's MPI.
+    process: u32,
     state: Mutex<State>,
     changed: Condvar,
     /// `None` once it was dropped.
@@ -169,6 +171,7 @@ impl InCalls {
             rank: comm.rank(),
             size: comm.size(),
             thread: (comm.thread_level() < ThreadLevel::Serialized).then(|| std::thread::current().id()),
+            process: std::process::id(),
             state: Mutex::new(state),
             changed: Condvar::default(),
             below: Mutex::new(Some(Below { comm, receiving: VecDeque::new(), sending: Vec::new() })),
@@ -176,7 +179,8 @@ impl InCalls {
     }
 
     fn is_moved_here(&self) -> bool {
-        !IN_BACKGROUND.get() && self.thread.is_none_or(|thread| thread == std::thread::current().id())
+        let is_program = !IN_BACKGROUND.get() && self.process == std::process::id();
+        is_program && self.thread.is_none_or(|thread| thread == std::thread::current().id())
     }
 
     fn move_messages(&self) -> bool {
