@@ -13,7 +13,7 @@ pub fn write(file: &str, plan: &Plan) -> Result<()> {
     let created = File::create(file)?;
     attributes(created.root(), &plan.attributes)?;
     for group in &plan.groups {
-        created.group(group)?;
+        attributes(&created.group(&group.name)?, &group.attributes)?;
     }
     let sources = sources(&created, plan)?;
     let mut made: HashMap<&str, Handle> = HashMap::new();

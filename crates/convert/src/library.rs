@@ -111,7 +111,10 @@ impl Mappings {
     /// A run of boxes has the elements of a selection of the dataset `source`, which has this many elements.
     pub fn add(&mut self, run: &Mapping, elements: u64, source: &str) -> Result<()> {
         let Mapping { offset, count, times, every, first, stride, .. } = run;
-        if offset.len() != self.axes || count.len() != self.axes || (*times > 1 && count[0] != 1) {
+        if offset.len() != self.axes
+            || count.len() != self.axes
+            || (*times > 1 && count.first().is_none_or(|count| count > every))
+        {
             return Err(mistaken("a block has other axes than its dataset"));
         }
         let (source, file) = (c_text(source)?, space(Some(&[elements]), false)?);
@@ -202,6 +205,14 @@ fn datatype(kind: Kind) -> Result<Handle> {
             Ok(made)
         }
         Kind::Letter => copied(*H5T_C_S1),
+        Kind::Word(bytes) => {
+            let made = copied(*H5T_C_S1)?;
+            // SAFETY: the handle lives.
+            let (sized, padded) =
+                unsafe { (H5Tset_size(made.0, bytes as usize), H5Tset_strpad(made.0, H5T_str_t::H5T_STR_NULLPAD)) };
+            done(sized.min(padded), "set the size of a type of texts")?;
+            Ok(made)
+        }
         Kind::Text => {
             let made = copied(*H5T_C_S1)?;
             // SAFETY: the handle lives.

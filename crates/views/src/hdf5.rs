@@ -34,8 +34,8 @@ use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Re
 pub struct Plan {
     /// Files with blocks: names as HDF5 opens them.
     pub files: Vec<String>,
-    /// Full names of the groups, parents first.
-    pub groups: Vec<String>,
+    /// The groups, parents first.
+    pub groups: Vec<Group>,
     /// The datasets that users see, dimension scales among them.
     pub datasets: Vec<Dataset>,
     /// The files as arrays of elements.
@@ -44,6 +44,22 @@ pub struct Plan {
     pub blocks: String,
     /// Attributes of the root group.
     pub attributes: Vec<Attribute>,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Full name, without a slash at its begin.
+    pub name: String,
+    /// Attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+impl Group {
+    /// A group without attributes.
+    pub fn bare(name: impl Into<String>) -> Group {
+        Group { name: name.into(), attributes: Vec::new() }
+    }
 }
 
 /// A dataset.
@@ -102,7 +118,7 @@ pub struct Source {
 pub struct Mapping {
     /// First element of the first block, along each axis.
     pub offset: Vec<u64>,
-    /// Number of elements of a block along each axis; 1 along the first if there are several blocks.
+    /// Number of elements of a block along each axis; along the first at most `every` if there are several blocks.
     pub count: Vec<u64>,
     /// Number of blocks.
     pub times: u64,
@@ -162,6 +178,8 @@ pub enum Kind {
     Letter,
     /// Texts of any length.
     Text,
+    /// ASCII texts of this many bytes.
+    Word(u64),
 }
 
 impl Kind {
@@ -186,12 +204,29 @@ impl Kind {
             Kind::Integer(bytes, ..) | Kind::Real(bytes, _) => bytes,
             Kind::Complex(bytes, _) => 2 * bytes,
             Kind::Letter => 1,
+            Kind::Word(bytes) => bytes,
             Kind::Text => 0,
         }
     }
 }
 
+impl Elements {
+    /// Number of blocks that are read in place.
+    pub fn blocks(&self) -> u64 {
+        match self {
+            Elements::Missing | Elements::Values(_) => 0,
+            Elements::Block(_) => 1,
+            Elements::Boxes(runs) => runs.iter().map(|run| run.times).sum(),
+        }
+    }
+}
+
 impl Values {
+    /// Numbers in this machine's byte order.
+    pub fn of_bytes(bytes: &[u8]) -> Values {
+        Values::Bytes(BASE64_STANDARD.encode(bytes))
+    }
+
     /// The bytes of numbers; `None` for texts, and if they are not base64.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         match self {
@@ -231,11 +266,7 @@ pub fn view(reader: &Reader) -> Result<View> {
     let mut blocks = 0;
     for array in &arrays {
         let Some(dataset) = all.dataset(array, &mut taken)? else { continue };
-        blocks += match &dataset.content {
-            Elements::Block(_) => 1,
-            Elements::Boxes(runs) => runs.iter().map(|run| run.times).sum(),
-            _ => 0,
-        };
+        blocks += dataset.content.blocks();
         datasets.push(dataset);
     }
     let shown = datasets.len() as u64;
@@ -273,11 +304,11 @@ pub fn view(reader: &Reader) -> Result<View> {
         })
         .collect();
     datasets.extend(without);
-    let mut groups: Vec<String> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     for dataset in &datasets {
         let folders = dataset.name.match_indices('/').map(|(at, _)| &dataset.name[..at]);
-        groups.extend(folders.filter(|folder| known.insert(folder)).map(str::to_string));
+        groups.extend(folders.filter(|folder| known.insert(folder)).map(Group::bare));
     }
     let attributes = all.attributes("", &attributes, None);
     let plan =
@@ -551,5 +582,5 @@ fn values_of(element: ElementType, values: &[Value]) -> Option<Values> {
     }
     let mut bytes = Vec::new();
     values.iter().for_each(|value| value.append_to(&mut bytes));
-    Some(Values::Bytes(BASE64_STANDARD.encode(bytes)))
+    Some(Values::of_bytes(&bytes))
 }
