@@ -8,7 +8,7 @@ from conftest import ROOT
 GUIDE = ROOT / "docs" / "guide"
 
 
-@pytest.mark.parametrize("page", ["python", "coming-from-adios2", "coming-from-hdf5", "windows", "async"])
+@pytest.mark.parametrize("page", ["python", "coming-from-adios2", "coming-from-hdf5", "windows"])
 def test_the_programs_of_the_guide_run(page, tmp_path, monkeypatch, capsys):
     text = (GUIDE / f"{page}.md").read_text()
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)

@@ -289,6 +289,7 @@ pub struct Index {
 pub enum View {
     Zarr(ViewZarr),
     Hdf5(ViewHdf5),
+    Vtk(ViewVtk),
 }
 
 /// References for Zarr: xarray, dask and zarr-python read the values in place.
@@ -345,6 +346,38 @@ pub struct ViewHdf5 {
     /// File to write; by default the name of the file with .h5 instead of .bp
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+/// A VTKHDF file: VTK and programs with its reader show one mesh of a file, its values read in place.
+///
+/// Uniform, rectilinear and structured meshes as the file's XML describes them; without a mesh, arrays of one shape are shown as an image.
+/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// again after they were moved.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg view vtk run.bp                 writes run.vtkhdf
+  thalweg view vtk run.bp --mesh fine -o fine.vtkhdf
+
+In Python, with the package vtk:
+  reader = vtk.vtkHDFReader()
+  reader.SetFileName(\"run.vtkhdf\")
+  reader.Update()
+
+Needs the program thalweg-convert, beside thalweg or in PATH.
+Variables that the view cannot show are listed with the reason.
+
+Exit codes: 0 written, 1 written but no variable is shown, 2 usage, 3 a file can't be read or written.")]
+pub struct ViewVtk {
+    /// File to show
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// File to write; by default the name of the file with .vtkhdf instead of .bp
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Mesh to show; by default that of the first variable with one
+    #[arg(long, value_name = "NAME")]
+    pub mesh: Option<String>,
 }
 
 /// Check configurations

@@ -1,9 +1,9 @@
 //! HDF5 files from a plan.
 
-use crate::library::{self, File, Handle, Mappings, Storage};
+use crate::library::{self, Element, External, File, Handle, Mappings, Storage};
 use std::collections::HashMap;
 use thalweg_types::{Error, ErrorKind, Result};
-use thalweg_views::hdf5::{Attribute, Dataset, Elements, Place, Plan};
+use thalweg_views::hdf5::{Attribute, Dataset, Elements, Plan, Source};
 
 /// Writes the file of a plan; no block is read.
 ///
@@ -13,12 +13,12 @@ pub fn write(file: &str, plan: &Plan) -> Result<()> {
     let created = File::create(file)?;
     attributes(created.root(), &plan.attributes)?;
     for group in &plan.groups {
-        created.group(group)?;
+        attributes(&created.group(&group.name)?, &group.attributes)?;
     }
-    let mut blocks = Blocks { plan, file: &created, root: None };
-    let mut made: HashMap<&str, (usize, Handle)> = HashMap::new();
-    for (number, dataset) in plan.datasets.iter().enumerate() {
-        made.insert(&dataset.name, (number, one(&created, &mut blocks, number, dataset)?));
+    let sources = sources(&created, plan)?;
+    let mut made: HashMap<&str, Handle> = HashMap::new();
+    for dataset in &plan.datasets {
+        made.insert(&dataset.name, one(&created, plan, &sources, dataset)?);
     }
     for dataset in &plan.datasets {
         // A scale of one axis is not attached to itself.
@@ -26,8 +26,8 @@ pub fn write(file: &str, plan: &Plan) -> Result<()> {
             continue;
         }
         for (axis, scale) in dataset.axes.iter().enumerate() {
-            let (_, scale) = made.get(scale.as_str()).ok_or_else(|| missing("a dimension scale"))?;
-            library::attach_scale(&made[dataset.name.as_str()].1, scale, axis)?;
+            let scale = made.get(scale.as_str()).ok_or_else(|| missing("a dimension scale"))?;
+            library::attach_scale(&made[dataset.name.as_str()], scale, axis)?;
         }
     }
     drop(made);
@@ -38,28 +38,50 @@ fn missing(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("the plan is wrong: {what} is missing"))
 }
 
-fn one(file: &File, blocks: &mut Blocks<'_>, number: usize, dataset: &Dataset) -> Result<Handle> {
+/// Creates the sources of virtual datasets; returns their full names.
+fn sources(file: &File, plan: &Plan) -> Result<Vec<String>> {
+    if plan.sources.is_empty() {
+        return Ok(Vec::new());
+    }
+    let group = file.group(&plan.blocks)?;
+    let create = |(number, source): (usize, &Source)| {
+        let Source { kind, elements, phase, .. } = source;
+        let place = External { file: named(plan, source.file)?, offset: *phase };
+        let element = match source.is_enumeration {
+            true => Element::Enumeration(*kind, "element"),
+            false => Element::Plain(*kind),
+        };
+        let own = number.to_string();
+        library::dataset(&group, &own, element, &[*elements], false, false, &Storage::External(place))?;
+        Ok(format!("/{}/{own}", plan.blocks))
+    };
+    plan.sources.iter().enumerate().map(create).collect()
+}
+
+fn named(plan: &Plan, file: usize) -> Result<&str> {
+    plan.files.get(file).map(String::as_str).ok_or_else(|| missing("the name of a file"))
+}
+
+/// - `sources`: their full names.
+fn one(file: &File, plan: &Plan, sources: &[String], dataset: &Dataset) -> Result<Handle> {
     let Dataset { name, kind, shape, is_unlimited, is_nan_missing, .. } = dataset;
     let own = if *is_unlimited { Storage::Chunk } else { Storage::Own };
+    let create = |storage: &Storage<'_>| {
+        library::dataset(file.root(), name, Element::Plain(*kind), shape, *is_unlimited, *is_nan_missing, storage)
+    };
     let made = match &dataset.content {
-        Elements::Missing | Elements::Values(_) => {
-            library::dataset(file.root(), name, *kind, shape, *is_unlimited, *is_nan_missing, &own)?
-        }
+        Elements::Missing | Elements::Values(_) => create(&own)?,
         Elements::Block(place) => {
-            let storage = Storage::External(blocks.named(place)?, place);
-            library::dataset(file.root(), name, *kind, shape, *is_unlimited, *is_nan_missing, &storage)?
+            create(&Storage::External(External { file: named(plan, place.file)?, offset: place.offset }))?
         }
-        Elements::Blocks(all) => {
-            let (group, folder) = blocks.group(number)?;
+        Elements::Boxes(runs) => {
             let mut mappings = Mappings::new(shape)?;
-            for (number, block) in all.iter().enumerate() {
-                let storage = Storage::External(blocks.named(&block.place)?, &block.place);
-                let own = number.to_string();
-                library::dataset(&group, &own, *kind, &block.count, false, false, &storage)?;
-                mappings.add(&block.offset, &block.count, &format!("{folder}/{own}"))?;
+            for run in runs {
+                let (source, name) =
+                    plan.sources.get(run.source).zip(sources.get(run.source)).ok_or_else(|| missing("a source"))?;
+                mappings.add(run, source.elements, name)?;
             }
-            let storage = Storage::Virtual(&mappings);
-            library::dataset(file.root(), name, *kind, shape, *is_unlimited, *is_nan_missing, &storage)?
+            create(&Storage::Virtual(&mappings))?
         }
     };
     if let Elements::Values(values) = &dataset.content
@@ -72,30 +94,6 @@ fn one(file: &File, blocks: &mut Blocks<'_>, number: usize, dataset: &Dataset) -
     }
     attributes(&made, &dataset.attributes)?;
     Ok(made)
-}
-
-/// The source datasets of virtual ones.
-struct Blocks<'p> {
-    plan: &'p Plan,
-    file: &'p File,
-    root: Option<Handle>,
-}
-
-impl<'p> Blocks<'p> {
-    /// The group for the blocks of a dataset, and its full name.
-    fn group(&mut self, dataset: usize) -> Result<(Handle, String)> {
-        if self.root.is_none() {
-            self.root = Some(self.file.group(&self.plan.blocks)?);
-        }
-        let name = format!("/{}/{dataset}", self.plan.blocks);
-        Ok((self.file.group(&name)?, name))
-    }
-
-    /// The file of a block.
-    fn named(&self, place: &Place) -> Result<&'p str> {
-        let file = self.plan.files.get(place.file);
-        file.map(String::as_str).ok_or_else(|| missing("the name of a file"))
-    }
 }
 
 fn attributes(of: &Handle, attributes: &[Attribute]) -> Result<()> {

@@ -8,7 +8,7 @@ use hdf5_metno_sys::{h5, h5a, h5d, h5e, h5f, h5g, h5i, h5p, h5s, h5t};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use thalweg_types::{Error, ErrorKind, Result};
-use thalweg_views::hdf5::{Kind, Place, Values};
+use thalweg_views::hdf5::{Kind, Mapping, Values};
 
 // HDF5's library for dimension scales, which hdf5-metno-sys does not declare.
 #[link(name = "hdf5_hl")]
@@ -73,9 +73,26 @@ pub enum Storage<'p> {
     /// In the view, in one chunk, so that it can grow.
     Chunk,
     /// In another file.
-    External(&'p str, &'p Place),
+    External(External<'p>),
     /// In other datasets.
     Virtual(&'p Mappings),
+}
+
+/// Elements in another file, as many as the dataset has.
+pub struct External<'p> {
+    /// Its name.
+    pub file: &'p str,
+    /// The first byte.
+    pub offset: u64,
+}
+
+/// The type of a dataset's elements.
+#[derive(Clone, Copy)]
+pub enum Element<'p> {
+    /// A type.
+    Plain(Kind),
+    /// An enumeration of integers, whose only member 0 has this name.
+    Enumeration(Kind, &'p str),
 }
 
 /// The parts of a virtual dataset.
@@ -91,23 +108,40 @@ impl Mappings {
         Ok(Mappings { properties: dataset_properties()?, target: space(Some(shape), false)?, axes: shape.len() })
     }
 
-    /// The box at `offset` is the whole dataset `source`, which has the extents of the box.
-    pub fn add(&mut self, offset: &[u64], count: &[u64], source: &str) -> Result<()> {
-        if offset.len() != self.axes || count.len() != self.axes {
+    /// A run of boxes has the elements of a selection of the dataset `source`, which has this many elements.
+    pub fn add(&mut self, run: &Mapping, elements: u64, source: &str) -> Result<()> {
+        let Mapping { offset, count, times, every, first, stride, .. } = run;
+        if offset.len() != self.axes
+            || count.len() != self.axes
+            || (*times > 1 && count.first().is_none_or(|count| count > every))
+        {
             return Err(mistaken("a block has other axes than its dataset"));
         }
-        let (source, whole) = (c_text(source)?, space(Some(count), false)?);
-        let ones = vec![1u64; self.axes];
-        let set = h5s::H5S_seloper_t::H5S_SELECT_SET;
-        // SAFETY: all arrays have an entry for each axis of the space.
-        let selected = unsafe {
-            h5s::H5Sselect_hyperslab(self.target.0, set, offset.as_ptr(), ptr::null(), ones.as_ptr(), count.as_ptr())
-        };
-        done(selected, "select a block")?;
+        let (source, file) = (c_text(source)?, space(Some(&[elements]), false)?);
+        let length = number_of(count).ok_or_else(|| mistaken("a block has more elements than 64 bits count"))?;
+        // One box has no distance to another, and may have any extents: strides are at least those.
+        let (mut number, mut strides) = (vec![1u64; self.axes], count.clone());
+        if *times > 1 {
+            (number[0], strides[0]) = (*times, *every);
+        }
+        self.target.select(offset, &strides, &number, count)?;
+        file.select(&[*first], &[(*stride).max(length)], &[*times], &[length])?;
         // SAFETY: the handles live, and the texts end with a byte 0; the library copies all of them.
         let mapped =
-            unsafe { h5p::H5Pset_virtual(self.properties.0, self.target.0, c".".as_ptr(), source.as_ptr(), whole.0) };
+            unsafe { h5p::H5Pset_virtual(self.properties.0, self.target.0, c".".as_ptr(), source.as_ptr(), file.0) };
         done(mapped, "map a block")
+    }
+}
+
+impl Handle {
+    /// Selects blocks of a space; all arrays have an entry for each of its axes.
+    fn select(&self, offset: &[u64], stride: &[u64], times: &[u64], block: &[u64]) -> Result<()> {
+        let set = h5s::H5S_seloper_t::H5S_SELECT_SET;
+        // SAFETY: all arrays have an entry for each axis of the space, as the caller promises.
+        let selected = unsafe {
+            h5s::H5Sselect_hyperslab(self.0, set, offset.as_ptr(), stride.as_ptr(), times.as_ptr(), block.as_ptr())
+        };
+        done(selected, "select blocks")
     }
 }
 
@@ -171,6 +205,14 @@ fn datatype(kind: Kind) -> Result<Handle> {
             Ok(made)
         }
         Kind::Letter => copied(*H5T_C_S1),
+        Kind::Word(bytes) => {
+            let made = copied(*H5T_C_S1)?;
+            // SAFETY: the handle lives.
+            let (sized, padded) =
+                unsafe { (H5Tset_size(made.0, bytes as usize), H5Tset_strpad(made.0, H5T_str_t::H5T_STR_NULLPAD)) };
+            done(sized.min(padded), "set the size of a type of texts")?;
+            Ok(made)
+        }
         Kind::Text => {
             let made = copied(*H5T_C_S1)?;
             // SAFETY: the handle lives.
@@ -180,6 +222,20 @@ fn datatype(kind: Kind) -> Result<Handle> {
             Ok(made)
         }
     }
+}
+
+/// An enumeration of integers, whose only member 0 has this name.
+fn enumeration(kind: Kind, member: &str) -> Result<Handle> {
+    if !matches!(kind, Kind::Integer(..)) {
+        return Err(mistaken("only integers are enumerated"));
+    }
+    let (base, member) = (datatype(kind)?, c_text(member)?);
+    // SAFETY: the handle lives.
+    let made = handle(unsafe { h5t::H5Tenum_create(base.0) }, "create a type")?;
+    let zero = [0u8; 8];
+    // SAFETY: the handle lives, the text ends with a byte 0, and the value has at least as many bytes as the type.
+    done(unsafe { h5t::H5Tenum_insert(made.0, member.as_ptr(), zero.as_ptr().cast()) }, "add a member to a type")?;
+    Ok(made)
 }
 
 /// The values of `elements` elements of a type, as the library takes them.
@@ -213,7 +269,8 @@ impl Given {
     }
 }
 
-fn elements(shape: &[u64]) -> Option<u64> {
+/// Elements of an array.
+fn number_of(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent))
 }
 
@@ -286,13 +343,17 @@ impl File {
 pub fn dataset(
     group: &Handle,
     name: &str,
-    kind: Kind,
+    element: Element<'_>,
     shape: &[u64],
     is_unlimited: bool,
     is_nan_missing: bool,
     storage: &Storage<'_>,
 ) -> Result<Handle> {
-    let (path, own, space) = (c_text(name)?, datatype(kind)?, space(Some(shape), is_unlimited)?);
+    let (kind, own) = match element {
+        Element::Plain(kind) => (kind, datatype(kind)?),
+        Element::Enumeration(kind, member) => (kind, enumeration(kind, member)?),
+    };
+    let (path, space) = (c_text(name)?, space(Some(shape), is_unlimited)?);
     let made = match storage {
         Storage::Virtual(_) => None,
         _ => Some(dataset_properties()?),
@@ -309,15 +370,13 @@ pub fn dataset(
             // SAFETY: the array has an entry for each axis.
             done(unsafe { h5p::H5Pset_chunk(properties.0, shape.len() as c_int, chunk.as_ptr()) }, "set a chunk")?;
         }
-        Storage::External(file, place) => {
-            if elements(shape).and_then(|all| all.checked_mul(kind.size())) != Some(place.length) {
-                return Err(mistaken("a block has not as many bytes as its extents need"));
-            }
-            let offset =
-                i64::try_from(place.offset).map_err(|_| mistaken("a block lies behind the end of all files"))?;
+        Storage::External(External { file, offset }) => {
+            let length = number_of(shape).and_then(|all| all.checked_mul(kind.size()));
+            let length = length.ok_or_else(|| mistaken("a block has more bytes than 64 bits count"))?;
+            let offset = i64::try_from(*offset).map_err(|_| mistaken("a block lies behind the end of all files"))?;
             let file = c_text(file)?;
             // SAFETY: the handle lives, and the text ends with a byte 0.
-            done(unsafe { h5p::H5Pset_external(properties.0, file.as_ptr(), offset, place.length) }, "name a file")?;
+            done(unsafe { h5p::H5Pset_external(properties.0, file.as_ptr(), offset, length) }, "name a file")?;
         }
     }
     if is_nan_missing {
@@ -333,7 +392,7 @@ pub fn dataset(
 
 /// Writes all values of a dataset of this type and these extents.
 pub fn write(dataset: &Handle, kind: Kind, shape: &[u64], values: &Values) -> Result<()> {
-    let (own, given) = (datatype(kind)?, Given::of(values, kind, elements(shape))?);
+    let (own, given) = (datatype(kind)?, Given::of(values, kind, number_of(shape))?);
     // SAFETY: `given` has as many values of this type as the dataset.
     done(unsafe { h5d::H5Dwrite(dataset.0, own.0, 0, 0, 0, given.as_ptr()) }, "write values")
 }

@@ -12,6 +12,8 @@
 //! | [`grid`] | whether the blocks of an array form the chunks of a regular grid; pure |
 //! | [`place`] | URLs of the files with payloads |
 //! | [`hdf5`] | the content of a view for HDF5: datasets over external storage, virtual datasets, dimension scales |
+//! | [`runs`] | which blocks lie at regular places of a file; pure |
+//! | [`vtk`] | the content of a view for VTK: that of HDF5 as one grid with arrays at its points and cells |
 //! | [`zarr`] | references for Zarr, in kerchunk's JSON |
 //!
 //! What is promised: each element that a view shows is the one that [`thalweg_reader`] reads; a variable that a format cannot show is
@@ -25,6 +27,8 @@ pub mod boxes;
 pub mod grid;
 pub mod hdf5;
 pub mod place;
+pub mod runs;
+pub mod vtk;
 pub mod zarr;
 
 pub use arrays::{Array, Arrays, Content, LeftOut, Pieces};

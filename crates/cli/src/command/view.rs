@@ -1,6 +1,6 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
-use crate::arguments::{ViewHdf5, ViewZarr};
+use crate::arguments::{ViewHdf5, ViewVtk, ViewZarr};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain, plain};
@@ -34,6 +34,15 @@ pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure
     tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)
 }
 
+pub fn vtk(arguments: &ViewVtk, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("vtkhdf"));
+    file::not_itself(&arguments.file, &target, "its view")?;
+    let reader = file::open(&arguments.file, None)?;
+    let view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
+    replace(&target, |file| converted(&view.plan, file.path(), &target))?;
+    tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)
+}
+
 /// Says what was written, and what is not shown.
 fn tell(
     file: &Path,
@@ -59,7 +68,7 @@ fn converted(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
     let mut running = Command::new(&program).arg("hdf5").arg(file).stdin(Stdio::piped()).spawn().map_err(|e| {
         let what = match e.kind() {
             io::ErrorKind::NotFound => format!(
-                "views for HDF5 are written by the program {CONVERT}, which is neither beside thalweg nor in PATH; it is installed \
+                "views for HDF5 and VTK are written by the program {CONVERT}, which is neither beside thalweg nor in PATH; it is installed \
                  with thalweg where HDF5 is (Debian: libhdf5-dev)"
             ),
             _ => format!("cannot start '{}'", program.display()),
