@@ -3,7 +3,7 @@
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use std::sync::Arc;
 use thalweg_io::session::SharedGroup;
-use thalweg_io::{Input, Output, Resolved, Session, Values, VariableKey, WriteRequest};
+use thalweg_io::{Input, Output, PendingOutput, Resolved, Session, Values, VariableKey, WriteRequest};
 use thalweg_schema::Variable;
 use thalweg_types::{ElementType, Error, ErrorKind};
 
@@ -140,7 +140,7 @@ impl File {
         match self {
             File::Input(_) => Err(Failure::argument("the file is open for reading")),
             File::Output(writing) => {
-                let (pending, lent) = writing.end(Output::start_close);
+                let (pending, lent) = writing.end(|output| output.start_close());
                 lent.map(|()| pending)
             }
         }
