@@ -8,8 +8,8 @@ use std::sync::Arc;
 use thalweg_comm::guarded::caught;
 use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
-    Attributes, Change, Layout, Lease, Life, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, WriteObject,
-    WriterId,
+    Attributes, Change, Layout, Lease, Life, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, Stripes,
+    WriteObject, WriterId,
 };
 use thalweg_types::Result;
 use thalweg_view::View;
@@ -82,6 +82,8 @@ impl Layout for Guarded {
         space(path: &str) -> Space;
         targets(folder: &str) -> Option<u32>;
         make_on_target(name: &str, target: u32, stripe: u64) -> bool;
+        make_striped(path: &str, asked: Stripes) -> bool;
+        stripes(path: &str) -> Option<Stripes>;
         write_synopsis(path: &str) -> ();
         locks(path: &str) -> Option<Box<dyn FileLocks>>;
         finish() -> ();

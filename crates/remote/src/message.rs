@@ -3,7 +3,7 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | bytes of the head, little endian, at most [`LONGEST_HEAD`] |
-//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`]; with [`LENT`] added, number of the pieces of memory that are the body, at most [`MOST_PARTS`]; with [`SHARED`] added, bytes of a body that is in the sender's [segment](crate::transport::segment), at most its length |
+//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`]; with [`LENT`] added, number of the pieces of memory that are the body, at most [`MOST_PARTS`]; with [`SHARED`] added, bytes of a body that is in the sender's [segment], at most its length |
 //! | 8 | ... | head: a [`Request`] or a [`Reply`] in postcard encoding |
 //! | ... | ... | body: bytes of a file, a value, names; of a lent body, address and length of each piece, 8 bytes each, little endian; of a shared one, nothing |
 //!

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | group | a folder in names of variables |
 //! | `.blocks/N`, a dataset with external storage | a file as one array of elements, from its first byte that is one |
-//! | virtual dataset | an array: its [runs](crate::runs) of blocks are selections of these |
+//! | virtual dataset | an array: its [runs](crate::runs::Run) of blocks are selections of these |
 //! | dataset with external storage | an array of one block |
 //! | dataset with values | scalars, texts, one value per writer |
 //! | dimension scale | a named axis: the variable of this name with its values, else a dimension without a variable, as netCDF has it |
