@@ -1,5 +1,7 @@
 //! Every communicator of this crate keeps what the trait promises.
 
+use std::sync::Barrier;
+use std::time::Duration;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::counting::Counting;
 use thalweg_comm::{Communicator, ThreadLevel, in_calls, threads};
@@ -48,7 +50,7 @@ fn check_in_calls(level: ThreadLevel, ranks: u32) {
             });
             while !checks.is_finished() {
                 if !in_calls::move_messages() {
-                    std::thread::sleep(std::time::Duration::from_micros(20));
+                    std::thread::sleep(Duration::from_micros(20));
                 }
             }
             checks.join().unwrap();
@@ -82,6 +84,39 @@ fn other_threads_may_not_call_the_communicator_of_a_rank_with_one_thread() {
         let other = comm.duplicate().unwrap();
         let kind = std::thread::scope(|scope| scope.spawn(move || other.barrier().unwrap_err().kind()).join());
         assert_eq!(kind.unwrap(), thalweg_types::ErrorKind::InvalidArgument);
+        comm.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_rank_that_makes_no_calls_for_longer_than_the_timeout_has_not_waited() {
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    let turns = Barrier::new(2);
+    threads::Machine::new(2).thread_level(ThreadLevel::Single).run(|comm| {
+        let mut other = in_calls::for_threads(comm.duplicate().unwrap());
+        other.set_timeout(TIMEOUT);
+        if comm.rank() == 1 {
+            // After rank 0 has made its first call.
+            turns.wait();
+            other.send(0, 1, b"late").unwrap();
+            comm.barrier().unwrap();
+            return;
+        }
+        std::thread::scope(|scope| {
+            let receives = scope.spawn(move || {
+                in_calls::in_background();
+                other.receive(Some(1), 1).map(|message| message.bytes)
+            });
+            std::thread::sleep(3 * TIMEOUT);
+            in_calls::move_messages();
+            std::thread::sleep(TIMEOUT / 2);
+            turns.wait();
+            while !receives.is_finished() {
+                in_calls::move_messages();
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            assert_eq!(receives.join().unwrap().unwrap(), b"late");
+        });
         comm.barrier().unwrap();
     });
 }

@@ -322,26 +322,6 @@ fn a_rank_that_lacks_memory_waits_where_the_others_are_in_the_library_too() {
     }
 }
 
-#[test]
-fn a_program_that_computes_longer_than_the_timeout_loses_nothing() {
-    let (layout, schema, calls_again) = (in_memory(), schema("MPI_AGGREGATE", ""), Barrier::new(3));
-    let timeout = Duration::from_millis(400);
-    Machine::new(3).timeout(timeout).thread_level(ThreadLevel::Single).run(|comm| {
-        let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
-        let output = start(&session, &comm, 0);
-        std::thread::sleep(3 * timeout);
-        // Rank 0 is the first to call again; what it waits for comes later.
-        if comm.rank() == 0 {
-            session.progress();
-            std::thread::sleep(timeout / 2);
-        }
-        calls_again.wait();
-        output.wait().unwrap();
-        session.finalize().unwrap();
-    });
-    assert_eq!(steps(&layout), [0]);
-}
-
 const FOLDER: &str = "BACKGROUND_TEST_FOLDER";
 
 /// Not a test by itself: the process that is killed. It prints a line for each output that has ended.
