@@ -1,7 +1,9 @@
 """VTK's reader reads meshes and the arrays on them in place, through `thalweg view vtk`."""
 
 import os
+import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -92,6 +94,17 @@ class VtkReads(unittest.TestCase):
     def test_a_single_step(self):
         for kind in ("uniform", "rectilinear", "structured", "none"):
             self.assertEqual(len(list(self.grids(kind, 1, False))), 6)
+
+    def test_the_program_of_the_guide_does_what_it_says(self):
+        with open(os.path.join(written.ROOT, "docs", "guide", "views.md"), encoding="utf-8") as page:
+            program = re.findall(r"```python\n(import vtk\n.*?)```", page.read(), re.DOTALL)
+        self.assertEqual(len(program), 1)
+        meshes(self.path, "uniform", 3, "C", 3)
+        thalweg("view", "vtk", self.path)
+        folder = os.path.dirname(self.path)
+        ran = subprocess.run([sys.executable, "-c", program[0]], cwd=folder, capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.strip(), f"(2000.0, {2000.0 + np.prod(POINTS) - 1})")
 
     def test_a_mesh_that_no_variable_is_on_is_named(self):
         meshes(self.path, "uniform", 2, "C", 1)
