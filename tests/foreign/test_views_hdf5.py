@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -148,6 +149,30 @@ class Hdf5Reads(viewed.ViewReads):
         _, remarks = thalweg("view", "hdf5", self.path, expect=3)
         self.assertIn("missing", remarks)
         self.assertFalse(os.path.exists(self.view))
+
+    def test_a_relative_view_is_moved_with_its_data(self):
+        manifest = written.write(self.path, method="POSIX", ranks=2, steps=2)
+        os.makedirs(os.path.join(self.folder, "views"))
+        os.symlink(os.path.join(self.folder, "views"), os.path.join(self.folder, "link"))
+        for view in ("file.h5", "link/file.h5"):
+            told, _ = thalweg("view", "hdf5", self.path, "--relative", "-o", os.path.join(self.folder, view))
+        needed = re.search(r"(HDF5_EXTFILE_PREFIX)='(.*)'", told)
+        moved = os.path.join(self.folder, "moved")
+        os.mkdir(moved)
+        for name in ("file.bp", "file.bp.dir", "file.h5", "views"):
+            shutil.move(os.path.join(self.folder, name), moved)
+        wanted = manifest.variables["/global/double_3d"].whole(1)
+        programs = {
+            "h5py": "import h5py; v = h5py.File(path)['global/double_3d'][1]",
+            "netCDF4": "import netCDF4; v = netCDF4.Dataset(path)['global/double_3d'][1].data",
+        }
+        for name, program in programs.items():
+            for view in ("file.h5", "views/file.h5"):
+                with self.subTest(program=name, view=view):
+                    text = f"import sys; path = sys.argv[1]; {program}; sys.stdout.buffer.write(v.tobytes())"
+                    environment = {**os.environ, needed[1]: needed[2]}
+                    ran = subprocess.run([sys.executable, "-c", text, os.path.join(moved, view)], cwd="/", env=environment, capture_output=True, check=True)
+                    np.testing.assert_array_equal(np.frombuffer(ran.stdout).reshape(wanted.shape), wanted)
 
     def test_where_the_program_is_not_installed_the_error_says_so(self):
         written.write(self.path, method="MPI", ranks=1, steps=1)

@@ -106,6 +106,23 @@ class VtkReads(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(ran.stdout.strip(), f"(2000.0, {2000.0 + np.prod(POINTS) - 1})")
 
+    def test_a_relative_view_is_moved_with_its_data(self):
+        meshes(self.path, "rectilinear", 3, "C", 3)
+        thalweg("view", "vtk", self.path, "--relative")
+        folder = os.path.dirname(self.path)
+        moved = os.path.join(folder, "moved")
+        os.mkdir(moved)
+        for path in (self.path, self.view):
+            os.rename(path, os.path.join(moved, os.path.basename(path)))
+        program = (
+            "import vtk; r = vtk.vtkHDFReader(); r.SetFileName('moved/run.vtkhdf'); r.UpdateInformation(); r.UpdateTimeStep(2.0);"
+            "g = r.GetOutput(); print(g.GetPointData().GetArray('u').GetRange(), g.GetXCoordinates().GetRange())"
+        )
+        environment = {**os.environ, "HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
+        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        # Coordinates of the fastest axis: squares, and 2 more, as meshes.rs writes them.
+        self.assertEqual(ran.stdout.strip(), f"(2000.0, {2000.0 + np.prod(POINTS) - 1}) (2.0, {2.0 + (POINTS[-1] - 1) ** 2})")
+
     def test_a_mesh_that_no_variable_is_on_is_named(self):
         meshes(self.path, "uniform", 2, "C", 1)
         _, remarks = thalweg("view", "vtk", self.path, "--mesh", "other", expect=3)

@@ -346,6 +346,9 @@ pub struct ViewHdf5 {
     /// File to write; by default the name of the file with .h5 instead of .bp
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Names of data files relative to the view's folder: both can be moved together
+    #[arg(long)]
+    pub relative: bool,
 }
 
 /// A VTKHDF file: VTK and programs with its reader show one mesh of a file, its values read in place.
@@ -378,6 +381,9 @@ pub struct ViewVtk {
     /// Mesh to show; by default that of the first variable with one
     #[arg(long, value_name = "NAME")]
     pub mesh: Option<String>,
+    /// Names of data files relative to the view's folder: both can be moved together
+    #[arg(long)]
+    pub relative: bool,
 }
 
 /// Check configurations

@@ -1,5 +1,6 @@
 //! Where other programs find the files with a file's payloads.
 
+use std::path::{Component, Path, PathBuf};
 use thalweg_reader::{Reader, object};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -23,4 +24,33 @@ pub fn url_of(reader: &Reader, subfile: Option<u32>, at: Option<&str>) -> Result
                     layout \"direct\"";
         Error::new(ErrorKind::Unsupported, what).in_object(path)
     })
+}
+
+/// The name of a file as a program in `folder` gives it; both are absolute and without `..`.
+pub fn seen_from(folder: &Path, file: &Path) -> PathBuf {
+    let mut behind = file.components().peekable();
+    let mut above = folder.components().peekable();
+    while above.peek().is_some() && above.peek() == behind.peek() {
+        (above.next(), behind.next());
+    }
+    above.map(|_| Component::ParentDir).chain(behind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_up_to_the_common_folder_and_down_to_the_file() {
+        for (folder, file, seen) in [
+            ("/data/run", "/data/run/run.bp", "run.bp"),
+            ("/data/run", "/data/run/run.bp.dir/run.bp.0", "run.bp.dir/run.bp.0"),
+            ("/data/views", "/data/run/run.bp", "../run/run.bp"),
+            ("/", "/data/run.bp", "data/run.bp"),
+            ("/data/run", "/run.bp", "../../run.bp"),
+            ("/data/run", "/data/runs/x", "../runs/x"),
+        ] {
+            assert_eq!(seen_from(Path::new(folder), Path::new(file)), Path::new(seen), "{folder} {file}");
+        }
+    }
 }

@@ -29,18 +29,48 @@ pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("h5"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
-    let view = thalweg_views::hdf5::view(&reader)?;
+    let mut view = thalweg_views::hdf5::view(&reader)?;
+    if arguments.relative {
+        relate(&mut view.plan, &target)?;
+    }
     replace(&target, |file| converted(&view.plan, file.path(), &target))?;
-    tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)
+    let outcome = tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)?;
+    if arguments.relative {
+        writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
+    }
+    Ok(outcome)
 }
 
 pub fn vtk(arguments: &ViewVtk, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("vtkhdf"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
-    let view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
+    let mut view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
+    if arguments.relative {
+        relate(&mut view.plan, &target)?;
+    }
     replace(&target, |file| converted(&view.plan, file.path(), &target))?;
-    tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)
+    let outcome = tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)?;
+    if arguments.relative {
+        writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
+    }
+    Ok(outcome)
+}
+
+/// Makes the names of data files relative to the folder of the view.
+fn relate(plan: &mut Plan, target: &Path) -> Result<(), Failure> {
+    // Links to folders would make `..` lead elsewhere.
+    let real = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        folder.canonicalize().map_err(|e| unwritten(target, e))
+    };
+    let folder = real(target)?;
+    for file in &mut plan.files {
+        let path = Path::new(file.as_str());
+        let absolute = real(path)?.join(path.file_name().unwrap_or_default());
+        *file = thalweg_views::place::seen_from(&folder, &absolute).display().to_string();
+    }
+    Ok(())
 }
 
 /// Says what was written, and what is not shown.
