@@ -222,7 +222,7 @@ killed_server() {
 
 if [[ $MPI == openmpi ]]; then
     try "ranks on three nodes write and read views of one file" ranks
-    [[ -n ${ONLY:-} ]] || many "ranks on three nodes" across "${door[@]}" "$work/calls" /mnt/p/calls noexchange
+    [[ -n ${ONLY:-} ]] || many "ranks on three nodes" across "${door[@]}" "$work/calls" /mnt/p/calls noexchange on_servers
     try "ranks on three nodes share a pointer, and every byte is there once" shared_pointers
     try "atomic accesses of three nodes to the same bytes are never mixed" atomic_mode
     try "the locks of a killed process are released" killed_holder

@@ -39,7 +39,7 @@ def test_a_step_can_be_awaited_while_others_go_on(tmp_path):
 
 
 def test_a_callback_is_called_inside_a_call_and_what_it_raises_is_raised_there(tmp_path):
-    session = thalweg.Session(thalweg.Schema("data", method="MPI", parameters="async=yes").array("T", "f8", 10))
+    session = thalweg.Session(thalweg.Schema("data", method="MPI", parameters="async=yes").array("T", "f8", count=10))
     heard = []
     w = session.writer(tmp_path / "x.bp")
     with w.step() as step:

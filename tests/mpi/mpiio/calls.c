@@ -1,8 +1,9 @@
 /* Every function of MPI-IO, on a file that its argument names (below a mount, or anywhere), beside a model: what the file must hold is
  * computed by every rank from what all ranks do. Prints "ok NAME" or "not ok NAME (why)" from rank 0.
  *
- *     calls PATH [nolocks] [noepochs] [noexchange]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are
- *                                                    not tried; noexchange: ranks never exchange bytes to write them together
+ *     calls PATH [nolocks] [noepochs] [noexchange] [on_servers]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are
+ *                                                    not tried; noexchange: ranks never exchange bytes to write them together;
+ *                                                    on_servers: the file is on a partition of at least two servers
  *     calls PATH apart                  the path is below a mount on some ranks only
  */
 #include <mpi.h>
@@ -14,7 +15,7 @@
 
 static int rank, ranks, wrong;
 static char why[256], path[1024];
-static int locks = 1, epochs = 1, exchanges = 1;
+static int locks = 1, epochs = 1, exchanges = 1, on_servers = 0;
 
 static void fail(int line, const char *format, ...) {
     if (!wrong) {
@@ -634,7 +635,7 @@ static void hints(void) {
     char number[16];
     int together = exchanges && ranks > 1;
     /* Of three servers, with stripes of 4 KiB. */
-    int striped = !strncmp(path, "/mpiio/partition/", 17) || !strncmp(path, "/mpiio/mapped/", 14);
+    int striped = on_servers || !strncmp(path, "/mpiio/partition/", 17) || !strncmp(path, "/mpiio/mapped/", 14);
     MPI_Info info, other;
     MPI_File file;
     MPI_Info_create(&info);
@@ -841,6 +842,7 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "nolocks")) locks = 0;
         if (!strcmp(argv[i], "noepochs")) epochs = 0;
         if (!strcmp(argv[i], "noexchange")) exchanges = 0;
+        if (!strcmp(argv[i], "on_servers")) on_servers = 1;
     }
     if (argc > 2 && !strcmp(argv[2], "apart")) {
         MPI_File file;
