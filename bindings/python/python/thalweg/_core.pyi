@@ -14,6 +14,7 @@ __all__ = [
     "HeadFacts",
     "Mpi",
     "Output",
+    "Pending",
     "Ranks",
     "Reader",
     "SHIM_HEADER",
@@ -331,6 +332,7 @@ class Output:
     def start_close(self) -> Pending: ...
     def drop(self) -> None: ...
 
+@final
 class Pending:
     def test(self) -> int | None: ...
     def wait_for(self, seconds: float) -> int | None: ...
