@@ -52,6 +52,14 @@ fn give_owner(store: &dyn Store, name: &str, change: Change) -> Result<bool> {
     }
 }
 
+/// Gives a folder its times, if the store has it and takes them.
+fn give_times(store: &dyn Store, folder: &str, times: &Change) -> Result<()> {
+    match store.set_attributes(folder, times) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// Takes the permissions away that a change takes away; adds none.
 fn narrow(store: &dyn Store, name: &str, now: &Attributes, change: &Change) -> Result<()> {
     match change.mode.map(|mode| mode & now.mode) {
@@ -83,10 +91,20 @@ impl Shared {
                 to.make_folder(level)?;
                 continue;
             };
+            let above = crate::name::folder_of(level);
+            let before = if above.is_empty() { None } else { found(to.attributes(above))? };
             match to.make_one_folder(level, about.mode & 0o777) {
                 Ok(()) => give(to, level, &about, true)?,
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(e),
+            }
+            // No change that a user made.
+            if let Some(before) = before {
+                give_times(
+                    to,
+                    above,
+                    &Change { atime: Some(before.atime), mtime: Some(before.mtime), ..Change::default() },
+                )?;
             }
         }
         Ok(())
@@ -107,11 +125,7 @@ impl Shared {
     /// Gives a folder the times back that it had before one of its objects moved: the move is no change that a user made. Under the
     /// lock of the folder.
     pub(super) fn keep_times_of_folder(&self, folder: &str, times: &Change) -> Result<()> {
-        let keep = |store: &dyn Store| match store.set_attributes(folder, times) {
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => Ok(()),
-            outcome => outcome,
-        };
-        let (there, here) = (keep(&*self.canonical), keep(&*self.shadow));
+        let (there, here) = (give_times(&*self.canonical, folder, times), give_times(&*self.shadow, folder, times));
         there.and(here)
     }
 
