@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_comm::SharedWindow;
 use thalweg_comm::inbox::{Inbox, Ticket};
-use thalweg_comm::messages::{Carrier, MessageCommunicator, Others, Presence, lost};
+use thalweg_comm::messages::{Courier, MessageCommunicator, Others, Presence, lost};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -111,7 +111,7 @@ impl Mesh {
     }
 }
 
-impl Carrier for Mesh {
+impl Courier for Mesh {
     /// The end of the wait; `None` beyond the range of the clock.
     type Wait = Option<Instant>;
 

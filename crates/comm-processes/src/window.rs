@@ -27,7 +27,7 @@ impl Window {
             starts.push(starts.last().copied().unwrap_or(0).saturating_add(length));
         }
         let total = starts.last().copied().unwrap_or(0);
-        let path = comm.carrier().folder.join(format!("window.{}", comm.context()));
+        let path = comm.courier().folder.join(format!("window.{}", comm.context()));
         let about = |e: std::io::Error| {
             let kind = if e.kind() == std::io::ErrorKind::InvalidInput {
                 ErrorKind::NoMemory

@@ -18,7 +18,7 @@
 //! communicator of the context (4).
 
 use crate::inbox::{Inbox, Ticket};
-use crate::messages::{Carrier, MessageCommunicator, Others, Presence};
+use crate::messages::{Courier, MessageCommunicator, Others, Presence};
 use crate::{Communicator, Message, Request, SharedWindow, ThreadLevel, tags};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -40,8 +40,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const BETWEEN_MOVES: Duration = Duration::from_micros(50);
 
 /// Those whose messages are to be moved, in the order in which they were made.
-static CARRIERS: Mutex<Vec<Arc<InCalls>>> = Mutex::new(Vec::new());
-/// Length of [`CARRIERS`].
+static COURIERS: Mutex<Vec<Arc<InCalls>>> = Mutex::new(Vec::new());
+/// Length of [`COURIERS`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -57,16 +57,16 @@ pub fn in_background() {
 pub fn for_threads(below: Box<dyn Communicator>) -> Box<dyn Communicator> {
     let timeout = below.timeout();
     let handle = Handle(Arc::new(InCalls::new(below)));
-    let mut carriers = CARRIERS.lock();
-    carriers.push(handle.0.clone());
-    COUNT.store(carriers.len(), Ordering::Release);
-    drop(carriers);
+    let mut couriers = COURIERS.lock();
+    couriers.push(handle.0.clone());
+    COUNT.store(couriers.len(), Ordering::Release);
+    drop(couriers);
     Box::new(MessageCommunicator::first(Arc::new(handle), timeout))
 }
 
 /// Whether any message is to be moved by calls of this thread.
 pub fn is_needed() -> bool {
-    COUNT.load(Ordering::Acquire) > 0 && CARRIERS.lock().iter().any(|carrier| carrier.is_moved_here())
+    COUNT.load(Ordering::Acquire) > 0 && COURIERS.lock().iter().any(|courier| courier.is_moved_here())
 }
 
 /// Moves the messages of all communicators that this thread is to move. Returns immediately; `true` if anything moved.
@@ -74,10 +74,10 @@ pub fn move_messages() -> bool {
     if COUNT.load(Ordering::Acquire) == 0 {
         return false;
     }
-    let carriers: Vec<Arc<InCalls>> = CARRIERS.lock().iter().filter(|c| c.is_moved_here()).cloned().collect();
-    let moved = carriers.iter().fold(false, |moved, carrier| carrier.move_messages() | moved);
-    for carrier in &carriers {
-        carrier.end_below();
+    let couriers: Vec<Arc<InCalls>> = COURIERS.lock().iter().filter(|c| c.is_moved_here()).cloned().collect();
+    let moved = couriers.iter().fold(false, |moved, courier| courier.move_messages() | moved);
+    for courier in &couriers {
+        courier.end_below();
     }
     moved
 }
@@ -116,6 +116,8 @@ struct State {
     /// Time in which the program's calls moved messages, and when they did so last.
     clock: Duration,
     moved: Instant,
+    /// How often something has moved, or failed.
+    changes: u64,
     /// No handle and no request is left.
     is_released: bool,
 }
@@ -165,6 +167,7 @@ impl InCalls {
             failed: None,
             clock: Duration::ZERO,
             moved: Instant::now(),
+            changes: 0,
             is_released: false,
         };
         InCalls {
@@ -208,7 +211,10 @@ impl InCalls {
         if moved {
             let mut state = self.state.lock();
             arrived.into_iter().for_each(|message| state.arrive(message));
-            state.failed = left.err();
+            if let Err(e) = left {
+                state.failed.get_or_insert(e);
+            }
+            state.changes += 1;
             drop(state);
             self.changed.notify_all();
         }
@@ -228,20 +234,20 @@ impl InCalls {
             None => None,
         };
         let Some(ended) = ended else { return };
-        let mut carriers = CARRIERS.lock();
-        carriers.retain(|carrier| !std::ptr::eq(&**carrier, self));
-        COUNT.store(carriers.len(), Ordering::Release);
-        drop(carriers);
+        let mut couriers = COURIERS.lock();
+        couriers.retain(|courier| !std::ptr::eq(&**courier, self));
+        COUNT.store(couriers.len(), Ordering::Release);
+        drop(couriers);
         // Receives are withdrawn before their communicator is dropped.
         let Below { comm, receiving, sending } = ended;
         drop((receiving, sending));
         drop(comm);
     }
 
-    /// Waits for a move by the program's thread.
-    fn sleep(&self, longest: Duration) {
+    /// Waits until the program's thread has moved something since `seen`, at most for `longest`; returns what is then to be seen.
+    fn sleep(&self, seen: u64, longest: Duration) -> u64 {
         let state = self.state.lock();
-        drop(self.changed.wait_timeout(state, longest));
+        self.changed.wait_timeout_while(state, longest, |state| state.changes == seen).0.changes
     }
 }
 
@@ -332,13 +338,14 @@ fn parts(suffix: &[u8]) -> Option<(u64, u64, u32, u32)> {
     ))
 }
 
-/// A wait: its time, and the clock when it began.
+/// A wait: its time, the clock when it began, and the last change that it has seen.
 struct Wait {
     timeout: Duration,
     since: Duration,
+    seen: u64,
 }
 
-impl Carrier for Handle {
+impl Courier for Handle {
     type Wait = Wait;
 
     fn rank(&self) -> u32 {
@@ -400,7 +407,8 @@ impl Carrier for Handle {
     }
 
     fn wait(&self, timeout: Duration) -> Wait {
-        Wait { timeout, since: self.0.state.lock().clock }
+        let state = self.0.state.lock();
+        Wait { timeout, since: state.clock, seen: state.changes }
     }
 
     fn pause(&self, wait: &mut Wait) -> bool {
@@ -408,10 +416,10 @@ impl Carrier for Handle {
             return false;
         }
         if !self.0.is_moved_here() {
-            self.0.sleep(LONGEST_SLEEP);
+            wait.seen = self.0.sleep(wait.seen, LONGEST_SLEEP);
         } else if !move_messages() {
             // Also those of other communicators: a rank that is waited for may wait for them.
-            self.0.sleep(BETWEEN_MOVES);
+            std::thread::sleep(BETWEEN_MOVES);
         }
         true
     }

@@ -1,4 +1,4 @@
-//! A communicator whose collective calls are made of messages, over anything that carries messages between ranks ([`Carrier`]).
+//! A communicator whose collective calls are made of messages, over anything that carries messages between ranks ([`Courier`]).
 //!
 //! Small collective calls go through rank 0, which gathers what all ranks give and answers each. A broadcast, gather, scatter or exchange
 //! sends its bytes to where they are needed. Each message of a collective call begins with the number and kind of the call, so that ranks
@@ -30,7 +30,7 @@ pub enum Presence {
     Died(u32),
 }
 
-/// What a carrier knows of the ranks from which messages are expected.
+/// What a courier knows of the ranks from which messages are expected.
 pub struct Others<'a> {
     /// The presence of a rank.
     pub presence: &'a dyn Fn(u32) -> Presence,
@@ -40,7 +40,7 @@ pub struct Others<'a> {
 
 /// Carries the messages of one rank to and from all others: those of a first communicator, and of those made from it. Ranks are those of
 /// the first communicator; a context is the number of a communicator, the same on all its ranks.
-pub trait Carrier: Send + Sync + Sized + 'static {
+pub trait Courier: Send + Sync + Sized + 'static {
     /// State of a bounded wait.
     type Wait;
 
@@ -96,24 +96,24 @@ pub fn lost(rank: u32, presence: Presence) -> Error {
 }
 
 /// What a communicator shares with its requests.
-struct Shared<C: Carrier> {
-    carrier: Arc<C>,
+struct Shared<C: Courier> {
+    courier: Arc<C>,
     context: u64,
     rank: u32,
     /// Ranks of the first communicator.
     members: Vec<u32>,
 }
 
-impl<C: Carrier> Drop for Shared<C> {
+impl<C: Courier> Drop for Shared<C> {
     fn drop(&mut self) {
-        self.carrier.close(self.context);
+        self.courier.close(self.context);
     }
 }
 
-impl<C: Carrier> Shared<C> {
-    fn new(carrier: Arc<C>, context: u64, rank: u32, members: Vec<u32>) -> Arc<Shared<C>> {
-        carrier.open(context);
-        Arc::new(Shared { carrier, context, rank, members })
+impl<C: Courier> Shared<C> {
+    fn new(courier: Arc<C>, context: u64, rank: u32, members: Vec<u32>) -> Arc<Shared<C>> {
+        courier.open(context);
+        Arc::new(Shared { courier, context, rank, members })
     }
 
     /// The error of a receive from `from` that cannot complete.
@@ -134,11 +134,11 @@ impl<C: Carrier> Shared<C> {
     }
 
     fn look<T>(&self, look: impl FnOnce(&mut Inbox<Vec<u8>>, &Others<'_>) -> T) -> T {
-        self.carrier.look(self.context, look)
+        self.courier.look(self.context, look)
     }
 
     fn send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Arc<AtomicBool>> {
-        let sent = self.carrier.send(self.members[to as usize], self.context, tag, self.rank, bytes);
+        let sent = self.courier.send(self.members[to as usize], self.context, tag, self.rank, bytes);
         sent.map_err(|e| e.at_rank(self.rank))
     }
 
@@ -152,9 +152,9 @@ impl<C: Carrier> Shared<C> {
     }
 
     fn wait_until_left(&self, to: u32, tag: u32, sent: &AtomicBool, timeout: Duration) -> Result<()> {
-        let mut wait = self.carrier.wait(timeout);
+        let mut wait = self.courier.wait(timeout);
         while !self.has_left(to, sent)? {
-            if !self.carrier.pause(&mut wait) {
+            if !self.courier.pause(&mut wait) {
                 let what = format!("rank {to} did not take a message with tag {tag} within {timeout:?}");
                 return Err(Error::new(ErrorKind::Timeout, what).at_rank(self.rank));
             }
@@ -168,7 +168,7 @@ impl<C: Carrier> Shared<C> {
     }
 }
 
-struct Sending<C: Carrier> {
+struct Sending<C: Courier> {
     shared: Arc<Shared<C>>,
     to: u32,
     tag: u32,
@@ -177,14 +177,14 @@ struct Sending<C: Carrier> {
     ended: bool,
 }
 
-impl<C: Carrier> Sending<C> {
+impl<C: Courier> Sending<C> {
     fn finish(&mut self) -> Result<()> {
         self.ended = true;
         self.shared.wait_until_left(self.to, self.tag, &self.sent, self.timeout)
     }
 }
 
-impl<C: Carrier> Request for Sending<C> {
+impl<C: Courier> Request for Sending<C> {
     fn test(&mut self) -> Result<bool> {
         self.shared.has_left(self.to, &self.sent)
     }
@@ -194,7 +194,7 @@ impl<C: Carrier> Request for Sending<C> {
     }
 }
 
-impl<C: Carrier> Drop for Sending<C> {
+impl<C: Courier> Drop for Sending<C> {
     fn drop(&mut self) {
         if !self.ended && !std::thread::panicking() {
             let _ = self.finish();
@@ -203,7 +203,7 @@ impl<C: Carrier> Drop for Sending<C> {
 }
 
 /// A started receive; its drop withdraws it.
-struct Receiving<C: Carrier> {
+struct Receiving<C: Courier> {
     shared: Arc<Shared<C>>,
     ticket: Ticket,
     from: Option<u32>,
@@ -211,9 +211,9 @@ struct Receiving<C: Carrier> {
     timeout: Duration,
 }
 
-impl<C: Carrier> Receiving<C> {
+impl<C: Courier> Receiving<C> {
     fn finish(&self) -> Result<Message> {
-        let mut wait = self.shared.carrier.wait(self.timeout);
+        let mut wait = self.shared.courier.wait(self.timeout);
         loop {
             let came = self.shared.look(|inbox, others| match inbox.take(self.ticket) {
                 Some(message) => Ok(Some(message)),
@@ -223,14 +223,14 @@ impl<C: Carrier> Receiving<C> {
                 return Ok(Message { from, tag: self.tag, bytes });
             }
             // One rank alone: nobody can send while it waits.
-            if self.shared.members.len() == 1 || !self.shared.carrier.pause(&mut wait) {
+            if self.shared.members.len() == 1 || !self.shared.courier.pause(&mut wait) {
                 return Err(crate::no_message(self.from, self.tag, self.timeout).at_rank(self.shared.rank));
             }
         }
     }
 }
 
-impl<C: Carrier> Request for Receiving<C> {
+impl<C: Courier> Request for Receiving<C> {
     fn test(&mut self) -> Result<bool> {
         self.shared.look(|inbox, others| match inbox.matched(self.ticket) {
             Some(_) => Ok(true),
@@ -243,14 +243,14 @@ impl<C: Carrier> Request for Receiving<C> {
     }
 }
 
-impl<C: Carrier> Drop for Receiving<C> {
+impl<C: Courier> Drop for Receiving<C> {
     fn drop(&mut self) {
-        self.shared.carrier.withdraw(self.shared.context, self.ticket);
+        self.shared.courier.withdraw(self.shared.context, self.ticket);
     }
 }
 
-/// One rank of a communicator over a [`Carrier`]. See the module's page.
-pub struct MessageCommunicator<C: Carrier> {
+/// One rank of a communicator over a [`Courier`]. See the module's page.
+pub struct MessageCommunicator<C: Courier> {
     shared: Arc<Shared<C>>,
     timeout: Duration,
     calls: Cell<u64>,
@@ -301,11 +301,11 @@ fn as_bytes(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-impl<C: Carrier> MessageCommunicator<C> {
-    /// Of all ranks of a carrier.
-    pub fn first(carrier: Arc<C>, timeout: Duration) -> MessageCommunicator<C> {
-        let (rank, members) = (carrier.rank(), (0..carrier.size()).collect());
-        MessageCommunicator::of(Shared::new(carrier, 0, rank, members), timeout)
+impl<C: Courier> MessageCommunicator<C> {
+    /// Of all ranks of a courier.
+    pub fn first(courier: Arc<C>, timeout: Duration) -> MessageCommunicator<C> {
+        let (rank, members) = (courier.rank(), (0..courier.size()).collect());
+        MessageCommunicator::of(Shared::new(courier, 0, rank, members), timeout)
     }
 
     fn of(shared: Arc<Shared<C>>, timeout: Duration) -> MessageCommunicator<C> {
@@ -313,8 +313,8 @@ impl<C: Carrier> MessageCommunicator<C> {
     }
 
     /// What carries its messages.
-    pub fn carrier(&self) -> &C {
-        &self.shared.carrier
+    pub fn courier(&self) -> &C {
+        &self.shared.courier
     }
 
     /// Its number, the same on all its ranks.
@@ -401,7 +401,7 @@ impl<C: Carrier> MessageCommunicator<C> {
     }
 }
 
-impl<C: Carrier> Communicator for MessageCommunicator<C> {
+impl<C: Courier> Communicator for MessageCommunicator<C> {
     fn rank(&self) -> u32 {
         self.shared.rank
     }
@@ -584,7 +584,7 @@ impl<C: Carrier> Communicator for MessageCommunicator<C> {
     }
 
     fn shares_memory(&self) -> bool {
-        self.shared.carrier.shares_memory()
+        self.shared.courier.shares_memory()
     }
 
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
@@ -592,7 +592,7 @@ impl<C: Carrier> Communicator for MessageCommunicator<C> {
     }
 
     fn set_idle(&self) {
-        self.shared.carrier.set_idle();
+        self.shared.courier.set_idle();
     }
 
     fn survivors(&self) -> Result<Box<dyn Communicator>> {
@@ -603,14 +603,14 @@ impl<C: Carrier> Communicator for MessageCommunicator<C> {
     }
 }
 
-impl<C: Carrier> MessageCommunicator<C> {
+impl<C: Courier> MessageCommunicator<C> {
     /// Collective: the communicator of the ranks with the same color.
     ///
     /// # Errors
     /// As [`Communicator::split`].
     pub fn part(&self, color: Option<u32>, key: u32) -> Result<Option<MessageCommunicator<C>>> {
         let color = color.map_or(u64::MAX, u64::from);
-        let all = self.all_gather(&as_bytes(&[color, u64::from(key), self.shared.carrier.next_context()]))?;
+        let all = self.all_gather(&as_bytes(&[color, u64::from(key), self.shared.courier.next_context()]))?;
         let all: Vec<Vec<u64>> = all.iter().map(|bytes| numbers(bytes)).collect();
         // No process of this communicator has used it.
         let context = all.iter().map(|of| of[2]).max().unwrap_or(0);
@@ -622,7 +622,7 @@ impl<C: Carrier> MessageCommunicator<C> {
         ranks.sort_unstable();
         let members = ranks.iter().map(|(_, rank)| self.shared.members[*rank as usize]).collect();
         let own = ranks.iter().position(|(_, rank)| *rank == self.rank()).unwrap_or(0) as u32;
-        let shared = Shared::new(self.shared.carrier.clone(), context, own, members);
+        let shared = Shared::new(self.shared.courier.clone(), context, own, members);
         Ok(Some(MessageCommunicator::of(shared, self.timeout)))
     }
 }

@@ -120,3 +120,46 @@ fn a_rank_that_makes_no_calls_for_longer_than_the_timeout_has_not_waited() {
         comm.barrier().unwrap();
     });
 }
+
+/// Receives twice on another thread, while the rank's calls move the messages; returns the kinds of the failures.
+fn failures_of(comm: &dyn Communicator) -> [thalweg_types::ErrorKind; 2] {
+    let other = in_calls::for_threads(comm.duplicate().unwrap());
+    // The others may send, or leave.
+    comm.barrier().unwrap();
+    std::thread::scope(|scope| {
+        let receives = scope.spawn(move || {
+            in_calls::in_background();
+            [0, 1].map(|_| other.receive(None, 1).unwrap_err().kind())
+        });
+        while !receives.is_finished() {
+            in_calls::move_messages();
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        receives.join().unwrap()
+    })
+}
+
+#[test]
+fn the_loss_of_a_rank_and_a_damaged_message_reach_the_other_thread_and_stay() {
+    use thalweg_types::ErrorKind::{Corrupt, PeerLost};
+    let machine = threads::Machine::new(2).thread_level(ThreadLevel::Single);
+    machine
+        .run_each(|comm| match comm.rank() {
+            0 => assert_eq!(failures_of(&comm), [PeerLost; 2]),
+            _ => {
+                let _duplicate = comm.duplicate().unwrap();
+                comm.barrier().unwrap();
+                comm.leave();
+            }
+        })
+        .into_iter()
+        .for_each(|rank| rank.unwrap());
+    machine.run(|comm| match comm.rank() {
+        0 => assert_eq!(failures_of(&comm), [Corrupt; 2]),
+        _ => {
+            let duplicate = comm.duplicate().unwrap();
+            comm.barrier().unwrap();
+            duplicate.send(0, thalweg_comm::tags::IN_CALLS, b"short").unwrap();
+        }
+    });
+}
