@@ -29,7 +29,7 @@ use thalweg_movement::{Closed, Method, Mode, OpenRequest};
 use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Longest sleep of a wait for an open.
+/// Longest sleep of a wait for an open whose messages move inside it.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// When a method ends its outputs.
@@ -317,12 +317,18 @@ impl OpenBehind {
                 return Err(Error::new(ErrorKind::Timeout, what).in_object(file));
             };
             // Messages of the open may move inside this call.
-            if in_calls::is_needed() {
-                drop(state);
-                self.in_flight.call_back();
-                state = self.state.lock();
+            let longest = match in_calls::is_needed() {
+                true => {
+                    drop(state);
+                    self.in_flight.call_back();
+                    state = self.state.lock();
+                    BETWEEN_LOOKS
+                }
+                false => rest,
+            };
+            if state.opened.is_none() {
+                state = self.changed.wait_timeout(state, rest.min(longest)).0;
             }
-            state = self.changed.wait_timeout(state, rest.min(BETWEEN_LOOKS)).0;
         }
     }
 

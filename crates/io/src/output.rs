@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use thalweg_bp::process_group::Header;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::LONGEST_STRING;
+use thalweg_comm::agreement::agree;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, ThreadLevel, in_calls};
@@ -71,7 +72,8 @@ pub struct Output<'a> {
     timeout: Duration,
     /// As [`IN_FLIGHT`], the smallest of the methods with `async=yes`.
     most_in_flight: u64,
-    /// A block did not fit the buffer limit although nothing is in flight: close waits for this output.
+    /// A block did not fit the buffer limit although nothing is in flight: close waits for this output, where that needs no calls of other
+    /// ranks.
     exceeds_buffer: bool,
     /// Messages of outputs in the background move inside the program's calls.
     moves_in_calls: bool,
@@ -187,9 +189,12 @@ impl<'a> Output<'a> {
             };
             let lacks = moves && lacks_memory(&shared, line.as_deref());
             let met = shared.in_flight.meet(&*comm, line.as_deref(), lacks).and_then(|(behind, lack)| {
-                // Here all ranks are inside the library, and messages of all move.
-                let waited = if lack { shared.in_flight.wait_for_limit(0, comm.timeout()) } else { Ok(()) };
-                waited.map(|()| behind)
+                if lack {
+                    // Here all ranks are inside the library, and messages of all move. No rank goes on alone.
+                    let waited = shared.in_flight.wait_for_limit(0, comm.timeout());
+                    agree(&*comm, waited, "wait for the memory of outputs in flight", &[])?;
+                }
+                Ok(behind)
             });
             is_behind = turn.and(met).map_err(|e| e.in_group(group_name))?;
         }

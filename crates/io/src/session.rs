@@ -401,7 +401,7 @@ impl Session {
         self.shared.in_flight.finish(timeout)
     }
 
-    /// Calls the callbacks of outputs that have ended since the last call ([`crate::PendingOutput::on_completion`]). Not collective;
+    /// Moves messages of outputs in flight, and calls the callbacks of those that have ended since the last call ([`crate::PendingOutput::on_completion`]). Not collective;
     /// returns immediately.
     pub fn progress(&self) {
         self.shared.in_flight.call_back();
