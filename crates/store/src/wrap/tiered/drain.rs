@@ -320,7 +320,8 @@ impl Drain {
         if found(self.canonical.stat(folder))?.is_some() {
             return Ok(true);
         }
-        let _lock = if locked { Vec::new() } else { self.tiered.shared.lock(&[folder])? };
+        // The folder above gets its times back.
+        let _lock = if locked { Vec::new() } else { self.lock(folder)? };
         if found(self.tiered.shadow().stat(folder))?.is_none() {
             return Ok(false);
         }
