@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
-use thalweg_views::hdf5::Plan;
+use thalweg_views::hdf5::{Plan, View};
 
 /// The program that is linked with the libraries of other formats.
 const CONVERT: &str = "thalweg-convert";
@@ -29,29 +29,31 @@ pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("h5"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
-    let mut view = thalweg_views::hdf5::view(&reader)?;
-    if arguments.relative {
-        relate(&mut view.plan, &target)?;
-    }
-    replace(&target, |file| converted(&view.plan, file.path(), &target))?;
-    let outcome = tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)?;
-    if arguments.relative {
-        writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
-    }
-    Ok(outcome)
+    in_hdf5(&arguments.file, &target, thalweg_views::hdf5::view(&reader)?, arguments.relative, out)
 }
 
 pub fn vtk(arguments: &ViewVtk, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("vtkhdf"));
     file::not_itself(&arguments.file, &target, "its view")?;
     let reader = file::open(&arguments.file, None)?;
-    let mut view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
-    if arguments.relative {
-        relate(&mut view.plan, &target)?;
+    let view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
+    in_hdf5(&arguments.file, &target, view, arguments.relative, out)
+}
+
+/// Writes a view that is an HDF5 file.
+fn in_hdf5(
+    file: &Path,
+    target: &Path,
+    mut view: View,
+    is_relative: bool,
+    out: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    if is_relative {
+        relate(&mut view.plan, target)?;
     }
-    replace(&target, |file| converted(&view.plan, file.path(), &target))?;
-    let outcome = tell(&arguments.file, &target, view.arrays, view.blocks, &view.left_out, out)?;
-    if arguments.relative {
+    replace(target, |made| converted(&view.plan, made.path(), target))?;
+    let outcome = tell(file, target, view.arrays, view.blocks, &view.left_out, out)?;
+    if is_relative {
         writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
     }
     Ok(outcome)
@@ -68,7 +70,12 @@ fn relate(plan: &mut Plan, target: &Path) -> Result<(), Failure> {
     for file in &mut plan.files {
         let path = Path::new(file.as_str());
         let absolute = real(path)?.join(path.file_name().unwrap_or_default());
-        *file = thalweg_views::place::seen_from(&folder, &absolute).display().to_string();
+        let seen = thalweg_views::place::seen_from(&folder, &absolute);
+        let text = seen.to_str().ok_or_else(|| {
+            let what = format!("a relative view needs names in UTF-8, which '{}' is not", seen.display());
+            Error::new(ErrorKind::Unsupported, what).safe(SAFE)
+        })?;
+        *file = text.to_string();
     }
     Ok(())
 }
