@@ -31,7 +31,8 @@ pub fn seen_from(folder: &Path, file: &Path) -> PathBuf {
     let mut behind = file.components().peekable();
     let mut above = folder.components().peekable();
     while above.peek().is_some() && above.peek() == behind.peek() {
-        (above.next(), behind.next());
+        above.next();
+        behind.next();
     }
     above.map(|_| Component::ParentDir).chain(behind).collect()
 }
