@@ -14,12 +14,27 @@ plain=${2:-}
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 compat=$prefix/compat
 mkdir -p "$compat"/{bin,lib,include}
-# What an earlier version left.
-find "$compat/include" "$compat/lib" -type l -delete
-install -m 755 -t "$compat/bin" bindings/c/package/{adios_config,gpp.py}
 
+# Programs may be compiled against the folder meanwhile: nothing that stays is away for a moment.
+wanted=()
+# link TARGET NAME: a symbolic link; left alone where it is right.
+link() {
+    wanted+=("$2")
+    [[ $(readlink "$2" || true) == "$1" ]] && return
+    ln -sfn "$1" "$2.new"
+    mv -T "$2.new" "$2"
+}
+# put FROM TO: copies where the contents differ, under a new name first.
+put() {
+    cmp -s "$1" "$2" && return
+    install -m 755 "$1" "$2.new"
+    mv "$2.new" "$2"
+}
+for program in adios_config gpp.py; do
+    put "bindings/c/package/$program" "$compat/bin/$program"
+done
 for header in "$prefix"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
-    ln -sfn "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
+    link "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
 done
 
 # script NAME LIBRARY...: a linker script of that name in lib, for libraries that lie beside it: programs then look for them here.
@@ -30,7 +45,7 @@ script() {
         [[ -e $prefix/lib/$library ]] || return 0
     done
     for library; do
-        ln -sfn "../../lib/$library" "$compat/lib/$library"
+        link "../../lib/$library" "$compat/lib/$library"
         found+=("$compat/lib/$library")
     done
     [[ $name != *.a ]] || found+=(-lm -lpthread -ldl -lgcc_s)
@@ -49,7 +64,12 @@ names() {
     for name in adiosf adiosreadf; do
         script "lib$name${2}_v1.so" "libthalweg-fortran-v1-$1.so" "libthalweg-fortran-$1.so" "libthalweg-$1.so" libthalweg-core.so
     done
-    [[ ! -d $prefix/include/thalweg/fortran/$1 ]] || ln -sfn "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
+    [[ ! -d $prefix/include/thalweg/fortran/$1 ]] || link "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
 }
 [[ -z $plain ]] || names "$plain" ''
 names nompi _nompi
+
+# What an earlier version left.
+find "$compat/include" "$compat/lib" -type l | while IFS= read -r found; do
+    [[ " ${wanted[*]} " == *" $found "* ]] || rm "$found"
+done

@@ -4,6 +4,7 @@ use super::file::File;
 use super::guard::{self, Guard};
 use super::inline_object::{InlineObject, Opened};
 use super::marks::{self, Home};
+use super::names::{Looked, interrupted};
 use super::objects::{self, put_new, remove_if_there};
 use super::place::{self, HIDDEN, Place, now};
 use super::session::LeasedObject;
@@ -190,36 +191,35 @@ impl Container {
             {
                 return Ok((self.file(opened), Some(Made::Small(home, inline))));
             }
-            match self.look_to_write(path) {
-                Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
-                Ok(file) => return Ok((file, None)),
-                Err(e) if how == OpenWrite::Existing => return Err(e),
+            let looked = match self.made_or_empty(path, || self.look_to_write(path)) {
+                Err(e) if e.kind() == ErrorKind::NotFound && how != OpenWrite::Existing => None,
                 // A link occupies its name, whatever its target.
-                Err(e) if how == OpenWrite::New && e.kind() != ErrorKind::NotFound && self.link_at(path)?.is_some() => {
+                Err(_) if how == OpenWrite::New && self.link_at(path)?.is_some() => {
                     return Err(errno::failure(Errno::EXIST, "make", path));
                 }
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) => {
-                    let torn = e.kind() == ErrorKind::Torn && self.first().stat(path).is_ok_and(|s| s.length == 0);
-                    if e.kind() == ErrorKind::Torn && !torn {
-                        return Err(e);
-                    }
-                    let made = match torn {
-                        true => Ok(None),
-                        false => self.make_small(path, writer),
-                    };
-                    let made = made.and_then(|made| match made {
-                        Some((opened, home, inline)) => Ok((opened, Made::Small(home, inline))),
-                        None => self.make(path, torn).map(|stamp| (Opened { stamp, inline: None }, Made::Folder)),
-                    });
-                    match made {
-                        // New: there are no marks to read.
-                        Ok((opened, made)) => return Ok((self.file(opened), Some(made))),
-                        // Possibly a link to a name that is free.
-                        Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {
-                            *path = self.end_of_links(path)?;
-                        }
-                        Err(e) => return Err(e),
-                    }
+                looked => Some(looked?),
+            };
+            let torn = match looked {
+                Some(Looked::File(_)) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
+                Some(Looked::File(file)) => return Ok((file, None)),
+                Some(Looked::Empty(_)) if how == OpenWrite::Existing => return Err(interrupted(path)),
+                Some(Looked::Empty(_)) => true,
+                None => false,
+            };
+            let made = match torn {
+                true => Ok(None),
+                false => self.make_small(path, writer),
+            };
+            let made = made.and_then(|made| match made {
+                Some((opened, home, inline)) => Ok((opened, Made::Small(home, inline))),
+                None => self.make(path, torn).map(|stamp| (Opened { stamp, inline: None }, Made::Folder)),
+            });
+            match made {
+                // New: there are no marks to read.
+                Ok((opened, made)) => return Ok((self.file(opened), Some(made))),
+                // Possibly a link to a name that is free.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {
+                    *path = self.end_of_links(path)?;
                 }
                 Err(e) => return Err(e),
             }

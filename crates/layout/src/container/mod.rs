@@ -53,7 +53,7 @@ use handle::{Reader, Writer};
 use index::Module;
 use inline_object::Opened;
 use making::Made;
-use names::Found;
+use names::{Found, Looked};
 use place::HIDDEN;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -275,31 +275,37 @@ impl Layout for Container {
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.store_name(path, "open")?;
-        let file = match self.look_to_read(&path) {
-            // The file was never written.
-            Err(e) if e.kind() == ErrorKind::Torn && self.first().stat(&path).is_ok_and(|about| about.length == 0) => {
-                return self.first().open_read(&path);
+        loop {
+            match self.made_or_empty(&path, || self.look_to_read(&path))? {
+                Looked::File(file) => return Ok(Box::new(Reader { file, path })),
+                Looked::Empty(_) => {
+                    let empty = self.first().open_read(&path)?;
+                    // Else another process has made the file since, and these are bytes of its stamp.
+                    if empty.length()? == 0 {
+                        return Ok(empty);
+                    }
+                }
             }
-            file => file?,
-        };
-        Ok(Box::new(Reader { file, path }))
+        }
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
         let path = self.store_name(path, "stat")?;
         // A store without attributes is asked for the stamp at once: a look at the name before would be one more request.
         let told = self.first().capability().attributes;
-        let (about, known) = match told {
+        let (about, mut known) = match told {
             true => self.stat_known(&path).map(|(about, known)| (Some(about), known))?,
             false => (None, None),
         };
         if let Some(about) = about.as_ref().filter(|about| about.is_folder) {
             return Ok(about.clone());
         }
-        let file = match self.look_in(&path, known) {
+        let file = match self.made_or_empty(&path, || self.look_in(&path, known.take())) {
+            Ok(Looked::File(file)) => file,
+            Ok(Looked::Empty(about)) => return Ok(about),
             Err(e) if matches!(e.kind(), ErrorKind::Torn | ErrorKind::InvalidArgument) => {
                 let about = about.map_or_else(|| self.first().stat(&path), Ok)?;
-                if about.is_folder || (e.kind() == ErrorKind::Torn && about.length == 0) {
+                if about.is_folder {
                     return Ok(about);
                 }
                 // A link to a folder, on a store without links.
@@ -309,7 +315,7 @@ impl Layout for Container {
                 }
                 return Err(e);
             }
-            file => file?,
+            Err(e) => return Err(e),
         };
         let measured = match file.length() {
             Err(e) if e.kind() == ErrorKind::Io => self.steady(&path, || {

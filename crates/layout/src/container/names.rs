@@ -47,6 +47,19 @@ pub(super) enum Found {
     Link(String),
 }
 
+/// The error for a name whose making was interrupted, where a file is needed.
+pub(super) fn interrupted(path: &str) -> Error {
+    let what = "the creation of this file was interrupted, and nothing was written to it";
+    Error::new(ErrorKind::Torn, what).in_object(path)
+}
+
+/// The result of a lookup of a name whose making may have been interrupted.
+pub(super) enum Looked {
+    File(Arc<File>),
+    /// Nothing was written to it: the empty object that its interrupted making left.
+    Empty(Stat),
+}
+
 /// A name as the store of names describes it, links not followed.
 pub(super) struct Named {
     pub(super) kind: Kind,
@@ -176,8 +189,7 @@ impl Container {
                 continue;
             }
             if bytes.is_empty() {
-                let what = "the creation of this file was interrupted, and nothing was written to it";
-                return Err(Error::new(ErrorKind::Torn, what).in_object(path));
+                return Err(interrupted(path));
             }
             let opened = Opened::new(self.first(), path, Some(object), &bytes);
             if opened.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt) {
@@ -290,6 +302,27 @@ impl Container {
                 // Replaced or removed since its stamp was read: look the name up again, unless it leads to the same container.
                 Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
                 outcome => return outcome.map_err(|e| e.in_object(path)),
+            }
+        }
+    }
+
+    /// Looks a file up whose name may be one whose making was interrupted.
+    ///
+    /// - `look`: the lookup. It fails with `Torn` for an empty name; another process may have made the file since, so that the
+    ///   name is looked up again where it is no longer empty.
+    ///
+    /// # Errors
+    /// Errors of `look`.
+    pub(super) fn made_or_empty(&self, path: &str, mut look: impl FnMut() -> Result<Arc<File>>) -> Result<Looked> {
+        let mut again = true;
+        loop {
+            match look() {
+                Err(e) if e.kind() == ErrorKind::Torn => match self.first().stat(path) {
+                    Ok(about) if !about.is_folder && about.length == 0 => return Ok(Looked::Empty(about)),
+                    _ if !std::mem::take(&mut again) => return Err(e),
+                    _ => {}
+                },
+                outcome => return outcome.map(Looked::File),
             }
         }
     }

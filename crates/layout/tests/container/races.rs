@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
@@ -451,6 +451,84 @@ fn a_name_whose_making_was_interrupted_reads_as_empty_and_several_that_write_to_
     let mut lines: Vec<&str> = std::str::from_utf8(&bytes).unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0", "1", "2", "3", "4", "5"]);
+}
+
+#[test]
+fn an_empty_name_that_another_process_fills_at_any_call_is_the_file_then() {
+    const BYTES: &[u8] = b"made meanwhile";
+    type Call = fn(&Container) -> bool; // whether it saw the bytes; else it saw an empty file
+    let calls: [(&str, Call); 3] = [
+        ("read", |layout| {
+            let bytes = read(layout, "file").unwrap();
+            assert!(bytes.is_empty() || bytes == BYTES, "{bytes:?}");
+            !bytes.is_empty()
+        }),
+        ("stat", |layout| match layout.stat("file").unwrap().length {
+            0 => false,
+            length => length == BYTES.len() as u64,
+        }),
+        ("append", |layout| {
+            let file = open(layout, "file", OpenWrite::Any, 7);
+            append(&*file, b"!");
+            file.close().unwrap();
+            read(layout, "file").unwrap() == [BYTES, b"!"].concat()
+        }),
+    ];
+    let run = |call: Call, at: Option<u64>| {
+        let scratch = Scratch::new();
+        let store = posix(scratch.path());
+        put(&over(&store), "made", BYTES);
+        store.write_all("file", b"").unwrap();
+        let filling = Filling { at, calls: 0.into(), filled: false.into(), inner: store.clone() };
+        let around = Arc::new(Wrapped::with(store.clone(), filling));
+        let saw = call(&over(&(around.clone() as Arc<dyn Store>)));
+        let watch = around.watch();
+        (saw, watch.calls.load(Ordering::SeqCst), watch.filled.load(Ordering::SeqCst))
+    };
+    // A name is taken for an interrupted one after some patience, so all wait at the same time.
+    std::thread::scope(|scope| {
+        for (name, call) in calls {
+            let run = &run;
+            scope.spawn(move || {
+                let (_, last, _) = run(call, None);
+                std::thread::scope(|scope| {
+                    for at in last.saturating_sub(24)..last {
+                        scope.spawn(move || {
+                            let (saw, _, filled) = run(call, Some(at));
+                            let lost = name == "append" && filled && !saw;
+                            assert!(!lost, "filled at call {at} of {last}: bytes are lost");
+                        });
+                    }
+                });
+            });
+        }
+    });
+}
+
+/// Gives a file that was made the name `file`, which is there and empty, at one call.
+struct Filling {
+    at: Option<u64>,
+    calls: AtomicU64,
+    filled: AtomicBool,
+    inner: Arc<dyn Store>,
+}
+
+impl Watch for Filling {
+    fn describe(&self) -> &'static str {
+        "filling"
+    }
+
+    fn before(&self, _: &Operation<'_>) -> Verdict {
+        // Under its lock, as all who make a file of an empty name.
+        if Some(self.calls.fetch_add(1, Ordering::SeqCst)) == self.at
+            && let Some(_alone) = self.inner.lock("file", false).unwrap()
+            && self.inner.stat("file").unwrap().length == 0
+        {
+            self.inner.rename("made", "file").unwrap();
+            self.filled.store(true, Ordering::SeqCst);
+        }
+        Verdict::Pass
+    }
 }
 
 /// What lies in a file's folder of marks, by the letter that a name begins with.
