@@ -13,6 +13,7 @@
 #   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc; thalweg-cpp.pc
 #   lib/cmake/thalweg/          what find_package(thalweg) finds
 #   bin/thalweg-config          what adios_config answers
+#   libexec/thalweg/spawn-openmpi     what these libraries start with MPI_Comm_spawn, one per MPI
 set -euo pipefail
 prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -84,12 +85,21 @@ thin() {
 
 # door NAME COMPILER: libthalweg-mpiio-NAME.so, of which programs see MPI's own functions alone
 door() {
-    local library=$lib/libthalweg-mpiio-$1.so sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c")
+    local library=$lib/libthalweg-mpiio-$1.so sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c" "$shim/spawn.c")
     newer "$library" "${sources[@]}" "$door"/*.h "$shim"/*.h "$here/install.sh" || return 0
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     "$2" "${flags[@]}" -fvisibility=hidden -shared "${sources[@]}" -o "$library.new" "-L$lib" -lthalweg-core \
         -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so" -Wl,--no-undefined
     mv "$library.new" "$library"
+}
+
+# spawned NAME COMPILER: libexec/thalweg/spawn-NAME, what the libraries for this MPI start with MPI_Comm_spawn
+spawned() {
+    local program=$prefix/libexec/thalweg/spawn-$1
+    newer "$program" "$shim/spawned.c" "$shim"/*.h "$here/install.sh" || return 0
+    mkdir -p "$(dirname "$program")"
+    "$2" "${flags[@]}" "$shim/spawned.c" -o "$program.new"
+    mv "$program.new" "$program"
 }
 
 # objects NAME COMPILER FLAG SOURCE...: libthalweg-NAME.a
@@ -141,7 +151,8 @@ for mpi in openmpi mpich; do
     compiler=mpicc.$mpi
     # Where only plain mpicc is there, it may be this one.
     command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
-    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c"
+    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c" "$shim/spawn.c"
+    spawned "$mpi" "$compiler"
     door "$mpi" "$compiler"
 done
 thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c" "$here/mpi/nompi_guard.c"

@@ -252,5 +252,23 @@ ends() {
     program tw2 cmp "$work/numbers" /mnt/p/numbers
     partition tw0 stop
 }
+spawned() { # the program's MPI starts a server on each node, which serve until they are idle
+    printf 'start = spawn\nidle = 5s\n' >>"$work/p.cfg"
+    printf '#!/bin/sh\necho "$(uname -n) $*" >>%q\nexec %q "$@"\n' "$work/commands.txt" "$thalweg" >"$work/command"
+    chmod +x "$work/command"
+    THALWEG_COMMAND=$work/command across "${door[@]}" "$work/nodes" shared /mnt/p/spawned >"$work/told.txt" 2>&1
+    grep -q '^ok every byte' "$work/told.txt"
+    sort "$work/commands.txt" | diff - <(printf "tw%d partition serve $work/p.cfg --server %d --detached\n" 0 0 1 1 2 2)
+    program tw1 cmp "$work/numbers" /mnt/p/numbers
+    local n
+    for n in {1..300}; do
+        # It fails where some have ended.
+        partition tw0 status >"$work/status.txt" || true
+        if grep -q '^partition .*not started' "$work/status.txt"; then return 0; fi
+        sleep 0.1
+    done
+    return 1
+}
 try "a check finds nothing wrong, a stop from any node ends all servers, and the next start has the files" ends
+[[ $MPI != openmpi ]] || try "an MPI program starts a server on each node, with MPI_Comm_spawn" spawned
 exit "$failed"

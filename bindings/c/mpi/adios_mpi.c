@@ -17,7 +17,13 @@ static void *wrap(MPI_Comm comm)
 }
 #else
 #include "thalweg_mpi.h"
-#define TABLE thalweg_mpi_table()
+#include "thalweg_mpi_spawn.h"
+#define TABLE table()
+static const ThalwegMpiTable *table(void)
+{
+    thalweg_core_spawner(thalweg_mpi_spawner());
+    return thalweg_mpi_table();
+}
 #define wrap thalweg_mpi_wrap
 #endif
 

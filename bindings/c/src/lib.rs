@@ -8,6 +8,7 @@
 //! | [`adios1`] | `adios*.h`: programs written for ADIOS 1.x |
 //! | `native` | `thalweg.h`: new codes |
 //! | `mpiio` | the door for MPI-IO: what its C part calls |
+//! | `spawner` | processes that MPI starts for the library |
 //! | `collective` | steps between collective calls, with one outcome on all ranks |
 //! | `pointer` | pointers from C, and the requirements on them |
 //! | [`leaving`] | sessions that a program leaves open when it exits |
@@ -33,3 +34,4 @@ pub mod leaving;
 mod mpiio;
 mod native;
 mod pointer;
+mod spawner;

@@ -972,6 +972,9 @@ pub struct PartitionServe {
     /// Number of the server: data servers from 0 in the order of their lines
     #[arg(long, value_name = "N")]
     pub server: u32,
+    /// Write to the server's log once it runs, so that what has started it can end
+    #[arg(long)]
+    pub detached: bool,
 }
 
 /// Unmount: close the files and publish written bytes.

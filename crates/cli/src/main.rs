@@ -9,6 +9,7 @@
 //! | [`npy`] | NumPy files |
 //! | [`mod@file`] | opens files; warns about files that were cut off |
 //! | [`tune`] | methods tried on the storage at hand |
+//! | [`detached`] | commands that go on when what started them has ended |
 //! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
 //! | [`outcome`] | exit codes |
 //!
@@ -17,6 +18,7 @@
 
 mod arguments;
 mod command;
+mod detached;
 mod file;
 mod format;
 mod npy;

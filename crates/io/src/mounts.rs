@@ -7,7 +7,7 @@ use thalweg_mounts::table;
 use thalweg_types::Result;
 
 pub use thalweg_mounts::table::{Checked, Entry, VARIABLE, files, finish, parse, remember_working_directory};
-pub use thalweg_mounts::{draining, layouts, named, wrappers};
+pub use thalweg_mounts::{draining, layouts, named, starting, wrappers};
 
 /// Gives this process the code of stores of other machines. Every function of this module that may open a store calls it.
 pub fn with_far_stores() {

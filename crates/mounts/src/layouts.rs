@@ -1,8 +1,7 @@
 //! The one table of layouts: creates a layout over stores from a name and parameters.
 
-use crate::draining;
+use crate::starting;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use thalweg_layout::container::{self, index::Module};
 use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile, small_file};
@@ -113,7 +112,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
                     format!("partition={file} means another file in every folder: expected one that begins with /");
                 return Err(Error::new(ErrorKind::Config, what));
             }
-            Ok(Arc::new(Partition::open(Path::new(&file), start_partition)?))
+            Ok(Arc::new(Partition::open(Path::new(&file), starting::start_partition)?))
         },
     },
     LayoutKind {
@@ -128,26 +127,6 @@ pub const LAYOUTS: &[LayoutKind] = &[
 /// The layout of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static LayoutKind> {
     LAYOUTS.iter().find(|kind| kind.name.eq_ignore_ascii_case(name))
-}
-
-/// Starts the servers of a partition whose configuration says `start = on-demand`.
-pub(crate) fn start_partition(file: &Path) -> Result<()> {
-    let failed = |e| Error::io("cannot start thalweg partition start", e);
-    let started = Command::new(draining::command())
-        .args(["partition", "start"])
-        .arg(file)
-        // The servers must not use the mounts themselves.
-        .env_remove("LD_PRELOAD")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(failed)?;
-    match started.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&started.stderr).trim().to_string();
-            Err(Error::new(ErrorKind::PeerLost, format!("the servers of a partition cannot be started: {said}")))
-        }
-    }
 }
 
 fn one(stores: &[Arc<dyn Store>]) -> Result<Arc<dyn Store>> {

@@ -7,6 +7,7 @@
 //! | [`wrappers`] | wrappers that a mount puts around its stores: retries, limits, counters |
 //! | [`named`] | partitions that paths name |
 //! | [`draining`] | starts the drain of a burst buffer after a close |
+//! | [`starting`] | starts the servers of a partition at its first use |
 //! | [`table`] | reads and checks the mount table's file; the mounts of this process |
 //!
 //! Stores on other machines need libraries that not every program can contain: the tables list these stores, and the crate with
@@ -19,6 +20,7 @@
 pub mod draining;
 pub mod layouts;
 pub mod named;
+pub mod starting;
 pub mod stores;
 pub mod table;
 pub mod wrappers;

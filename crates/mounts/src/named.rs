@@ -6,7 +6,7 @@
 //! | when | at the first such path; a program that uses none reads no configuration |
 //! | two of one name | the first in this order |
 
-use crate::layouts;
+use crate::starting;
 use crate::table::{Entry, is_there, started_in};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub fn configuration() -> Result<Option<PathBuf>> {
 pub(crate) fn find(entries: &[Entry]) -> Result<Vec<Mount>> {
     let mount = |file: PathBuf, name: &str| {
         Mount::named(name, move || -> std::result::Result<Arc<dyn Layout>, String> {
-            let opened = Partition::open(&file, layouts::start_partition).map_err(|e| e.to_string())?;
+            let opened = Partition::open(&file, starting::start_partition).map_err(|e| e.to_string())?;
             Ok(Arc::new(opened))
         })
     };

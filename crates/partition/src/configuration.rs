@@ -69,8 +69,8 @@ pub const IDLE: Parameter = Parameter::time(
 /// `start`.
 pub const START: Parameter = Parameter::choice(
     "start",
-    &["ahead", "on-demand"],
-    "who starts the servers. ahead: a command; on-demand: also the first open",
+    &["ahead", "on-demand", "spawn"],
+    "who starts the servers. ahead: a command; on-demand: also the first open; spawn: as on-demand, and an MPI program starts them itself, with MPI_Comm_spawn",
 );
 /// `listen`.
 pub const LISTEN: Parameter = Parameter::text(
@@ -141,6 +141,17 @@ pub struct Static {
     pub metadata: Location,
 }
 
+/// Who starts the servers of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// A command, before programs use it.
+    Ahead,
+    /// A command, or the first open, which runs that command.
+    OnDemand,
+    /// As [`Start::OnDemand`]; the first open of an MPI program starts them with `MPI_Comm_spawn` where its MPI can.
+    Spawn,
+}
+
 /// What may change from one start to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dynamic {
@@ -152,8 +163,8 @@ pub struct Dynamic {
     pub views_in_client: bool,
     /// Servers end so long after their last client; `None`: not by themselves.
     pub idle: Option<Duration>,
-    /// Whether the first open starts the servers.
-    pub on_demand: bool,
+    /// Who starts the servers.
+    pub start: Start,
     /// Address for clients of other nodes.
     pub listen: Option<String>,
     /// How clients reach the servers.
@@ -314,7 +325,11 @@ impl Configuration {
                 cache_size: given.get(&CACHE_SIZE)?,
                 views_in_client: given.get::<u64>(&OPTIMIZATIONS)? == 1,
                 idle: Some(idle).filter(|idle| !idle.is_zero()),
-                on_demand: given.get::<String>(&START)? == "on-demand",
+                start: match given.get::<String>(&START)?.as_str() {
+                    "on-demand" => Start::OnDemand,
+                    "spawn" => Start::Spawn,
+                    _ => Start::Ahead,
+                },
                 listen: given.text(&LISTEN).map(str::to_string),
                 transport: Choice::of(&given.get::<String>(&TRANSPORT)?).unwrap_or_default(),
             },

@@ -64,6 +64,9 @@ pub enum Begun {
     Wait(Entry),
 }
 
+/// Instead of the time of a start: it failed.
+const GIVEN_UP: u64 = 0;
+
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -129,7 +132,7 @@ pub fn give_up(registry: &Registry, name: &str) -> Result<()> {
             if let Some(instance) = &mut entry.instance {
                 instance.servers.retain(|server| runs(server) != Some(false));
                 // The next start does not wait for this one.
-                instance.since = 0;
+                instance.since = GIVEN_UP;
                 if instance.servers.is_empty() {
                     entry.instance = None;
                 }
@@ -192,7 +195,8 @@ pub fn unregister(registry: &Registry, name: &str, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Waits until all servers of a partition have recorded themselves.
+/// Waits until all servers of a partition have recorded themselves. `None`: nobody starts them any more ([`give_up`]), or the partition
+/// was stopped meanwhile.
 ///
 /// - `failed`: whether a server that this process started has ended, with what it said.
 ///
@@ -203,17 +207,20 @@ pub fn wait_until_complete(
     name: &str,
     patience: Duration,
     mut failed: impl FnMut() -> Option<Error>,
-) -> Result<Entry> {
+) -> Result<Option<Entry>> {
     let begin = Instant::now();
     loop {
         let entry = registry.entry(name)?;
         let there: Vec<u32> = entry.instance.iter().flat_map(|i| &i.servers).map(|server| server.number).collect();
         let missing: Vec<u32> = (0..entry.processes()?).filter(|number| !there.contains(number)).collect();
         if missing.is_empty() {
-            return Ok(entry);
+            return Ok(Some(entry));
         }
         if let Some(e) = failed() {
             return Err(e);
+        }
+        if entry.instance.as_ref().is_none_or(|instance| instance.since == GIVEN_UP) {
+            return Ok(None);
         }
         if begin.elapsed() > patience {
             let fixed = entry.fixed()?;
@@ -262,14 +269,21 @@ mod tests {
         for number in 0..2 {
             register(&registry, &entry, number, format!("/s{number}"), None).unwrap();
         }
-        let complete = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap();
+        let complete = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap().unwrap();
         assert!(complete.instance.unwrap().servers.iter().all(|server| runs(server) == Some(true)));
         assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)));
         unregister(&registry, "p", 0).unwrap();
         let e = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap_err();
         assert!(e.kind() == ErrorKind::Timeout && e.to_string().contains("0 on localhost"), "{e}");
+        give_up(&registry, "p").unwrap();
+        assert_eq!(
+            wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap(),
+            None,
+            "one runs, and nobody starts the other"
+        );
         unregister(&registry, "p", 1).unwrap();
         assert_eq!(registry.entry("p").unwrap().instance, None);
+        assert_eq!(wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap(), None);
         // A server of the start before does not get into this one.
         assert!(matches!(begin(&configuration).unwrap(), Begun::Start(..)));
         assert_eq!(register(&registry, &entry, 0, "/s".into(), None).unwrap_err().kind(), ErrorKind::NotReady);

@@ -17,7 +17,8 @@
 //! |------|--------------|
 //! | [`configuration`] | the file that describes a partition |
 //! | [`registry`] | which partitions there are, and where their servers run |
-//! | [`instance`] | how servers are started and ended |
+//! | [`instance`] | how servers are recorded as they start and end |
+//! | [`starting`] | who launches servers that do not run, and what is left where one of them fails |
 //! | [`checking`] | names compared with the data that servers store |
 //! | [`moving`] | the files of one partition into another one |
 //! | [`striping`] | which server has which bytes |
@@ -35,6 +36,7 @@ pub mod moving;
 pub mod record;
 pub mod registry;
 pub mod server;
+pub mod starting;
 pub mod striping;
 
 pub use client::Partition;

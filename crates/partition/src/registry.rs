@@ -130,6 +130,19 @@ impl Entry {
         })
     }
 
+    /// Storage of each process that serves the partition; a process of names alone has that of the names.
+    ///
+    /// # Errors
+    /// As [`Entry::fixed`].
+    pub fn locations(&self) -> Result<Vec<Location>> {
+        let fixed = self.fixed()?;
+        let (mut all, processes) = (fixed.servers, self.processes()? as usize);
+        if processes > all.len() {
+            all.push(fixed.metadata);
+        }
+        Ok(all)
+    }
+
     /// Number of the server with the names: the first data server on the host of the metadata, else one of its own.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! `thalweg drain`: moves the closed objects of a burst buffer from its fast store to the canonical store.
 
 use crate::arguments::Drain as Arguments;
+use crate::detached;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, complain, plain};
 use serde_json::json;
@@ -25,7 +26,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         return send_behind(&arguments.store);
     }
     if arguments.behind {
-        leave();
+        detached::leave();
     }
     let tiered = stores::tiered(&arguments.store)?;
     if arguments.status {
@@ -116,17 +117,6 @@ fn send_behind(store: &str) -> Result<Outcome, Failure> {
         .spawn()
         .map_err(start)?;
     Ok(Outcome::Done)
-}
-
-/// Detaches from the session and the open descriptors of the program whose close started this drain: another process may wait for the
-/// end of a pipe.
-fn leave() {
-    let _ = rustix::process::setsid();
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
-    let open: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        let _ = nix::unistd::close(descriptor);
-    }
 }
 
 /// Prints to standard error with a timestamp: the log of a background drain.

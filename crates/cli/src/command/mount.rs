@@ -1,6 +1,7 @@
 //! `thalweg mount` and `thalweg unmount`: files of mounts as folders of this machine.
 
 use crate::arguments::{Caching, Mount as Arguments, Unmount};
+use crate::detached;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, plain};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -64,8 +65,7 @@ fn send_behind() -> Result<Outcome, Failure> {
 
 fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
     if behind {
-        // Fails for the first process of a session only, which this is not.
-        let _ = rustix::process::setsid();
+        detached::leave();
     }
     let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;

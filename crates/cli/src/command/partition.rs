@@ -4,6 +4,7 @@ use crate::arguments::{
     Partition as Arguments, PartitionCheck, PartitionFile, PartitionList, PartitionMove, PartitionRemove,
     PartitionServe, PartitionStart, PartitionStatus, PartitionStop, StartedBy,
 };
+use crate::detached;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
 use rustix::process::Signal;
@@ -21,10 +22,11 @@ use thalweg_partition::checking::{self, Finding};
 use thalweg_partition::client::place::is_here;
 use thalweg_partition::client::{ask_to_end, status};
 use thalweg_partition::configuration::{Configuration, Location};
-use thalweg_partition::instance::{self, Begun};
+use thalweg_partition::instance;
 use thalweg_partition::moving::copy_all;
 use thalweg_partition::registry::{Entry, Registry, Server};
 use thalweg_partition::server::{Serve, Serving, Status};
+use thalweg_partition::starting::{self, Launcher};
 use thalweg_remote::transport::token::Token;
 use thalweg_remote::transport::{Listener, tcp, unix};
 use thalweg_types::printable::printable;
@@ -52,18 +54,8 @@ fn create(arguments: &PartitionFile, out: &mut Terminal) -> Result<Outcome, Fail
     Ok(Outcome::Done)
 }
 
-/// Storage of each process that serves a partition; a process of names only has that of the names.
-fn locations(entry: &Entry) -> Result<Vec<Location>, Failure> {
-    let fixed = entry.fixed()?;
-    let mut all = fixed.servers;
-    if entry.processes()? as usize > all.len() {
-        all.push(fixed.metadata);
-    }
-    Ok(all)
-}
-
 /// The command that starts a server.
-fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<String>, Failure> {
+fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<String>, Error> {
     let cannot = |e| Error::io("cannot find this program", e);
     let program = std::env::current_exe().map_err(cannot)?;
     let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
@@ -89,81 +81,67 @@ fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<St
 }
 
 fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Failure> {
+    // A program whose first open starts the servers may have descriptors that no server should hold.
+    detached::close_descriptors();
     let configuration = Configuration::read(&arguments.file)?;
-    let registry = Registry::at(&configuration.registry);
     let name = &configuration.fixed.name;
     let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
     let by = arguments.by.unwrap_or(if in_job { StartedBy::Slurm } else { StartedBy::Local });
-    let commands = |entry: &Entry| -> Result<Vec<(String, Vec<String>)>, Failure> {
-        let hosts = locations(entry)?.into_iter().map(|location| location.host).zip(0..);
-        hosts.map(|(host, number)| command(&arguments.file, number, &host, by).map(|words| (host, words))).collect()
-    };
     if arguments.print {
-        for (host, words) in commands(&registry.entry(name)?)? {
-            out.line(format_args!("{}: {}", printable(&host), printable(&words.join(" "))))?;
+        let entry = Registry::at(&configuration.registry).entry(name)?;
+        for (location, number) in entry.locations()?.into_iter().zip(0..) {
+            let words = command(&arguments.file, number, &location.host, by)?;
+            out.line(format_args!("{}: {}", printable(&location.host), printable(&words.join(" "))))?;
         }
         return Ok(Outcome::Done);
     }
-    let mut children: Vec<(u32, Child, PathBuf)> = Vec::new();
-    let mut not_spawned = None;
-    if let Begun::Start(entry, numbers) = instance::begin(&configuration)? {
-        let all = commands(&entry)?;
-        let wanted: Vec<(u32, &(String, Vec<String>))> = numbers.iter().map(|n| (*n, &all[*n as usize])).collect();
-        let elsewhere: Vec<&str> =
-            wanted.iter().map(|(_, (host, _))| host.as_str()).filter(|host| !is_here(host)).collect();
-        if !elsewhere.is_empty() && by == StartedBy::Local {
-            instance::give_up(&registry, name)?;
+    let mut processes = Processes { file: &arguments.file, by, children: Vec::new() };
+    let entry = starting::start(&configuration, Duration::from_secs(arguments.patience), &mut processes)?;
+    let number = entry.instance.as_ref().map_or(0, |instance| instance.number);
+    out.line(format_args!("partition {} runs, start {number}", printable(name)))?;
+    Ok(Outcome::Done)
+}
+
+/// Servers as processes of this command, or of the commands that reach other hosts.
+struct Processes<'a> {
+    file: &'a Path,
+    by: StartedBy,
+    /// Numbers, processes and logs.
+    children: Vec<(u32, Child, PathBuf)>,
+}
+
+impl Launcher for Processes<'_> {
+    fn launch(&mut self, entry: &Entry, wanted: &[(u32, String)]) -> Result<(), Error> {
+        let elsewhere: Vec<&str> = wanted.iter().map(|(_, host)| host.as_str()).filter(|host| !is_here(host)).collect();
+        if !elsewhere.is_empty() && self.by == StartedBy::Local {
             let what = format!(
                 "servers on other hosts ({}) are started in a Slurm job, or there by hand: --print shows the commands",
                 elsewhere.join(", ")
             );
-            return Err(Error::new(ErrorKind::Unsupported, what).into());
+            return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        for (number, (_, words)) in wanted {
-            match spawn(&entry, number, words) {
-                Ok((child, log)) => children.push((number, child, log)),
-                Err(e) => {
-                    not_spawned = Some(e);
-                    break;
-                }
-            }
+        for (number, host) in wanted {
+            let (child, log) = spawn(entry, *number, &command(self.file, *number, host, self.by)?)?;
+            self.children.push((*number, child, log));
         }
+        Ok(())
     }
-    let ours = not_spawned.is_some() || !children.is_empty();
-    let ended = || {
-        if not_spawned.is_some() {
-            return not_spawned.take();
-        }
-        children.iter_mut().find_map(|(number, child, log)| {
+
+    fn ended(&mut self) -> Option<Error> {
+        self.children.iter_mut().find_map(|(number, child, log)| {
             let status = child.try_wait().ok().flatten()?;
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            let said = said.trim().strip_prefix("error: ").unwrap_or(said.trim()).to_string();
-            let what =
-                format!("server {number} ended ({status}): {}", if said.is_empty() { "without a word" } else { &said });
-            Some(Error::new(ErrorKind::Io, what))
+            Some(starting::ended(*number, status, &std::fs::read_to_string(log).unwrap_or_default()))
         })
-    };
-    let patience = Duration::from_secs(arguments.patience);
-    match instance::wait_until_complete(&registry, name, patience, ended) {
-        Ok(entry) => {
-            let number = entry.instance.as_ref().map_or(0, |instance| instance.number);
-            out.line(format_args!("partition {} runs, start {number}", printable(name)))?;
-            Ok(Outcome::Done)
+    }
+
+    fn end(&mut self) {
+        for (_, child, _) in &self.children {
+            if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+            }
         }
-        Err(e) => {
-            // Those that were started end, so that the next start finds none of them.
-            for (_, child, _) in &children {
-                if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
-                    let _ = rustix::process::kill_process(pid, Signal::TERM);
-                }
-            }
-            for (_, child, _) in &mut children {
-                let _ = child.wait();
-            }
-            if ours {
-                instance::give_up(&registry, name)?;
-            }
-            Err(e.into())
+        for (_, child, _) in &mut self.children {
+            let _ = child.wait();
         }
     }
 }
@@ -203,8 +181,20 @@ fn storage(location: &Location, entry: &Entry) -> Result<Arc<dyn Layout>, Failur
     })
 }
 
+/// Leaves the streams of who launched this server: its errors go to its log from now on.
+fn detach(entry: &Entry, number: u32) -> Result<(), Error> {
+    let path = log_of(entry, number)?;
+    let cannot =
+        |e: std::io::Error| Error::io("cannot write the server's log", e).in_object(path.display().to_string());
+    let (log, none) =
+        (std::fs::File::create(&path).map_err(cannot)?, std::fs::File::open("/dev/null").map_err(cannot)?);
+    rustix::stdio::dup2_stdin(&none).map_err(|e| cannot(e.into()))?;
+    rustix::stdio::dup2_stdout(&log).map_err(|e| cannot(e.into()))?;
+    rustix::stdio::dup2_stderr(&log).map_err(|e| cannot(e.into()))
+}
+
 fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
-    let _ = rustix::process::setsid();
+    detached::leave();
     let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;
     let configuration = Configuration::read(&arguments.file)?;
@@ -250,6 +240,9 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
         &Serve { entry: &entry, number, data, names, cache: configuration.dynamic.cache_size },
         listeners,
     )?;
+    if arguments.detached {
+        detach(&entry, number)?;
+    }
     instance::register(&registry, &entry, number, socket.display().to_string(), address)?;
     let mut last_client = Instant::now();
     let mut told = 0;
@@ -331,7 +324,7 @@ fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Fail
     let (entry, token) = (registry.entry(&configuration.fixed.name)?, registry.token(&configuration.fixed.name)?);
     let mut all_answer = true;
     let mut servers = Vec::new();
-    let (processes, locations) = (entry.processes()?, locations(&entry)?);
+    let (processes, locations) = (entry.processes()?, entry.locations()?);
     for number in 0..processes {
         let known = entry.instance.iter().flat_map(|i| &i.servers).find(|server| server.number == number);
         let state = match entry.instance.is_some() {
@@ -418,7 +411,7 @@ fn list(arguments: &PartitionList, out: &mut Terminal) -> Result<Outcome, Failur
 }
 
 fn check(arguments: &PartitionCheck, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let checked = checking::check(&Partition::open(&arguments.file, |_| Ok(()))?)?;
+    let checked = checking::check(&Partition::open(&arguments.file, |_, _| Ok(()))?)?;
     for finding in &checked.findings {
         let line = match finding {
             Finding::Broken { path, why } => format!("{path}: cannot be used: {why}"),
@@ -436,7 +429,7 @@ fn check(arguments: &PartitionCheck, out: &mut Terminal) -> Result<Outcome, Fail
 }
 
 fn move_all(arguments: &PartitionMove, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let open = |file: &Path| Partition::open(file, |_| Ok(()));
+    let open = |file: &Path| Partition::open(file, |_, _| Ok(()));
     let moved = copy_all(&open(&arguments.from)?, &open(&arguments.to)?)?;
     out.line(format_args!("{} files and {} folders, {} bytes", moved.files, moved.folders, moved.bytes))?;
     Ok(Outcome::Done)

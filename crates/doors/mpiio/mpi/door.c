@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "datatype.h"
+#include "thalweg_mpi_spawn.h"
 #include "thalweg_mpiio.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -151,7 +152,11 @@ static uint32_t mode_of(int amode) {
     return amode ? 1u << 31 : mode; /* an unknown bit is refused */
 }
 
-static int is_ours(const char *path) { return path ? thalweg_core_mpiio_is_ours(path) : 0; }
+static int is_ours(const char *path) {
+    /* Before the first mount is opened: it may be a partition that the first open starts. */
+    thalweg_core_spawner(thalweg_mpi_spawner());
+    return path ? thalweg_core_mpiio_is_ours(path) : 0;
+}
 
 /* Hints. */
 

@@ -200,7 +200,9 @@ impl Container {
                 looked => Some(looked?),
             };
             let torn = match looked {
-                Some(Looked::File(_)) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
+                Some(Looked::File(_)) if how == OpenWrite::New => {
+                    return Err(errno::failure(Errno::EXIST, "make", path));
+                }
                 Some(Looked::File(file)) => return Ok((file, None)),
                 Some(Looked::Empty(_)) if how == OpenWrite::Existing => return Err(interrupted(path)),
                 Some(Looked::Empty(_)) => true,

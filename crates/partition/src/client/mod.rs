@@ -11,7 +11,7 @@ pub mod place;
 pub mod transfer;
 
 use crate::checking;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Start};
 use crate::instance;
 use crate::record::{LONGEST, Record};
 use crate::registry::{Entry, Registry, Server};
@@ -60,18 +60,18 @@ pub struct Partition {
 impl Partition {
     /// Connects to the partition that a configuration file describes.
     ///
-    /// - `start`: starts its servers, for a partition with `start = on-demand` some of whose servers do not run.
+    /// - `start`: starts its servers, for a partition that is started by its first open and some of whose servers do not run.
     ///
     /// # Errors
     /// As [`Configuration::read`]; `Config` for a static setting that is not the one the partition was created with; those of
     /// [`Partition::connect`]; those of `start`.
-    pub fn open(file: &Path, start: impl FnOnce(&Path) -> Result<()>) -> Result<Partition> {
+    pub fn open(file: &Path, start: impl FnOnce(&Path, &Configuration) -> Result<()>) -> Result<Partition> {
         let configuration = Configuration::read(file)?;
         let registry = Registry::at(&configuration.registry);
         let mut entry = registry.entry(&configuration.fixed.name)?;
         configuration.fixed.must_equal(&entry.fixed()?)?;
-        if configuration.dynamic.on_demand && !instance::is_complete(&entry)? {
-            start(file)?;
+        if configuration.dynamic.start != Start::Ahead && !instance::is_complete(&entry)? {
+            start(file, &configuration)?;
             entry = registry.entry(&configuration.fixed.name)?;
         }
         Partition::connect(&entry, &registry.token(&entry.name)?)
