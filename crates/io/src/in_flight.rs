@@ -11,7 +11,7 @@
 //! | callbacks | called by the program's own thread, inside its next call (`OutputsInFlight::call_back`) |
 //! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
 //! | memory, if messages move inside the program's calls | a rank that waits inside a write needs calls of the others, which may not be in the library. So the open, in which all ranks are, waits for the outputs in flight if on any rank the limit has no room for an output as long as the last one |
-//! | end of the messages | in `MPI_Finalize`, outputs of sessions that are still open end ([`end_all`]); their failures are reported by the end of the session or of the process |
+//! | end of the messages | in `MPI_Finalize`, outputs of sessions that are still open end (`end_all`); their failures are reported by the end of the session or of the process |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 //! | communicators | of outputs that have ended are given back by the program's calls, in the order of the opens, as on all ranks: a program that writes a new file at each step needs no more of them than it has outputs in flight |
 
