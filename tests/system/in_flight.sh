@@ -22,7 +22,12 @@ compile_fortran() {
     local warnings=(-cpp -std=f2018 -O1 -g -Wall -Wextra -Wno-compare-reals -fcheck=all)
     (cd "$work" && "$MPIF90" "${warnings[@]}" $(pkg-config --cflags "thalweg-fortran-$MPI") "${source%.c}.f90" -o in_flight.f $(pkg-config --libs "thalweg-fortran-$MPI"))
 }
+compile_left() {
+    local flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+    "$MPICC" "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "${source%/*}/left_in_flight.c" -o "$work/left_in_flight" $(pkg-config --libs "thalweg-$MPI")
+}
 try "the program compiles" compile
+try "the program that leaves outputs in flight compiles" compile_left
 try "the program compiles (Fortran)" compile_fortran
 try "the calls of C++ compile and run" compile_cpp
 [[ $failed == 0 ]] || exit 1
@@ -30,6 +35,22 @@ for ranks in 1 2 "$MPI_RANKS"; do
     many "$MPI, $ranks ranks" run "$ranks" ./in_flight multiple "files.$ranks"
     many "$MPI, $ranks ranks, one thread" run "$ranks" ./in_flight single "files.$ranks"
     many "Fortran, $MPI, $ranks ranks" run "$ranks" ./in_flight.f "files.$ranks"
+done
+
+# Written slowly, so that outputs are in flight when MPI ends, with any number of threads.
+left_in_flight() { # left_in_flight RANKS LEVEL
+    local folder=$work/left.$1.$2 said
+    mkdir -p "$folder"
+    printf '[[mount]]\npath = "%s"\nlayout = "direct"\nstore = "posix:%s"\nrate = "8MiB"\n' "$folder" "$folder" >"$folder.toml"
+    said=$(THALWEG_MOUNTS=$folder.toml run "$1" ./left_in_flight "$2" "$folder" 2>&1)
+    echo "$said"
+    [[ -z $said ]]
+}
+for ranks in 1 "$MPI_RANKS"; do
+    for level in multiple single; do
+        try "a program ends with its outputs in flight ($MPI, $ranks ranks, $level)" left_in_flight "$ranks" "$level"
+        many "$MPI, $ranks ranks, $level" run 1 ./left_in_flight check "left.$ranks.$level"
+    done
 done
 
 printed() { # printed LANGUAGE: the first block of this language

@@ -27,6 +27,16 @@ static const ThalwegMpiTable *table(void)
 #define wrap thalweg_mpi_wrap
 #endif
 
+#if !defined(_NOMPI) && !defined(OPEN_MPI)
+/* Stands before MPICH's, which gives up its locks before it deletes the attributes of MPI_COMM_SELF: threads that write outputs in flight could
+ * not call MPI any more. A program that reaches MPI's own first (Python) ends its sessions before. */
+int MPI_Finalize(void)
+{
+    thalweg_mpi_end();
+    return PMPI_Finalize();
+}
+#endif
+
 int adios_init(const char *config, MPI_Comm comm) { return thalweg_core_init(config, TABLE, wrap(comm)); }
 
 int adios_init_noxml(MPI_Comm comm) { return thalweg_core_init_noxml(TABLE, wrap(comm)); }

@@ -284,9 +284,24 @@ static int on_free(MPI_Comm comm, int key, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
+/* The library's work before MPI ends. */
+static void (*_Atomic work_at_end)(void);
+
+static void at_end(void (*work)(void)) { atomic_store_explicit(&work_at_end, work, memory_order_release); }
+
+void thalweg_mpi_end(void) {
+    void (*work)(void) = atomic_load_explicit(&work_at_end, memory_order_acquire);
+    if (work && ready() == THALWEG_MPI_READY) work();
+}
+
 /* MPI_Finalize begins: MPI_COMM_SELF is freed before all else. */
 static int on_end(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)value, (void)extra;
+    /* MPICH has given up its locks here: threads of ours that call MPI would meet in it. MPI_Finalize of adios_mpi.c has come before. */
+#if !defined(OPEN_MPI)
+    if (thread_level() < 3)
+#endif
+        thalweg_mpi_end();
     for (Duplicates *of = all_duplicates; of; of = of->next) free_unused(of);
     return MPI_SUCCESS;
 }
@@ -621,6 +636,7 @@ const ThalwegMpiTable *thalweg_mpi_table(void) {
         .thread_level = thread_level,
         .error_sort = error_sort,
         .error_text = error_text,
+        .at_end = at_end,
         .rank_and_size = rank_and_size,
         .largest_tag = largest_tag,
         .duplicate = duplicate,

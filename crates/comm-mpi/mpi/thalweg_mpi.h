@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_MPI_VERSION 3u
+#define THALWEG_MPI_VERSION 4u
 
 /* What `ready` answers. */
 enum {
@@ -61,6 +61,9 @@ typedef struct ThalwegMpiTable {
     int (*thread_level)(void); /* 0 single, 1 funneled, 2 serialized, 3 multiple */
     int (*error_sort)(int code);
     int (*error_text)(int code, char *text, int capacity); /* bytes written, without a final zero */
+    /* Has `work` called when MPI_Finalize begins, once or several times, while MPI can still be called: the attributes of MPI_COMM_SELF are
+     * deleted first. Only if thalweg_mpi_wrap was called before. With MPICH at MPI_THREAD_MULTIPLE: see thalweg_mpi_end. */
+    void (*at_end)(void (*work)(void));
 
     /* Communicators, as pointers to a structure of shim.c. */
     int (*rank_and_size)(void *comm, uint32_t *rank, uint32_t *size);
@@ -105,6 +108,9 @@ typedef struct ThalwegMpiTable {
     int (*window_free)(void *window);     /* collective */
     void (*window_forget)(void *window);  /* without a call into MPI: the memory stays until the process ends */
 } ThalwegMpiTable;
+
+/* Does the work of `at_end` now, if MPI can be called. For an MPI_Finalize that comes before MPI's own. */
+void thalweg_mpi_end(void);
 
 /* The table of the MPI that this shim was compiled with. */
 const ThalwegMpiTable *thalweg_mpi_table(void);

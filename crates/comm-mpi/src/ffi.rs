@@ -13,12 +13,14 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_comm::at_end;
+use thalweg_comm::guarded::caught;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A request or message of MPI.
 type Token = u64;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// `ThalwegMpiTable` of `mpi/thalweg_mpi.h`, where each function is described.
 #[repr(C)]
@@ -30,6 +32,7 @@ pub struct Table {
     thread_level: unsafe extern "C" fn() -> c_int,
     error_sort: unsafe extern "C" fn(c_int) -> c_int,
     error_text: unsafe extern "C" fn(c_int, *mut c_char, c_int) -> c_int,
+    at_end: unsafe extern "C" fn(extern "C" fn()),
     rank_and_size: unsafe extern "C" fn(*mut c_void, *mut u32, *mut u32) -> c_int,
     largest_tag: unsafe extern "C" fn(*mut c_void, *mut u32) -> c_int,
     duplicate: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
@@ -70,6 +73,15 @@ pub struct Table {
     window_forget: unsafe extern "C" fn(*mut c_void),
 }
 
+/// `MPI_Finalize` has begun.
+extern "C" fn ends() {
+    // A panic would leave through C. What failed is reported by those who do the work.
+    let _ = caught("end what needs MPI", || {
+        at_end::run();
+        Ok(())
+    });
+}
+
 /// The program's MPI library.
 #[derive(Clone, Copy)]
 pub struct Library {
@@ -107,7 +119,10 @@ impl Library {
             None => Err(Error::new(ErrorKind::InvalidArgument, "no table of MPI functions")),
             Some([VERSION, bytes]) if *bytes as usize == size_of::<Table>() => {
                 // SAFETY: version and size are ours, and the caller promises the rest.
-                Ok(Library { table: unsafe { &*table } })
+                let table = unsafe { &*table };
+                // SAFETY: a function of this library, which is never unloaded; the shim only keeps its address.
+                unsafe { (table.at_end)(ends) };
+                Ok(Library { table })
             }
             Some([version, bytes]) => Err(Error::new(
                 ErrorKind::Unsupported,

@@ -82,6 +82,25 @@ pub fn move_messages() -> bool {
     moved
 }
 
+/// Moves messages until those that were sent here have left, at most for `longest`: before the communicators below can send no more.
+/// `false` if some are left.
+pub fn send_all(longest: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        let moved = move_messages();
+        let couriers: Vec<Arc<InCalls>> = COURIERS.lock().iter().filter(|c| c.is_moved_here()).cloned().collect();
+        if couriers.iter().all(|courier| courier.has_sent_all()) {
+            return true;
+        }
+        if begun.elapsed() >= longest {
+            return false;
+        }
+        if !moved {
+            std::thread::sleep(BETWEEN_MOVES);
+        }
+    }
+}
+
 /// A message on its way out.
 struct Outgoing {
     to: u32,
@@ -219,6 +238,13 @@ impl InCalls {
             self.changed.notify_all();
         }
         moved
+    }
+
+    /// Whether no message of this rank is left here, or none can leave.
+    fn has_sent_all(&self) -> bool {
+        let is_sent = self.below.lock().as_ref().is_none_or(|below| below.sending.is_empty());
+        let state = self.state.lock();
+        state.failed.is_some() || (is_sent && state.outgoing.is_empty())
     }
 
     /// Drops the communicator below, if nothing needs it any more.

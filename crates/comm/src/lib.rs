@@ -11,6 +11,7 @@
 //! | [`inbox`] | matches messages with receives; shared by all of them |
 //! | [`check`] | checks of arguments, with the same error texts everywhere |
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`at_end`] | work that needs messages for the last time |
 //! | [`outcome`] | as `agreement`, and the failure itself with its place and cause |
 //! | [`guarded`] | a panic between two collective calls becomes an error |
 //! | [`tree`] | the tree towards rank 0, as a pure function |
@@ -27,6 +28,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod agreement;
 pub mod alone;
+pub mod at_end;
 pub mod check;
 pub mod counting;
 pub mod guarded;

@@ -11,16 +11,17 @@
 //! | callbacks | called by the program's own thread, inside its next call (`OutputsInFlight::call_back`) |
 //! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit, writes and closes wait for earlier outputs, then blocks are written through |
 //! | memory, if messages move inside the program's calls | a rank that waits inside a write needs calls of the others, which may not be in the library. So the open, in which all ranks are, waits for the outputs in flight if on any rank the limit has no room for an output as long as the last one |
+//! | end of the messages | in `MPI_Finalize`, outputs of sessions that are still open end (`end_all`); their failures are reported by the end of the session or of the process |
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 //! | communicators | of outputs that have ended are given back by the program's calls, in the order of the opens, as on all ranks: a program that writes a new file at each step needs no more of them than it has outputs in flight |
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_bp::statistics::Level;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
-use thalweg_comm::{Communicator, Reduce, in_calls};
+use thalweg_comm::{Communicator, Reduce, at_end, in_calls};
 use thalweg_movement::Closed;
 use thalweg_params::Parameter;
 use thalweg_types::mutex::{Condvar, Mutex};
@@ -257,6 +258,22 @@ pub(crate) struct OutputsInFlight {
     due: Due,
 }
 
+/// Those of all sessions of the process, with the longest wait for one output.
+static SESSIONS: Mutex<Vec<(Weak<OutputsInFlight>, Duration)>> = Mutex::new(Vec::new());
+
+/// Ends the outputs in flight of all sessions. On all ranks, before the library that carries their messages ends; no callback is called,
+/// as this is no call of the program's.
+fn end_all() {
+    let sessions = SESSIONS.lock().clone();
+    let mut longest = Duration::ZERO;
+    for (outputs, timeout) in sessions.iter().filter_map(|(of, timeout)| Some((of.upgrade()?, *timeout))) {
+        longest = longest.max(timeout);
+        outputs.end_threads(timeout);
+    }
+    // Ranks that are not as far wait for them.
+    in_calls::send_all(longest);
+}
+
 /// An output to add to the outputs in flight.
 pub(crate) struct Entry {
     pub(crate) line: String,
@@ -265,6 +282,33 @@ pub(crate) struct Entry {
 }
 
 impl OutputsInFlight {
+    /// The outputs in flight of a session.
+    ///
+    /// - `timeout`: as in [`OutputsInFlight::add`].
+    pub(crate) fn of_session(timeout: Duration) -> Arc<OutputsInFlight> {
+        let own = Arc::default();
+        let mut sessions = SESSIONS.lock();
+        sessions.retain(|(session, _)| session.strong_count() > 0);
+        sessions.push((Arc::downgrade(&own), timeout));
+        at_end::register(end_all);
+        own
+    }
+
+    /// Waits until all outputs that the program has closed have ended, and no thread opens another one. Failures are kept.
+    fn end_threads(&self, timeout: Duration) {
+        if self.wait(|_| true, timeout).is_err() {
+            return;
+        }
+        let begun = Instant::now();
+        let mut outputs = self.outputs.lock();
+        while !outputs.busy.is_empty() {
+            let Some(rest) = timeout.checked_sub(begun.elapsed()) else { return };
+            outputs = self.sleep(outputs, rest);
+        }
+        drop(outputs);
+        self.give_back();
+    }
+
     fn push(&self, entry: Entry, open: Option<OpenWork>, end: Option<Work>) -> u64 {
         let Entry { line, files, upcoming } = entry;
         let mut outputs = self.outputs.lock();

@@ -210,7 +210,7 @@ impl Session {
                 layout,
                 pool: Arc::new(BufferPool::new(None)),
                 cache: Arc::new(Cache::new()),
-                in_flight: Arc::default(),
+                in_flight: OutputsInFlight::of_session(comm.timeout()),
                 profiled,
                 compares,
                 language: Mutex::new(host_language),

@@ -78,7 +78,10 @@ impl BufferPool {
         if least > room {
             return None;
         }
-        if let Some(i) = state.spare.iter().position(|c| c.capacity() as u64 >= least && c.capacity() as u64 <= room) {
+        // The smallest one: otherwise a small block takes the chunk of a large one, for which fresh memory is touched.
+        let lengths = state.spare.iter().map(|c| c.capacity() as u64).enumerate();
+        let fitting = lengths.filter(|(_, length)| (least..=room).contains(length)).min_by_key(|(_, length)| *length);
+        if let Some((i, _)) = fitting {
             let chunk = state.spare.swap_remove(i);
             state.used += chunk.capacity() as u64;
             state.peak = state.peak.max(state.used);
@@ -290,6 +293,16 @@ mod tests {
         assert_eq!(pool.used(), 0);
         assert!(pool.take(1 << 20, 0).is_some());
         assert!(pool.peak() <= 1 << 20);
+    }
+
+    #[test]
+    fn a_small_block_leaves_the_large_chunks_to_large_ones() {
+        let pool = BufferPool::new(None);
+        let chunks = [1 << 20, 1 << 16, 1 << 18].map(|bytes| pool.take(bytes, 0).unwrap());
+        chunks.into_iter().for_each(|chunk| pool.give(chunk));
+        assert_eq!(pool.take(100, 0).unwrap().capacity(), 1 << 16);
+        assert_eq!(pool.take(100_000, 0).unwrap().capacity(), 1 << 18);
+        assert_eq!(pool.take(100_000, 0).unwrap().capacity(), 1 << 20);
     }
 
     #[test]

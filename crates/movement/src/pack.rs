@@ -1,7 +1,8 @@
 //! One rank's process group while it is being written.
 //!
-//! Every block is in one of three states: *copied* into a chunk of the process's buffer; *deferred*: the caller does not change
-//! its memory until close, and nothing is copied; or *gone*: written through to storage, because the buffer limit left no room
+//! Every block is in one of three states: *copied* into a chunk of the process's buffer; *deferred*: its bytes are not looked at until the
+//! group is written, because the caller does not change their memory until close, or because a copy in the buffer is theirs alone
+//! ([`Pack::copy_to_write_later`]); or *gone*: written through to storage, because the buffer limit left no room
 //! or the write-through threshold applies. Offsets inside the group are known immediately, because the length of a record's
 //! head does not depend on its statistics. The offset of the group is known at close.
 //!
@@ -34,6 +35,8 @@ pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
 const TURN: usize = 256 << 10;
 /// Blocks of at least this many bytes are written in turns.
 const WORTH_TURNS: u64 = 2 << 20;
+/// Blocks of at least this many bytes get a chunk of their own if they are copied to be written later; smaller ones share chunks.
+const WORTH_A_CHUNK: u64 = 256 << 10;
 /// Short rows are written through in pieces of this many bytes.
 const GATHERED: usize = 64 * 1024;
 
@@ -180,7 +183,34 @@ impl Encoding {
 /// Consecutive bytes of a pack.
 enum PackPiece<'a> {
     Chunk(Vec<u8>),
-    Deferred { block: usize, data: Rows<'a> },
+    Deferred { block: usize, data: DeferredBytes<'a> },
+}
+
+/// The bytes of a deferred block.
+enum DeferredBytes<'a> {
+    /// In the program's memory.
+    Lent(Rows<'a>),
+    /// In a chunk of the buffer that has nothing else.
+    Own(Vec<u8>),
+}
+
+impl PackPiece<'_> {
+    /// Returns its chunk, if it has one.
+    fn give_back(self, pool: &BufferPool) {
+        match self {
+            PackPiece::Chunk(chunk) | PackPiece::Deferred { data: DeferredBytes::Own(chunk), .. } => pool.give(chunk),
+            PackPiece::Deferred { data: DeferredBytes::Lent(_), .. } => {}
+        }
+    }
+}
+
+impl DeferredBytes<'_> {
+    fn rows(&self) -> Rows<'_> {
+        match self {
+            DeferredBytes::Lent(rows) => rows.clone(),
+            DeferredBytes::Own(chunk) => Rows::from(chunk),
+        }
+    }
 }
 
 /// The state of an earlier block that a later write of the same block supersedes.
@@ -430,7 +460,9 @@ impl<'a> Pack<'a> {
         if self.takes_the_place(block, spec, &data)
             && let Some(piece) = self.deferred(block)
         {
-            self.pieces[piece] = PackPiece::Deferred { block, data };
+            let lent = PackPiece::Deferred { block, data: DeferredBytes::Lent(data) };
+            let before = std::mem::replace(&mut self.pieces[piece], lent);
+            before.give_back(&self.pool);
             let placed = &mut self.blocks[block];
             (placed.spec, placed.digest) = (spec.clone(), None);
             return Earlier::Replaced;
@@ -451,7 +483,7 @@ impl<'a> Pack<'a> {
         let Some(piece) = self.deferred(block) else { return false };
         let Some(mut chunk) = self.pool.take(length, 0) else { return false };
         chunk.resize(length as usize, 0);
-        self.pieces[piece] = PackPiece::Chunk(chunk);
+        std::mem::replace(&mut self.pieces[piece], PackPiece::Chunk(chunk)).give_back(&self.pool);
         true
     }
 
@@ -478,8 +510,8 @@ impl<'a> Pack<'a> {
                 };
                 at -= waiting;
             }
-        } else {
-            self.pieces.retain(|piece| !matches!(piece, PackPiece::Deferred { block: other, .. } if *other == block));
+        } else if let Some(piece) = self.deferred(block) {
+            self.pieces.remove(piece).give_back(&self.pool);
         }
         let gone = self.blocks.remove(block);
         let length = gone.head + gone.payload;
@@ -624,8 +656,37 @@ impl<'a> Pack<'a> {
     pub fn defer(&mut self, spec: BlockSpec, data: impl Into<Rows<'a>>) -> Result<()> {
         let data = data.into();
         let block = self.place(spec, data.len() as u64)?;
-        self.pieces.push(PackPiece::Deferred { block, data });
+        self.pieces.push(PackPiece::Deferred { block, data: DeferredBytes::Lent(data) });
         Ok(())
+    }
+
+    /// As [`Pack::copy`], with the statistics and the checksum computed when the group is written: for an output that is written in the
+    /// background, whose program waits for nothing but the copy.
+    ///
+    /// # Errors
+    /// As [`Pack::copy`].
+    pub fn copy_to_write_later<'d>(&mut self, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<bool> {
+        let data = data.into();
+        if (data.len() as u64) < WORTH_A_CHUNK {
+            return self.copy(spec, data);
+        }
+        let Some(chunk) = self.copied(&data) else { return Ok(false) };
+        match self.place(spec.clone(), data.len() as u64) {
+            Ok(block) => self.pieces.push(PackPiece::Deferred { block, data: DeferredBytes::Own(chunk) }),
+            Err(e) => {
+                self.pool.give(chunk);
+                return Err(e);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A chunk with these bytes; `None` if the buffer has no room.
+    fn copied(&self, data: &Rows<'_>) -> Option<Vec<u8>> {
+        let mut chunk = self.pool.take(data.len() as u64, 0)?;
+        let _copying = span(Phase::Copy, data.len() as u64);
+        data.iter().for_each(|row| chunk.extend_from_slice(row));
+        Some(chunk)
     }
 
     /// Flushes all blocks, then writes this block through to storage; its memory may be reused on return.
@@ -662,7 +723,7 @@ impl<'a> Pack<'a> {
     fn in_turns(&self, piece: &PackPiece<'_>, object: &dyn WriteObject) -> bool {
         match piece {
             PackPiece::Deferred { block, data } => {
-                self.blocks[*block].digest.is_none() && takes_turns(data, std::iter::once(object))
+                self.blocks[*block].digest.is_none() && takes_turns(&data.rows(), std::iter::once(object))
             }
             PackPiece::Chunk(_) => false,
         }
@@ -679,7 +740,7 @@ impl<'a> Pack<'a> {
             }
             let (block, placed) = (*block, &self.blocks[*block]);
             let payload = Extent::new(self.front + placed.record + placed.head, placed.payload);
-            let digest = write_in_turns(data, &placed.spec, &[(object, start + payload.offset)])?;
+            let digest = write_in_turns(&data.rows(), &placed.spec, &[(object, start + payload.offset)])?;
             self.settle(block, digest);
             written.push(payload);
         }
@@ -694,7 +755,7 @@ impl<'a> Pack<'a> {
                 PackPiece::Chunk(chunk) => slices.push(chunk),
                 PackPiece::Deferred { block, data } => {
                     slices.push(self.blocks[*block].head_bytes.as_slice());
-                    slices.extend(data.iter());
+                    slices.extend(data.rows().iter());
                 }
             }
         }
@@ -747,11 +808,7 @@ impl<'a> Pack<'a> {
     }
 
     fn give_back(&mut self) {
-        for piece in self.pieces.drain(..) {
-            if let PackPiece::Chunk(chunk) = piece {
-                self.pool.give(chunk);
-            }
-        }
+        self.pieces.drain(..).for_each(|piece| piece.give_back(&self.pool));
     }
 
     /// Computes the statistics of deferred blocks. Several methods may write one pack: the first one settles it.
@@ -760,7 +817,7 @@ impl<'a> Pack<'a> {
             if let PackPiece::Deferred { block, data } = &self.pieces[i] {
                 let (block, placed) = (*block, &self.blocks[*block]);
                 if placed.digest.is_none() {
-                    let digest = look(data, &placed.spec);
+                    let digest = look(&data.rows(), &placed.spec);
                     self.settle(block, digest);
                 }
             }

@@ -131,7 +131,15 @@ enum Given {
     /// The first large block goes through to storage, the second is deferred.
     ThroughThenDeferred,
     Through,
+    /// Copied, and looked at when the group is written.
+    CopiedToWriteLater,
+    /// Deferred, and copied out of the program's memory when the output is closed.
+    TakenOver,
 }
+
+/// Each of these makes the same file.
+const ALL: [Given; 5] =
+    [Given::Deferred, Given::ThroughThenDeferred, Given::Through, Given::CopiedToWriteLater, Given::TakenOver];
 
 /// Writes a group at `start`; returns its index fragment.
 fn write(values: &Values, given: Given, object: &Written, start: u64) -> Result<Index> {
@@ -147,15 +155,24 @@ fn write_to(values: &Values, given: Given, object: &Written, start: u64, extent:
     let wholes = spec(3, ElementType::I32, Some(Shape::local(BOX)), None);
     pack.copy(&spec(0, ElementType::I32, None, Some(Value::I32(5))), &5i32.to_ne_bytes()[..])?;
     match given {
-        Given::Deferred => pack.defer(doubles, values.doubles.as_slice())?,
+        Given::Deferred | Given::TakenOver => pack.defer(doubles, values.doubles.as_slice())?,
+        Given::CopiedToWriteLater => assert!(pack.copy_to_write_later(&doubles, values.doubles.clone().as_slice())?),
         _ => pack.through(doubles, values.doubles.as_slice(), &to)?,
     }
     pack.copy(&spec(2, ElementType::U8, Some(Shape::local([800])), None), values.small.as_slice())?;
     match given {
         Given::Through => pack.through(wholes, values.boxed(), &to)?,
+        Given::CopiedToWriteLater => assert!(pack.copy_to_write_later(&wholes, values.boxed())?),
         _ => pack.defer(wholes, values.boxed())?,
     }
     pack.defer(spec(4, ElementType::U8, Some(Shape::local([800])), None), values.small.as_slice())?;
+    let mut pack = match given {
+        Given::TakenOver => {
+            assert!(pack.copy_deferred());
+            pack.into_owned()?
+        }
+        _ => pack,
+    };
     let place = Extent::new(start, extent(pack.length()));
     pack.write(object, place, &header, Writer { rank: 1, ranks: 2, run: 9, file_index: 0 })
 }
@@ -163,9 +180,9 @@ fn write_to(values: &Values, given: Given, object: &Written, start: u64, extent:
 #[test]
 fn the_file_is_that_of_one_write() {
     let values = Values::new();
-    for given in [Given::Deferred, Given::ThroughThenDeferred, Given::Through] {
+    for given in ALL {
         let (at_once, in_turns) = (Written::new(false, None), Written::new(true, None));
-        let expected = write(&values, given, &at_once, 4096).unwrap();
+        let expected = write(&values, Given::Deferred, &at_once, 4096).unwrap();
         let got = write(&values, given, &in_turns, 4096).unwrap();
         assert!(in_turns.calls().len() > 30, "{given:?}: no turns: {} writes", in_turns.calls().len());
         assert!(at_once.bytes() == in_turns.bytes(), "{given:?}: the bytes differ");
@@ -200,7 +217,7 @@ fn a_group_that_does_not_fit_writes_nothing_behind_its_extent_nor_in_it() {
 #[test]
 fn a_failure_of_any_of_the_writes_is_an_error() {
     let values = Values::new();
-    for given in [Given::Deferred, Given::ThroughThenDeferred, Given::Through] {
+    for given in ALL {
         let complete = Written::new(true, None);
         write(&values, given, &complete, 0).unwrap();
         for call in 0..complete.calls().len() {

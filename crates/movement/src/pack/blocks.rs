@@ -182,7 +182,7 @@ impl Pack<'_> {
                     end += self.blocks[*block].head + self.blocks[*block].payload;
                     // Empty blocks without heads between two pieces are in neither piece.
                     locations.resize_with(*block, || Some(BlockLocation::Memory(Rows::from(&[][..]))));
-                    locations.push(Some(BlockLocation::Memory(data.clone())));
+                    locations.push(Some(BlockLocation::Memory(data.rows())));
                 }
             }
         }

@@ -1,23 +1,21 @@
 //! A pack without blocks in the program's memory, for methods that complete an output after the program's close.
 
-use super::{Pack, PackPiece, Through};
+use super::{DeferredBytes, Pack, PackPiece, Through};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Pack<'_> {
-    /// Copies deferred blocks into the buffer. Returns `false` if the buffer limit does not allow all of them; the remaining blocks
+    /// Copies deferred blocks into the buffer; their statistics are computed when the group is written. Returns `false` if the buffer limit does not allow all of them; the remaining blocks
     /// stay deferred.
     ///
     /// # Cost
     /// One copy of the deferred blocks.
     pub fn copy_deferred(&mut self) -> bool {
-        self.settle_deferred();
-        for piece in &mut self.pieces {
-            let PackPiece::Deferred { block, data } = piece else { continue };
-            let placed = &self.blocks[*block];
-            let Some(mut chunk) = self.pool.take(placed.head + placed.payload, 0) else { return false };
-            chunk.extend_from_slice(&placed.head_bytes);
-            data.iter().for_each(|row| chunk.extend_from_slice(row));
-            *piece = PackPiece::Chunk(chunk);
+        for at in 0..self.pieces.len() {
+            let PackPiece::Deferred { data: DeferredBytes::Lent(rows), .. } = &self.pieces[at] else { continue };
+            let Some(chunk) = self.copied(rows) else { return false };
+            if let PackPiece::Deferred { data, .. } = &mut self.pieces[at] {
+                *data = DeferredBytes::Own(chunk);
+            }
         }
         true
     }
@@ -38,21 +36,25 @@ impl Pack<'_> {
     /// Converts to a pack without a lifetime. Nothing is copied.
     ///
     /// # Errors
-    /// `InvalidArgument` if blocks are deferred: see [`Pack::copy_deferred`] and [`Pack::spill`].
+    /// `InvalidArgument` if blocks are in the program's memory: see [`Pack::copy_deferred`] and [`Pack::spill`].
     pub fn into_owned(mut self) -> Result<Pack<'static>> {
-        if self.pieces.iter().any(|piece| matches!(piece, PackPiece::Deferred { .. })) {
+        let is_lent = |piece: &PackPiece<'_>| matches!(piece, PackPiece::Deferred { data: DeferredBytes::Lent(_), .. });
+        if self.pieces.iter().any(is_lent) {
             return Err(Error::new(ErrorKind::InvalidArgument, "a deferred block is still in the program's memory"));
         }
-        let chunk = |piece| match piece {
+        let own = |piece| match piece {
             PackPiece::Chunk(chunk) => Some(PackPiece::Chunk(chunk)),
-            PackPiece::Deferred { .. } => None,
+            PackPiece::Deferred { block, data: DeferredBytes::Own(chunk) } => {
+                Some(PackPiece::Deferred { block, data: DeferredBytes::Own(chunk) })
+            }
+            PackPiece::Deferred { data: DeferredBytes::Lent(_), .. } => None,
         };
         Ok(Pack {
             pool: self.pool.clone(),
             encoding: self.encoding,
             front: self.front,
             blocks: std::mem::take(&mut self.blocks),
-            pieces: self.pieces.drain(..).filter_map(chunk).collect(),
+            pieces: self.pieces.drain(..).filter_map(own).collect(),
             records: self.records,
             gone: self.gone,
             expected: self.expected,
