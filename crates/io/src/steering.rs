@@ -36,8 +36,12 @@ pub const PARAMETER: Parameter = Parameter::text(
 .or_else("no");
 
 /// The control file of an output; `None`: the output is not steered.
-pub(crate) fn control_file(choices: &[MethodChoice], path: &str) -> Option<PathBuf> {
-    choices.iter().find_map(|choice| {
+///
+/// # Cost
+/// A comparison with each parameter's key, where no method has the parameter.
+fn control_file<'c>(mut choices: impl Iterator<Item = &'c MethodChoice>, path: &str) -> Option<PathBuf> {
+    choices.find_map(|choice| {
+        choice.parameters.iter().find(|(key, _)| PARAMETER.is(key))?;
         let parameters = Parameters::from(choice.parameters.clone());
         let word = parameters.text(&PARAMETER)?.trim().to_string();
         match thalweg_params::switch(&word) {
@@ -55,7 +59,10 @@ pub(crate) struct Steering(Mutex<HashMap<PathBuf, Arc<Steered>>>);
 impl Steering {
     /// The state of an output's control file; `None` if it is not steered.
     pub(crate) fn of(&self, group: &SharedGroup, path: &str) -> Option<Arc<Steered>> {
-        let control = control_file(&group.lock().all_methods(), path)?;
+        let control = {
+            let group = group.lock();
+            control_file(group.methods.iter().chain(group.builder.methods()), path)?
+        };
         let mut all = self.0.lock();
         Some(all.entry(control.clone()).or_insert_with(|| Arc::new(Steered::new(control))).clone())
     }
