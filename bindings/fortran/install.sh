@@ -11,7 +11,7 @@ prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 here=bindings/fortran c=bindings/c
 lib=$prefix/lib
-modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod thalweg_async_mod)
+modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod thalweg_async_mod thalweg_steering_mod)
 fortran_flags=(-std=f2018 -O2 -Wall -Wextra -Werror -fPIC)
 c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
 

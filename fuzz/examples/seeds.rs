@@ -254,6 +254,15 @@ fn views(seeds: &mut Seeds) {
     }
 }
 
+/// Control files and run files of steered runs.
+fn control(seeds: &mut Seeds) {
+    let request = "thalweg control 1\nid host-1-2\nevery 10\nonly /a/T\nonly v\nbox 1:2,3:4\nstop yes\n";
+    seeds.add("control", "request", request.as_bytes());
+    let run = "thalweg run 1\nversion 3\nhost n1\npid 7\nsince 21\nanswer a\naccepted 21 3\nanswer b\nrefused no \\n array\n\
+        every 1\nonly-all yes\nbox-all yes\nstop no\nend 3\n";
+    seeds.add("control", "run", run.as_bytes());
+}
+
 /// What partitions and daemons read.
 fn partitions(seeds: &mut Seeds) {
     let record = Record { id: 0x0123_4567_89ab_cdef, striping: Striping::new(65536, 4).unwrap() };
@@ -316,6 +325,7 @@ fn main() {
     container(&mut seeds);
     views(&mut seeds);
     partitions(&mut seeds);
+    control(&mut seeds);
     seeds.add("drain_journal", "four-records", &journal());
     for (i, text) in [
         "data/v[-1, 2:5, :]",

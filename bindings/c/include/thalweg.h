@@ -280,6 +280,22 @@ int thalweg_adios_start_close(int64_t fd, thalweg_pending **pending);
 int thalweg_adios_wait_all(void);
 int thalweg_adios_progress(void);
 
+/* ---- Steering a run (docs/guide/steering.md): a method with control=yes, and `thalweg control` ---- */
+
+/* Sets `*wanted` to 1 if an output of `group` to `path` is wanted that the program is about to open, else to 0. `step` is the program's
+ * number of the output, such as its time step; it grows from output to output. Not collective and without a message, but all ranks ask
+ * alike and get the same answer. An output that is not wanted may be left out, or opened and closed: then nothing of it is written.
+ * `variable` NULL: the output; else an array: whether an output that is opened next writes it. */
+int thalweg_wanted(thalweg_session *session, const char *group, const char *path, uint64_t step, const char *variable, int *wanted);
+
+/* Sets `*requested` to 1 if someone has asked that the program stops, else to 0; the same on all ranks after the same output. The library
+ * ends no program. */
+int thalweg_stop_requested(thalweg_session *session, int *requested);
+
+/* The same for programs of adios.h. */
+int thalweg_adios_wanted(const char *group, const char *path, uint64_t step, const char *variable, int *wanted);
+int thalweg_adios_stop_requested(int *requested);
+
 /* Collective, in place of close, on a rank that cannot continue: close fails on the other ranks and names this rank; their blocks stay
  * readable. `why` is the cause in the error. Frees the output. Returns the failure, never 0. */
 int thalweg_output_abandon(thalweg_output *output, const char *why);

@@ -706,6 +706,29 @@ public:
     /// Collective: waits for all outputs in flight; throws the first failure that was not reported before.
     void wait_all() { detail::check(thalweg_wait_all(handle_)); }
 
+    /// Whether an output is wanted that the program is about to open (docs/guide/steering.md). `step`: the program's number of the output,
+    /// which grows from output to output. Not collective, but all ranks ask alike and get the same answer.
+    bool wanted(const std::string& group, const std::string& path, std::uint64_t step) const
+    {
+        int answer = 0;
+        detail::check(thalweg_wanted(handle_, group.c_str(), path.c_str(), step, nullptr, &answer));
+        return answer != 0;
+    }
+    /// Whether the next output writes an array. Not collective.
+    bool wants_array(const std::string& group, const std::string& path, const std::string& name) const
+    {
+        int answer = 0;
+        detail::check(thalweg_wanted(handle_, group.c_str(), path.c_str(), 0, name.c_str(), &answer));
+        return answer != 0;
+    }
+    /// Whether someone has asked that the program stops; the same on all ranks after the same output.
+    bool stop_requested() const
+    {
+        int answer = 0;
+        detail::check(thalweg_stop_requested(handle_, &answer));
+        return answer != 0;
+    }
+
     /// Collective over the session's ranks: opens an output.
     Output open(const std::string& group, const std::string& path, Mode mode)
     {

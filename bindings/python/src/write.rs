@@ -190,6 +190,21 @@ impl Session {
         Ok(Output { output, due: self.due.clone() })
     }
 
+    /// Whether a step is wanted that the program is about to open.
+    fn wanted(&self, group: &str, path: &str, step: u64) -> Outcome<bool> {
+        Ok(self.session.wanted(group, path, step)?)
+    }
+
+    /// Whether the next step writes an array.
+    fn wants_array(&self, group: &str, path: &str, name: &str) -> Outcome<bool> {
+        Ok(self.session.wants_array(group, path, name)?)
+    }
+
+    /// Whether someone has asked that the program stops.
+    fn stop_requested(&self) -> bool {
+        self.session.stop_requested()
+    }
+
     /// Moves messages of outputs in flight; those that have ended are then among [`Session::due`].
     fn progress(&self, py: Python<'_>) {
         py.detach(|| self.session.progress());

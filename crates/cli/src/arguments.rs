@@ -46,6 +46,7 @@ pub enum Command {
     Config(Config),
     #[command(subcommand)]
     Layout(Layout),
+    Control(Control),
     Drain(Drain),
     Mount(Mount),
     Unmount(Unmount),
@@ -688,6 +689,57 @@ pub struct Drain {
     pub streams: u32,
     /// Print one JSON document, with --status
     #[arg(long, requires = "status")]
+    pub json: bool,
+}
+
+/// Change what a run writes, and how often, while it runs.
+///
+/// The run takes the change at its next written output, on all ranks; it holds from the output after that, which is printed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The method of the output has the parameter control=yes. Outputs are counted by the program.
+--only, --box: scalars and texts are always written; a box counts for global arrays of as many
+dimensions, slowest first, as 'thalweg ls' shows them. What is not named stays as it is.
+
+Examples:
+  thalweg control run.bp --every 10             one output of ten
+  thalweg control run.bp --every 1 --only v,u --box 0:64,16:32
+  thalweg control run.bp --only all --box all   everything again
+  thalweg control run.bp --stop                 ask the program to stop
+  thalweg control run.bp --status               who writes, and the settings in force
+
+Exit codes: 0 the change holds, 1 the run is dead, refuses the change, or does not take it in time,
+2 usage, 3 a file can't be read or written, or another change waits.")]
+pub struct Control {
+    /// The output, by the name with which the program opens it
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Write one output of N: the first one at or after each multiple of N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: Option<u64>,
+    /// Write these arrays only; all: every array
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Write this part of global arrays only: FROM:TO for each dimension; all: the whole arrays
+    #[arg(long = "box", value_name = "BOX")]
+    pub region: Option<String>,
+    /// Ask the program to stop
+    #[arg(long, conflicts_with = "go_on")]
+    pub stop: bool,
+    /// No longer ask the program to stop
+    #[arg(long)]
+    pub go_on: bool,
+    /// Print the settings in force, change nothing
+    #[arg(long, conflicts_with_all = ["every", "only", "region", "stop", "go_on", "wait"])]
+    pub status: bool,
+    /// Withdraw the change if the run has not taken it after this time: 60s, 5min
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub wait: Option<std::time::Duration>,
+    /// The control file, of a method with control=FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -73,6 +73,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Mount(a) => command::mount::run(a, out),
         Command::Partition(a) => command::partition::run(a, out),
         Command::Unmount(a) => command::mount::end(a),
+        Command::Control(a) => command::control::run(a, out),
         Command::Drain(a) => command::drain::run(a, out),
         Command::Config(Config::Check { file }) => command::config::check(file.as_deref(), out),
         Command::Layout(a) => command::layout::run(a, out),

@@ -7,7 +7,9 @@ use support::{printed, run};
 #[test]
 fn help_is_as_reviewed() {
     insta::assert_snapshot!("help", printed(&["--help"]));
-    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "drain", "gen", "completions"] {
+    for command in
+        ["ls", "dump", "find", "verify", "recover", "stat", "index", "control", "drain", "gen", "completions"]
+    {
         insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));
@@ -41,7 +43,7 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "drain", "gen"] {
+        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "control", "drain", "gen"] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Requirements {
     pub comparison: bool,
     /// A method ends outputs later: [`crate::in_flight`].
     pub later: bool,
+    /// Length of a change of what is written, which rank 0 sends next: [`crate::steering`].
+    pub change: u64,
 }
 
 /// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
@@ -44,11 +46,12 @@ pub(crate) fn agree_on_open(
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let values = [digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison), u64::from(wanted.later)];
+    let flags = [wanted.profile, wanted.comparison, wanted.later].map(u64::from);
+    let values = [digest, !digest, flags[0], flags[1], flags[2], wanted.change];
     let agreed = agree(comm, own, doing, &values)?;
     match agreed.as_slice() {
-        [largest, not_smallest, profile, comparison, later] if *largest == !*not_smallest => {
-            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0, later: *later > 0 })
+        [largest, not_smallest, profile, comparison, later, change] if *largest == !*not_smallest => {
+            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0, later: *later > 0, change: *change })
         }
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }

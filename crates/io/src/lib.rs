@@ -41,6 +41,7 @@
 //! | `ending` | the close of an output by its methods, one after the other |
 //! | `opening` | the open of an output by its methods, now or behind outputs in flight |
 //! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
+//! | [`steering`] | what is written, and how often, changed while the program runs |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`mounts`] | the tables of stores and layouts; the mount table of the process |
 //! | [`parameters`] | every parameter, for the help and the guide |
@@ -80,6 +81,7 @@ pub mod parameters;
 pub mod registry;
 pub mod resolve;
 pub mod session;
+pub mod steering;
 pub mod transform;
 
 pub use in_flight::PendingOutput;

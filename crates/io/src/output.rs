@@ -23,6 +23,7 @@ use crate::opening::{self, ActiveMethod, BehindOthers, Ends, OpenBehind, Opening
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
+use crate::steering::{Offered, Steered};
 use crate::transform;
 use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
@@ -37,6 +38,7 @@ use thalweg_comm::agreement::agree;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, ThreadLevel, in_calls};
+use thalweg_control::{Change, Settings};
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Parameters, STORES_NOTHING};
 use thalweg_movement::pack::blocks::Takes;
@@ -91,6 +93,12 @@ pub struct Output<'a> {
     transforms: HashMap<usize, Option<Arc<Spec>>>,
     /// The variables that this rank has written, if ranks compare them at close.
     record: Option<consistency::Record>,
+    /// Nobody wants the output: nothing of it is written.
+    unwanted: bool,
+    /// What is written of it, if others can change that.
+    settings: Option<Arc<Settings>>,
+    /// The change that the output brought, and the first output for which it holds.
+    changed: Option<(u64, Change)>,
 }
 
 /// The operation of the first agreement of an open: see [`decline`].
@@ -121,6 +129,12 @@ impl<'a> Output<'a> {
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
         let mut most_in_flight = u64::MAX;
         shared.in_flight.call_back();
+        let steered = declared.as_ref().ok().and_then(|group| shared.steering.of(group, path));
+        let offered = steered.as_ref().map(|steered| steered.offer());
+        if let (Ok(group), Some(false)) = (&declared, offered.as_ref().map(|offered| offered.wanted)) {
+            return Ok(Output::unwanted(shared, group_name, group.clone(), &*comm));
+        }
+        let mut change = Vec::new();
         // Local, while the other ranks wait: a panic becomes a failure.
         let prepared = caught(OPENING, || {
             let group = declared?;
@@ -166,6 +180,10 @@ impl<'a> Output<'a> {
             line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
+            if let (Some(steered), 0) = (&steered, comm.rank()) {
+                change = steered.look(&group.lock());
+                wanted.change = change.len() as u64;
+            }
             Ok((group, made, arrays))
         });
         // A mistake on some ranks only must not leave the others waiting.
@@ -175,6 +193,18 @@ impl<'a> Output<'a> {
         };
         let meets = Instant::now();
         let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
+        let changed = match wanted.change {
+            0 => None,
+            _ => {
+                comm.broadcast(0, &mut change).map_err(|e| e.in_group(group_name))?;
+                let known = steered.as_ref().zip(offered.as_ref());
+                let apply = |(steered, offered): (&Arc<Steered>, &Offered)| {
+                    let change = steered.apply(&change, offered.number, comm.rank())?;
+                    Ok((offered.number.saturating_add(1), change))
+                };
+                known.map(apply).transpose().map_err(|e: Error| e.in_group(group_name))?
+            }
+        };
         if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {
             let methods: Vec<MethodChoice> = made.iter().map(|(choice, ..)| choice.clone()).collect();
             let own = Opening { group: group_name, path, mode, methods: &methods };
@@ -274,6 +304,9 @@ impl<'a> Output<'a> {
             true => Pack::of_blocks(shared.pool.clone()),
             false => Pack::new(shared.pool.clone(), &base),
         };
+        if let (Some(steered), 0) = (&steered, rank) {
+            steered.opened(methods.first().map_or(0, ActiveMethod::step));
+        }
         Ok(Output {
             profile,
             pack,
@@ -298,7 +331,54 @@ impl<'a> Output<'a> {
             boxes: Boxes::default(),
             transforms: HashMap::new(),
             record: wanted.comparison.then(consistency::Record::default),
+            unwanted: false,
+            settings: offered.map(|offered| offered.settings),
+            changed,
         })
+    }
+
+    /// An output that nobody wants: its writes have no effect, and its close sends no message.
+    fn unwanted(
+        shared: Arc<Shared>,
+        group_name: &str,
+        group: Arc<Mutex<DeclaredGroup>>,
+        comm: &dyn Communicator,
+    ) -> Output<'a> {
+        let (rank, timeout) = (comm.rank(), comm.timeout());
+        comm.set_idle();
+        Output {
+            profile: None,
+            pack: Pack::of_blocks(shared.pool.clone()),
+            shared,
+            group_name: group_name.to_string(),
+            group,
+            methods: Vec::new(),
+            comm: None,
+            behind: None,
+            rank,
+            timeout,
+            most_in_flight: u64::MAX,
+            exceeds_buffer: false,
+            moves_in_calls: false,
+            scalars: Scalars::new(),
+            names: Names::default(),
+            failed: None,
+            levels: HashMap::new(),
+            path: None,
+            paths: HashMap::new(),
+            joins: Joins::default(),
+            boxes: Boxes::default(),
+            transforms: HashMap::new(),
+            record: None,
+            unwanted: true,
+            settings: None,
+            changed: None,
+        }
+    }
+
+    /// Whether the output is written: others may ask for fewer outputs ([`crate::Session::wanted`]).
+    pub fn is_wanted(&self) -> bool {
+        !self.unwanted
     }
 
     /// Announces how many bytes this rank is about to write, so that memory is allocated once. Optional.
@@ -309,7 +389,8 @@ impl<'a> Output<'a> {
         // The head of a record has about 200 bytes for a 3-D array with statistics.
         let total = bytes.saturating_add(200 * variables + 256);
         // The size of transformed blocks is known only after the transform.
-        if !self.group.lock().builder.group().variables.iter().any(|v| !transform::name(v).is_empty()) {
+        if !self.unwanted && !self.group.lock().builder.group().variables.iter().any(|v| !transform::name(v).is_empty())
+        {
             self.pack.expect(total);
         }
         total
@@ -390,6 +471,9 @@ impl<'a> Output<'a> {
 
     fn ended_or_pending(mut self) -> (Result<Closed>, Option<PendingOutput>) {
         self.shared.in_flight.call_back();
+        if self.unwanted {
+            return (self.failed.take().map_or(Ok(Closed::default()), Err), None);
+        }
         let Some(mut profile) = self.profile.take() else {
             return match self.commit(true) {
                 Committed::Ended { comm, closed, .. } => {
@@ -658,7 +742,7 @@ pub(crate) fn stored<'n>(path: &'n str, name: &'n str) -> (&'n str, Cow<'n, str>
     }
 }
 
-fn join(base: &str, path: &str) -> String {
+pub(crate) fn join(base: &str, path: &str) -> String {
     if base.is_empty() || path.starts_with('/') {
         path.to_string()
     } else if base.ends_with('/') {

@@ -6,6 +6,7 @@
 
 use crate::consistency;
 use crate::in_flight;
+use crate::steering;
 use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
@@ -28,7 +29,7 @@ pub const METHODS: &[MethodKind] = &[
 
 /// Parameters of every method, evaluated outside of the methods.
 pub const COMMON: &[Parameter] =
-    &[profile::PARAMETER, STRICT, consistency::PARAMETER, in_flight::ASYNC, in_flight::IN_FLIGHT];
+    &[profile::PARAMETER, STRICT, consistency::PARAMETER, in_flight::ASYNC, in_flight::IN_FLIGHT, steering::PARAMETER];
 
 /// Methods that programs have added.
 static ADDED: RwLock<Vec<&'static MethodKind>> = RwLock::new(Vec::new());

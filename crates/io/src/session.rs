@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::mounts;
 use crate::output::{Output, level_of, stored};
 use crate::registry;
+use crate::steering::{self, Steering};
 use crate::transform;
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     /// Outputs that their methods end later.
     pub(crate) in_flight: Arc<OutputsInFlight>,
+    /// What outputs write at present.
+    pub(crate) steering: Steering,
     /// Every output is profiled, whatever its methods' parameters.
     pub(crate) profiled: bool,
     /// Full consistency for every output, whatever its methods' parameters.
@@ -211,6 +214,7 @@ impl Session {
                 pool: Arc::new(BufferPool::new(None)),
                 cache: Arc::new(Cache::new()),
                 in_flight: OutputsInFlight::of_session(comm.timeout()),
+                steering: Steering::default(),
                 profiled,
                 compares,
                 language: Mutex::new(host_language),
@@ -336,6 +340,36 @@ impl Session {
         Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id())
     }
 
+    /// Whether an output is wanted that the program is about to open: with `control=yes`, others may ask for fewer outputs
+    /// (`thalweg control`). An output that is not wanted may be opened all the same; then nothing of it is written. Not collective, but all
+    /// ranks ask alike: they get the same answer.
+    ///
+    /// - `step`: the program's number of the output, such as its time step, which grows from output to output. Of a program that doesn't
+    ///   ask, outputs of a file are counted from 0.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown group.
+    pub fn wanted(&self, group: &str, path: &str, step: u64) -> Result<bool> {
+        let declared = self.group(group)?;
+        Ok(self.shared.steering.of(&declared, path).is_none_or(|steered| steered.ask(step)))
+    }
+
+    /// Whether an array is written by the next output of the file that is wanted. Not collective.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown group or array.
+    pub fn wants_array(&self, group: &str, path: &str, name: &str) -> Result<bool> {
+        let declared = self.group(group)?;
+        let full = steering::full_name(&declared.lock(), name).map_err(|e| e.in_group(group))?;
+        Ok(self.shared.steering.of(&declared, path).is_none_or(|steered| steered.writes(&full)))
+    }
+
+    /// Whether someone has asked that the program stops (`thalweg control --stop`). Not collective; all ranks get the same answer after the
+    /// same output. The library ends no program.
+    pub fn stop_requested(&self) -> bool {
+        self.shared.steering.stop_requested()
+    }
+
     /// Collective over `comm`: opens a file to read a group's variables back.
     ///
     /// # Errors
@@ -380,6 +414,7 @@ impl Session {
     pub fn finish(&self) -> Result<()> {
         let ended = self.end_outputs();
         let outcome = ended.and(self.shared.cache.finish());
+        self.shared.steering.end();
         self.shared.pool.trim();
         outcome
     }
@@ -392,6 +427,7 @@ impl Session {
     pub fn leave(&self) -> Result<()> {
         let ended = self.end_outputs();
         let outcome = ended.and(self.shared.cache.leave());
+        self.shared.steering.end();
         self.shared.pool.trim();
         outcome
     }

@@ -488,6 +488,11 @@ impl GroupBuilder {
         self.id(Member::Variable, full)
     }
 
+    /// As [`GroupBuilder::variable_id`], of an attribute that the library adds.
+    pub fn attribute_id(&mut self, full: &str) -> u32 {
+        self.id(Member::Attribute, full)
+    }
+
     fn id(&mut self, member: Member, full: &str) -> u32 {
         let id = *self.ids.entry((member, full.to_string())).or_insert(self.next_id);
         self.next_id = self.next_id.max(id + 1);

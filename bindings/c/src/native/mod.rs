@@ -8,6 +8,7 @@
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
 //! | `pending` | outputs in flight: wait, test, callbacks |
+//! | `steering` | whether an output is wanted, and what of it |
 //! | `reader` | open, follow, requests |
 //! | `windows` | output windows: bytes written in the background |
 //! | `describe` | facts about variables, blocks and attributes in structures of C |
@@ -23,6 +24,7 @@ mod output;
 mod pending;
 mod reader;
 mod session;
+mod steering;
 mod windows;
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ unsafe extern "C" fn thalweg_progress(session: *const NativeSession) -> c_int {
 }
 
 /// A failure of `adios.h`, for a call that returns statuses.
-fn of_adios<T>(outcome: Outcome<T>) -> thalweg_types::Result<T> {
+pub(super) fn of_adios<T>(outcome: Outcome<T>) -> thalweg_types::Result<T> {
     outcome.map_err(|failure| wrong(&failure.text))
 }
 

@@ -99,6 +99,12 @@ class Session:
         self._session.progress()
         self._call_back()
 
+    @property
+    def stop_requested(self) -> bool:
+        """Whether someone has asked that the program stops (`thalweg control --stop`, docs/guide/steering.md). The same on all ranks
+        after the same step."""
+        return self._session.stop_requested()
+
     def wait_all(self) -> None:
         """Collective: waits until all steps have been written. Raises the first failure that was not raised before, on all ranks."""
         try:
@@ -259,6 +265,26 @@ class Writer:
                 self._step.__exit__(type(e), e, None)
                 raise
         return self._step
+
+    def wanted(self, number: int) -> bool:
+        """Whether a step is wanted that the program is about to write: with the parameter `control=yes` of the method, `thalweg control`
+        changes that (docs/guide/steering.md). Not collective, but all ranks ask alike and get the same answer. A step that is not wanted
+        may be written all the same, without effect.
+
+        - `number`: the program's number of the step, such as its time step, which grows.
+        """
+        if operator.index(number) < 0:
+            raise InvalidArgument(f"wanted({number}): numbers of steps are not negative", file=self.path)
+        return self._session.wanted(self.group, self.path, operator.index(number))
+
+    def wants(self, name: str) -> bool:
+        """Whether the next step writes an array that is defined. Not collective."""
+        return self._session.wants_array(self.group, self.path, name)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether someone has asked that the program stops. The same on all ranks after the same step."""
+        return self._owner.stop_requested
 
     def attribute(self, name: str, value: Any, of: str | None = None) -> None:
         """Adds or changes an attribute of the file, or `of` a variable, from the next closed step on."""

@@ -8,11 +8,12 @@ use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use thalweg_bp::statistics::{ComponentStatistics, Level, Statistics};
+use thalweg_control::history::{self, Entry};
 use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
 use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
 use thalweg_report::json as report;
 use thalweg_report::text::count;
-use thalweg_types::{ByteOrder, ElementType, Error, Value};
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, Value};
 
 /// Longest text shown in a listing, in characters.
 const TEXT_SHOWN: usize = 60;
@@ -51,6 +52,9 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
         }
         print_variables(arguments, &reader, &rows, out)?;
         print_attributes(&attributes, arguments.verbose || !rows.is_empty(), out)?;
+        if !patterns.any() {
+            print_changes(&changes(&reader, &mut unreadable), out)?;
+        }
     }
     out.flush()?;
     for error in &unreadable {
@@ -416,6 +420,36 @@ fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -
     Ok(())
 }
 
+/// Changes of what the run wrote, in their order.
+fn changes(reader: &Reader, unreadable: &mut Vec<Error>) -> Vec<Entry> {
+    let mut changes = Vec::new();
+    for head in reader.attributes().iter().filter(|head| history::output(&head.name).is_some()) {
+        match reader.attribute(&head.name) {
+            Ok(attribute) => {
+                if let AttributeValue::One(Value::String(text)) = &attribute.value {
+                    changes.extend(Entry::of(&attribute.name, &String::from_utf8_lossy(text)));
+                }
+            }
+            Err(error) => unreadable.push(error),
+        }
+    }
+    changes.sort_unstable();
+    changes
+}
+
+fn print_changes(changes: &[Entry], out: &mut Terminal) -> Result<(), Failure> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    out.styled(HEADING, "changes while the run wrote")?;
+    writeln!(out)?;
+    for Entry { output, step, change } in changes {
+        writeln!(out, "from step {step} (output {output}) on: {}", plain(change))?;
+    }
+    Ok(())
+}
+
 fn json_facts(element: ElementType, s: &Summary) -> Json {
     let real = |v: Option<f64>| v.map(report::real);
     let part = |p: &ComponentStatistics| {
@@ -477,12 +511,19 @@ fn print_json(
     let s = reader.status();
     let partial: Vec<Json> =
         s.partial.iter().map(|p| json!({ "step": p.step, "rank": p.rank, "why": p.kind.words() })).collect();
-    let file = json!({
+    let changes: Vec<Json> = changes(reader, unreadable)
+        .iter()
+        .map(|entry| json!({ "output": entry.output, "step": entry.step, "change": entry.change }))
+        .collect();
+    let mut file = json!({
         "file": reader.path(), "bytes": s.length, "steps": s.steps, "finished": s.finished, "torn_bytes": s.torn_bytes,
         "partial": partial, "groups": s.groups, "process_groups": s.process_groups, "ranks": s.writers,
         "byte_order": if s.order == ByteOrder::Little { "little" } else { "big" },
         "subfiles": s.subfiles, "extended": s.extended, "step_records": s.step_records, "index_of": s.data_file,
     });
+    if !changes.is_empty() {
+        file["changes"] = Json::from(changes);
+    }
     let text = file.to_string();
     write!(out, "{},\n\"variables\": [", text.strip_suffix('}').unwrap_or(&text))?;
     let writers = if arguments.verbose { Some(Writers::of(reader)?) } else { None };

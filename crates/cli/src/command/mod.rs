@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod config;
+pub mod control;
 pub mod drain;
 pub mod dump;
 pub mod find;

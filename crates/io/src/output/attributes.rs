@@ -1,15 +1,26 @@
 //! The attributes of a group as rank 0 writes them.
 
 use super::{Output, stored};
+use thalweg_control::history::{self, Entry};
 use thalweg_movement::pack::AttributeSpec;
 use thalweg_schema::AttributeSource;
-use thalweg_types::AttributeValue;
+use thalweg_types::{AttributeValue, Value};
 
 impl Output<'_> {
     /// The group's attributes whose values this rank knows, as rank 0 writes them.
     pub(super) fn attributes(&self) -> Vec<AttributeSpec> {
-        let group = self.group.lock();
-        let group = group.builder.group();
+        let mut declared = self.group.lock();
+        let changed = self.changed.as_ref().map(|(output, change)| {
+            let entry = Entry { output: *output, step: self.step().saturating_add(1), change: change.to_string() };
+            let (name, value) = (entry.name(), entry.value());
+            AttributeSpec {
+                id: declared.builder.attribute_id(&thalweg_schema::full_name(history::PATH, &name)),
+                name: name.into(),
+                path: history::PATH.into(),
+                value: AttributeValue::One(Value::String(value.into_bytes())),
+            }
+        });
+        let group = declared.builder.group();
         let meshes = thalweg_schema::mesh_attributes(group);
         let mut specs: Vec<AttributeSpec> = Vec::new();
         for a in group.attributes.iter().chain(&meshes) {
@@ -24,6 +35,7 @@ impl Output<'_> {
             let (path, name) = stored(&a.path, &a.name);
             specs.push(AttributeSpec { id: a.id, name: name.into(), path: path.into(), value });
         }
+        specs.extend(changed);
         specs
     }
 }

@@ -9,6 +9,7 @@ use crate::boxes::BoxKey;
 use crate::ending::through;
 use crate::opening::Ends;
 use crate::resolve;
+use crate::steering;
 use crate::transform;
 use std::sync::Arc;
 use thalweg_bp::rows::Rows;
@@ -379,13 +380,13 @@ impl<'a> Resolved<'_, '_, 'a> {
         // The two arms are alike, because the rows of each live as long as its values.
         match values {
             Values::Copied(data) => {
-                let rows = self.rows(data)?;
+                let Some(rows) = self.rows(data)? else { return Ok(()) };
                 let Resolved { output, at, spec, .. } = self;
                 let _here = output.working();
                 output.put_copied(at, spec, rows)
             }
             Values::Deferred(data) => {
-                let rows = self.rows(data)?;
+                let Some(rows) = self.rows(data)? else { return Ok(()) };
                 let Resolved { output, at, spec, .. } = self;
                 let _here = output.working();
                 output.put_deferred(at, spec, rows)
@@ -393,9 +394,10 @@ impl<'a> Resolved<'_, '_, 'a> {
         }
     }
 
-    /// Position of the block's bytes in `data`. Records the value of a scalar, and the block's kind and position.
-    fn rows<'d>(&mut self, data: &'d [u8]) -> Result<Rows<'d>> {
-        let rows = match self.memory {
+    /// Position of the block's bytes in `data`; `None` if nothing of the block is wanted. Records the value of a scalar, and the block's kind
+    /// and position.
+    fn rows<'d>(&mut self, data: &'d [u8]) -> Result<Option<Rows<'d>>> {
+        let mut rows = match self.memory {
             Some(memory) => self.rows_in_memory(data, memory).map_err(|e| self.place(e))?,
             None => match self.block_bytes {
                 Some(expected) if expected != data.len() as u64 => {
@@ -417,6 +419,19 @@ impl<'a> Resolved<'_, '_, 'a> {
                 }
             }
         }
+        if self.output.unwanted {
+            return self.output.check_usable().map(|()| None);
+        }
+        let mut whole = None;
+        if self.output.settings.is_some() {
+            whole = self.output.record.is_some().then(|| self.spec.clone());
+            if !self.cut(data, &mut rows)? {
+                if let (Some(record), Some(whole)) = (&mut self.output.record, &whole) {
+                    record.note(whole);
+                }
+                return self.output.check_usable().map(|()| None);
+            }
+        }
         let output = &mut *self.output;
         let number = output.pack.block_count();
         let noted = output.joins.note(&self.full, &self.spec.path, self.spec.shape.as_ref(), number);
@@ -425,10 +440,34 @@ impl<'a> Resolved<'_, '_, 'a> {
             self.output.boxes.defined(&self.spec, self.definitions);
         }
         if let Some(record) = &mut self.output.record {
-            record.note(&self.spec);
+            record.note(whole.as_ref().unwrap_or(&self.spec));
         }
         self.output.check_usable()?;
-        Ok(rows)
+        Ok(Some(rows))
+    }
+
+    /// Reduces the block to what is wanted of it; `false` if nothing is.
+    fn cut<'d>(&mut self, data: &'d [u8], rows: &mut Rows<'d>) -> Result<bool> {
+        let (Some(settings), Some(shape)) = (&self.output.settings, &mut self.spec.shape) else { return Ok(true) };
+        if !settings.writes(&self.full) {
+            return Ok(false);
+        }
+        let Some(region) = settings.region.as_ref().filter(|_| steering::may_cut(shape)) else { return Ok(true) };
+        let fortran = *self.output.shared.language.lock() == HostLanguage::Fortran;
+        let Some(part) = region.part(&shape.offset, &shape.local, fortran) else { return Ok(false) };
+        if part.count == shape.local {
+            return Ok(true);
+        }
+        let memory = match self.memory {
+            None => MemorySelection::new(shape.local.clone(), part.start),
+            Some(memory) => {
+                let start = memory.start.iter().zip(&part.start).map(|(a, b)| a + b).collect::<Vec<u64>>();
+                MemorySelection::new(memory.shape.clone(), start)
+            }
+        };
+        (shape.local, shape.offset) = (part.count, part.offset);
+        *rows = self.rows_in_memory(data, &memory).map_err(|e| self.place(e))?;
+        Ok(true)
     }
 
     fn rows_in_memory<'d>(&self, data: &'d [u8], memory: &MemorySelection) -> Result<Rows<'d>> {

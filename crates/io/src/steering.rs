@@ -1,0 +1,276 @@
+//! Steering: what a run writes, and how often, changed while it runs ([`thalweg_control`]).
+//!
+//! | question | answer |
+//! |---|---|
+//! | which outputs | those of a method with `control=yes` or `control=FILE` |
+//! | where is a change asked for | in the control file, which rank 0 looks for at the open of each written output |
+//! | how do the ranks learn it | its length is a number in the reduction of every open; only if it is not 0, a broadcast follows |
+//! | when does it hold | from the output after the one that brought it |
+//! | an output that is not wanted | opens and closes without a message; nothing is written |
+//! | the answer | in the run file, when the output that brought the change is open; its lock shows that the run is alive |
+//! | the record | an attribute of the output that brought the change ([`thalweg_control::history`]) |
+//!
+//! Decision: `docs/decisions/0084-changes-ride-on-outputs.md`.
+
+pub mod files;
+
+use crate::session::{DeclaredGroup, SharedGroup};
+use files::RunFile;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_bp::shape::JOINED;
+use thalweg_control::{Answer, Arrays, Change, Numbering, Record, Request, Settings, Verdict};
+use thalweg_movement::method::{Parameter, Parameters};
+use thalweg_schema::dimension::Dimension;
+use thalweg_schema::{MethodChoice, Variable};
+use thalweg_types::mutex::Mutex;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// `control`, known to every method.
+pub const PARAMETER: Parameter = Parameter::text(
+    "control",
+    "yes, no, or a file",
+    "yes: `thalweg control` changes what is written, and how often, while the program runs, by a file OUTPUT.control; a file: the same, by this file (guide: Steering a run)",
+)
+.or_else("no");
+
+/// The control file of an output; `None`: the output is not steered.
+///
+/// # Cost
+/// A comparison with each parameter's key, where no method has the parameter.
+fn control_file<'c>(mut choices: impl Iterator<Item = &'c MethodChoice>, path: &str) -> Option<PathBuf> {
+    choices.find_map(|choice| {
+        choice.parameters.iter().find(|(key, _)| PARAMETER.is(key))?;
+        let parameters = Parameters::from(choice.parameters.clone());
+        let word = parameters.text(&PARAMETER)?.trim().to_string();
+        match thalweg_params::switch(&word) {
+            Some(true) => Some(files::of_output(Path::new(&crate::output::join(&choice.base_path, path)))),
+            None if !word.is_empty() => Some(PathBuf::from(word)),
+            _ => None,
+        }
+    })
+}
+
+/// All control files of a session.
+#[derive(Default)]
+pub(crate) struct Steering(Mutex<HashMap<PathBuf, Arc<Steered>>>);
+
+impl Steering {
+    /// The state of an output's control file; `None` if it is not steered.
+    pub(crate) fn of(&self, group: &SharedGroup, path: &str) -> Option<Arc<Steered>> {
+        let control = {
+            let group = group.lock();
+            control_file(group.methods.iter().chain(group.builder.methods()), path)?
+        };
+        let mut all = self.0.lock();
+        Some(all.entry(control.clone()).or_insert_with(|| Arc::new(Steered::new(control))).clone())
+    }
+
+    /// Whether the program is asked to stop.
+    pub(crate) fn stop_requested(&self) -> bool {
+        self.0.lock().values().any(|steered| steered.state.lock().settings.stop)
+    }
+
+    /// At the end of the session: removes the run files.
+    pub(crate) fn end(&self) {
+        self.0.lock().clear();
+    }
+}
+
+/// The outputs that one control file steers.
+pub(crate) struct Steered {
+    control: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    numbering: Numbering,
+    settings: Arc<Settings>,
+    /// On rank 0, from the first open on.
+    run: Option<RunFile>,
+    /// The run file could not be made.
+    alone: bool,
+    record: Record,
+    /// A change that all ranks know and that nobody has been told of: the id of its request, and the first output for which it holds.
+    unanswered: Option<(String, u64)>,
+}
+
+/// An output that the program opens.
+pub(crate) struct Offered {
+    /// By which the program knows it.
+    pub(crate) number: u64,
+    pub(crate) wanted: bool,
+    pub(crate) settings: Arc<Settings>,
+}
+
+impl Steered {
+    fn new(control: PathBuf) -> Steered {
+        Steered { control, state: Mutex::default() }
+    }
+
+    /// Whether the output is wanted that the program is about to open under this number.
+    pub(crate) fn ask(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        let every = state.settings.every;
+        state.numbering.ask(number, every)
+    }
+
+    /// Whether an array is written at present.
+    pub(crate) fn writes(&self, full: &str) -> bool {
+        self.state.lock().settings.writes(full)
+    }
+
+    /// Call at each open, on all ranks.
+    pub(crate) fn offer(&self) -> Offered {
+        let mut state = self.state.lock();
+        let settings = state.settings.clone();
+        let (number, wanted) = state.numbering.open(settings.every);
+        Offered { number, wanted, settings }
+    }
+
+    /// On rank 0, at the open of a written output: the request that waits, as text for the other ranks; empty if none does. A request
+    /// that makes no sense is answered at once.
+    ///
+    /// # Cost
+    /// One `open` that finds nothing.
+    pub(crate) fn look(&self, group: &DeclaredGroup) -> Vec<u8> {
+        let mut state = self.state.lock();
+        if state.run.is_none() && !state.alone {
+            state.begin(&self.control);
+        }
+        if state.alone {
+            return Vec::new();
+        }
+        let bytes = match files::read_owned(&self.control) {
+            Ok(None) => return Vec::new(),
+            Ok(Some(bytes)) => bytes,
+            Err(e) => {
+                thalweg_warnings::tell_once(&format!("the control file is not followed: {e}"));
+                return Vec::new();
+            }
+        };
+        let checked = Request::parse(&bytes).and_then(|request| {
+            let change = request.change.checked(Arrays {
+                names: &arrays(group).map(Variable::full_name).collect::<Vec<_>>(),
+                dimensions: &arrays(group).filter(|v| is_global(v)).map(|v| v.global.len()).collect::<Vec<_>>(),
+            })?;
+            Ok(Request { change, ..request })
+        });
+        match checked {
+            Ok(request) => request.encode().into_bytes(),
+            Err(e) => {
+                let id = Request::id_of(&bytes).unwrap_or_default();
+                state.take_away(&self.control);
+                state.answer(id, Verdict::Refused(e.what().to_string()));
+                Vec::new()
+            }
+        }
+    }
+
+    /// On all ranks, when they know a change: it holds from the output after this one. Returns the change.
+    ///
+    /// - `number`: of the output that brings the change.
+    ///
+    /// # Errors
+    /// As [`Request::parse`]: rank 0 has sent something else than a request.
+    pub(crate) fn apply(&self, text: &[u8], number: u64, rank: u32) -> Result<Change> {
+        let Request { id, change } = Request::parse(text)?;
+        let mut state = self.state.lock();
+        let mut settings = (*state.settings).clone();
+        settings.apply(&change);
+        state.settings = Arc::new(settings);
+        if rank == 0 {
+            state.take_away(&self.control);
+            state.unanswered = Some((id, number.saturating_add(1)));
+        }
+        Ok(change)
+    }
+
+    /// On rank 0, when an output is open: answers a request that holds.
+    ///
+    /// - `step`: of the output in its file.
+    pub(crate) fn opened(&self, step: u64) {
+        let mut state = self.state.lock();
+        if let Some((id, output)) = state.unanswered.take() {
+            let Settings { every, only, region, stop } = (*state.settings).clone();
+            state.record.settings =
+                Change { every: Some(every), only: Some(only), region: Some(region), stop: Some(stop) };
+            state.record.since = output;
+            state.answer(id, Verdict::Accepted { output, step: step.saturating_add(1) });
+        }
+    }
+}
+
+impl State {
+    /// Makes the run file; without one there is no steering.
+    fn begin(&mut self, control: &Path) {
+        match RunFile::begin(&files::run_file(control)) {
+            Ok(run) => {
+                self.run = Some(run);
+                // The request of an earlier run.
+                self.take_away(control);
+                self.record = Record {
+                    host: files::host(),
+                    pid: std::process::id(),
+                    settings: Change { every: Some(1), ..Change::default() },
+                    ..Record::default()
+                };
+                self.tell();
+            }
+            Err(e) => {
+                self.alone = true;
+                thalweg_warnings::tell_once(&format!("this run cannot be steered: {e}"));
+            }
+        }
+    }
+
+    fn take_away(&mut self, control: &Path) {
+        match std::fs::remove_file(control) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                let e = Error::io("cannot remove the control file", e).in_object(control.display().to_string());
+                thalweg_warnings::tell_once(&e.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, id: String, verdict: Verdict) {
+        self.record.answer(Answer { id, verdict });
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        if let Some(Err(e)) = self.run.as_mut().map(|run| run.write(&self.record)) {
+            thalweg_warnings::tell_once(&e.to_string());
+        }
+    }
+}
+
+/// The arrays of a group.
+fn arrays(group: &DeclaredGroup) -> impl Iterator<Item = &Variable> {
+    group.builder.group().variables.iter().filter(|v| !v.local.is_empty())
+}
+
+/// Whether the blocks of an array have a place in a global array when they are written.
+fn is_global(variable: &Variable) -> bool {
+    !variable.global.is_empty() && !variable.global.contains(&Dimension::Joined)
+}
+
+/// Whether a block may be cut: it has a place in a global array.
+pub(crate) fn may_cut(shape: &thalweg_bp::shape::Shape) -> bool {
+    shape.global.iter().any(|extent| *extent > 0) && !shape.global.contains(&JOINED)
+}
+
+/// The full name of the array that a program names.
+///
+/// # Errors
+/// `NotFound`, `InvalidArgument` as [`Change::checked`].
+pub(crate) fn full_name(group: &DeclaredGroup, name: &str) -> Result<String> {
+    let names: Vec<String> = arrays(group).map(Variable::full_name).collect();
+    let only = Some(Some([name.to_string()].into()));
+    let change = Change { only, ..Change::default() }.checked(Arrays { names: &names, dimensions: &[] })?;
+    let full = change.only.flatten().and_then(|only| only.into_iter().next());
+    full.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such array"))
+}

@@ -1,0 +1,214 @@
+//! What is written, and how often, is changed from outside while ranks write: at the same output on all, without a message when nothing changes.
+
+mod common;
+
+use common::*;
+use std::path::Path;
+use thalweg_comm::counting::{Counting, Snapshot};
+use thalweg_comm::threads;
+use thalweg_comm::{Communicator, Reduce};
+use thalweg_control::{Change, Request, Verdict};
+use thalweg_io::steering::files::{self, Watch};
+use thalweg_io::{Mode, Session, Values, WriteRequest};
+use thalweg_reader::Reader;
+use thalweg_types::{MemorySelection, Selection};
+
+fn ask(control: &Path, id: &str, change: Change) {
+    files::place(control, &Request { id: id.into(), change }.encode()).unwrap();
+}
+
+fn verdict(control: &Path, id: &str) -> Option<Verdict> {
+    let seen = Watch::open(&files::run_file(control)).unwrap().unwrap().look().unwrap();
+    assert!(seen.locked);
+    seen.record.answers.into_iter().find(|answer| answer.id == id).map(|answer| answer.verdict)
+}
+
+/// What a rank sent for an output that nothing changes, and for one that is not wanted.
+fn costs(method: &str, parameters: &str, control: Option<&Path>) -> Vec<[Snapshot; 2]> {
+    let place = Place::memory();
+    let steered = control.map(|path| format!("control={};{parameters}", path.display()));
+    let document = heat(method, steered.as_deref().unwrap_or(parameters));
+    threads::run(4, |own| {
+        let comm = Counting::new(Box::new(own));
+        let session = place.session(&document, &comm);
+        for step in 0..2 {
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            write_heat(&session, "heat.bp", mode, &comm, step);
+        }
+        let before = comm.counts().snapshot();
+        write_heat(&session, "heat.bp", Mode::Append, &comm, 2);
+        let written = comm.counts().snapshot().since(&before);
+        let mut passed_over = Snapshot::default();
+        if let (0, Some(control)) = (comm.rank(), control) {
+            ask(control, "thin", Change { every: Some(1000), ..Change::default() });
+        }
+        comm.barrier().unwrap();
+        write_heat(&session, "heat.bp", Mode::Append, &comm, 3);
+        if control.is_some() {
+            let duplicate = comm.duplicate().unwrap();
+            let before = comm.counts().snapshot();
+            let mut output = session.open("heat", "heat.bp", Mode::Append, duplicate).unwrap();
+            assert!(!output.is_wanted());
+            output.write_values("NX", &[4i32]).unwrap();
+            output.write_values("mine", &[1f32; 4]).unwrap();
+            assert!(output.write_values("mine", &[1f32; 3]).is_err(), "mistakes are told all the same");
+            output.close().unwrap();
+            passed_over = comm.counts().snapshot().since(&before);
+        }
+        session.finalize().unwrap();
+        // The methods' parameters, which differ, are in the file.
+        [Snapshot { bytes_sent: 0, bytes_received: 0, bytes_put: 0, ..written }, passed_over]
+    })
+}
+
+#[test]
+fn outputs_that_nothing_changes_send_what_others_send_and_unwanted_ones_nothing() {
+    for (method, parameters) in [("POSIX", ""), ("MPI", ""), ("MPI_AGGREGATE", "num_aggregators=2"), ("NULL", "")] {
+        let folder = tempfile::tempdir().unwrap();
+        let steered = costs(method, parameters, Some(&folder.path().join("control")));
+        for (with, without) in steered.iter().zip(costs(method, parameters, None)) {
+            assert_eq!(with[0], without[0], "{method}");
+            assert_eq!(with[1], Snapshot::default(), "{method}");
+        }
+    }
+}
+
+#[test]
+fn all_ranks_change_at_the_output_that_is_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("control");
+    let place = Place::memory();
+    let document = heat("MPI", &format!("control={}", control.display()));
+    let written = place.run(3, |comm| {
+        let session = place.session(&document, &comm);
+        let mut written = Vec::new();
+        for step in 0..40u64 {
+            if comm.rank() == 0 {
+                match step {
+                    3 => ask(&control, "a", Change { every: Some(10), ..Change::default() }),
+                    15 => {
+                        ask(&control, "b", Change { only: Some(Some(["nobody".into()].into())), ..Change::default() })
+                    }
+                    25 => ask(&control, "c", Change { every: Some(1), stop: Some(true), ..Change::default() }),
+                    _ => {}
+                }
+            }
+            comm.barrier().unwrap();
+            if session.wanted("heat", "heat.bp", step).unwrap() {
+                let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                write_heat(&session, "heat.bp", mode, &comm, written.len() as u64);
+                written.push(step);
+            }
+            let stops = u64::from(session.stop_requested());
+            let all = comm.all_reduce(&[stops, 1 - stops], Reduce::Sum).unwrap();
+            assert!(all.contains(&3), "step {step}");
+            assert_eq!(stops == 1, step >= 30, "step {step}");
+            if (comm.rank(), step) == (0, 39) {
+                assert_eq!(verdict(&control, "a"), Some(Verdict::Accepted { output: 4, step: 4 }));
+                assert!(matches!(verdict(&control, "b"), Some(Verdict::Refused(why)) if why.contains("\"nobody\"")));
+                assert_eq!(verdict(&control, "c"), Some(Verdict::Accepted { output: 31, step: 7 }));
+            }
+        }
+        session.finalize().unwrap();
+        written
+    });
+    let expected: Vec<u64> = [0, 1, 2, 3, 10, 20, 30].into_iter().chain(31..40).collect();
+    assert!(written.iter().all(|steps| *steps == expected), "{written:?}");
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    assert_eq!(reader.status().steps, expected.len() as u64);
+    let record = reader.attribute("/thalweg/control/31").unwrap();
+    assert!(
+        format!("{:?}", record.value).contains(&format!("{:?}", b"step 7: every=1, stop=yes".to_vec())),
+        "{record:?}"
+    );
+    assert!(!files::run_file(&control).exists() && !control.exists());
+}
+
+/// Blocks of 4 rows and 6 columns in an array of 4 x 18, on 3 ranks.
+fn block(language: &str, rank: u64) -> (Vec<u64>, Vec<u64>, Vec<u64>) {
+    let mut block = (vec![4, 6], vec![4, 18], vec![0, 6 * rank]);
+    if language == "Fortran" {
+        [&mut block.0, &mut block.1, &mut block.2].into_iter().for_each(|list| list.reverse());
+    }
+    block
+}
+
+fn put(session: &Session, language: &str, how: &str, step: u64, comm: &dyn Communicator) {
+    let mode = if step == 0 { Mode::Write } else { Mode::Append };
+    let (count, shape, offset) = block(language, u64::from(comm.rank()));
+    // The value of an element is its row and column.
+    let value = |row: u64, column: u64| (100 * row + column + 6 * u64::from(comm.rank())) as f64;
+    let values: Vec<f64> = (0..4).flat_map(|row| (0..6).map(move |column| value(row, column))).collect();
+    // With a margin of 2 on each side; as Fortran has its last dimension slowest, the memory is the same.
+    let ghosts: Vec<f64> = (0..8 * 10)
+        .map(|i| (i / 10, i % 10))
+        .map(|(row, column)| match (2..6).contains(&row) && (2..8).contains(&column) {
+            true => value(row - 2, column - 2),
+            false => f64::NAN,
+        })
+        .collect();
+    let memory = match language {
+        "Fortran" => MemorySelection::new([10, 8], [2, 2]),
+        _ => MemorySelection::new([8, 10], [2, 2]),
+    };
+    let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
+    let place = thalweg_io::BlockBox { count, shape: Some(shape), offset: Some(offset) };
+    let values = bytemuck::cast_slice(&values);
+    let ghosts = bytemuck::cast_slice(&ghosts);
+    let request = match how {
+        "copied" => WriteRequest::new("v", values).in_box(place),
+        "deferred" => WriteRequest::deferred("v", values).in_box(place),
+        "ghosts" => WriteRequest::new("v", ghosts).in_box(place).out_of(&memory),
+        _ => WriteRequest {
+            values: Values::Deferred(ghosts),
+            ..WriteRequest::new("v", &[]).in_box(place).out_of(&memory)
+        },
+    };
+    output.put(request).unwrap();
+    output.close().unwrap();
+}
+
+#[test]
+fn a_box_cuts_blocks_wherever_their_values_are() {
+    for language in ["C", "Fortran"] {
+        for how in ["copied", "deferred", "ghosts", "deferred ghosts"] {
+            let folder = tempfile::tempdir().unwrap();
+            let control = folder.path().join("control");
+            let place = Place::memory();
+            let bounds = if language == "C" { "4,18" } else { "18,4" };
+            let document = format!(
+                r#"<adios-config host-language="{language}"><adios-group name="g"><global-bounds dimensions="{bounds}" offsets="0,0">
+                   <var name="v" type="double" dimensions="{bounds}"/></global-bounds></adios-group>
+                   <method group="g" method="MPI">control={}</method></adios-config>"#,
+                control.display()
+            );
+            place.run(3, |comm| {
+                let session = place.session(&document, &comm);
+                put(&session, language, how, 0, &comm);
+                if comm.rank() == 0 {
+                    let region = Some(Some("1:3,4:8".parse().unwrap()));
+                    ask(&control, "box", Change { region, ..Change::default() });
+                }
+                comm.barrier().unwrap();
+                put(&session, language, how, 1, &comm);
+                put(&session, language, how, 2, &comm);
+                session.finalize().unwrap();
+            });
+            let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+            let whole: Vec<f64> =
+                (0..4).flat_map(|row| (0..18).map(move |column| f64::from(100 * row + column))).collect();
+            for step in 0..2 {
+                assert_eq!(reader.read_as::<f64>("v", step, &Selection::All).unwrap(), whole, "{language} {how}");
+            }
+            let blocks = reader.blocks("v", 2).unwrap();
+            let facts: Vec<u64> = blocks.iter().map(|b| b.count.iter().product()).collect();
+            assert_eq!(facts, [2 * 2, 2 * 2], "{language} {how}: the third rank writes nothing");
+            let mut cut = vec![-1.0; whole.len()];
+            reader.read("v", 2, &Selection::All, bytemuck::cast_slice_mut(&mut cut)).unwrap();
+            for (i, (cut, whole)) in cut.iter().zip(&whole).enumerate() {
+                let inside = (1..3).contains(&(i / 18)) && (4..8).contains(&(i % 18));
+                assert_eq!(*cut, if inside { *whole } else { -1.0 }, "{language} {how} {i}");
+            }
+        }
+    }
+}
