@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Partitions with `start = spawn`: an MPI program starts their servers itself, with MPI_Comm_spawn where its MPI can, else as others do, with
 # the reason; through the door for MPI-IO and through adios.h. Several nodes: nodes.sh.
-# shellcheck disable=SC2317  # functions are called by name, through try
+# shellcheck disable=SC2317,SC2046  # functions are called by name, through try; flags are several words
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/spawn
@@ -22,8 +22,7 @@ configured() { # configured NAME [HOST]: the second server is on that host
     "$thalweg" partition create "$work/$1.cfg" >&2
 }
 no_servers() { # waits until the servers have ended by themselves
-    local n
-    for n in {1..300}; do
+    for _ in {1..300}; do
         if "$thalweg" partition status "$work/$1.cfg" >"$work/status.txt" && grep -q '^partition .*not started' "$work/status.txt"; then
             pgrep -f "partition serve $work/$1.cfg" >/dev/null || return 0
         fi
