@@ -11,6 +11,8 @@ pub struct Numbering {
     asked: Option<u64>,
     next: u64,
     last_written: Option<u64>,
+    /// The one before it.
+    written_before: Option<u64>,
 }
 
 impl Numbering {
@@ -26,9 +28,21 @@ impl Numbering {
         self.next = number.saturating_add(1);
         let wanted = self.wants(number, every);
         if wanted {
-            self.last_written = Some(number);
+            self.written_before = self.last_written.replace(number);
         }
         (number, wanted)
+    }
+
+    /// The number on which all ranks agreed for the output that they have just opened: the largest of theirs. A rank whose program went
+    /// wrong before an earlier open has counted less.
+    pub fn agreed(&mut self, number: u64) {
+        self.next = number.saturating_add(1);
+        self.last_written = Some(number);
+    }
+
+    /// The output that was just opened, and wanted, failed: the next one is wanted in its place.
+    pub fn failed(&mut self) {
+        self.last_written = self.written_before;
     }
 
     fn wants(&self, number: u64, every: u64) -> bool {
@@ -51,6 +65,30 @@ mod tests {
         assert_eq!(written(&mut numbering, 10, 21), [0, 10, 20]);
         assert_eq!(written(&mut numbering, 1, 3), [21, 22, 23]);
         assert_eq!(written(&mut numbering, 10, 8), [30]);
+    }
+
+    #[test]
+    fn the_output_after_one_that_failed_is_wanted_on_all_ranks_and_they_count_alike_again() {
+        for mistaken in [false, true] {
+            let (mut here, mut there) = (Numbering::default(), Numbering::default());
+            for numbering in [&mut here, &mut there] {
+                assert_eq!(written(numbering, 10, 20), [0, 10]);
+            }
+            // An open fails; where the program names no group, the library does not even learn of the output.
+            assert_eq!(here.open(10), (20, true));
+            here.failed();
+            if !mistaken {
+                assert_eq!(there.open(10), (20, true));
+                there.failed();
+            }
+            let (a, b) = (here.open(10), there.open(10));
+            assert!(a.1 && b.1, "{a:?} {b:?}");
+            for numbering in [&mut here, &mut there] {
+                numbering.agreed(a.0.max(b.0));
+            }
+            assert_eq!(written(&mut here, 10, 30), [30, 40, 50]);
+            assert_eq!(written(&mut there, 10, 30), [30, 40, 50]);
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Requirements {
     pub comparison: bool,
     /// A method ends outputs later: [`crate::in_flight`].
     pub later: bool,
+    /// Number of the output, where others can change what is written: the largest counts.
+    pub number: u64,
     /// Length of a change of what is written, which rank 0 sends next: [`crate::steering`].
     pub change: u64,
 }
@@ -47,11 +49,17 @@ pub(crate) fn agree_on_open(
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
     let flags = [wanted.profile, wanted.comparison, wanted.later].map(u64::from);
-    let values = [digest, !digest, flags[0], flags[1], flags[2], wanted.change];
+    let values = [digest, !digest, flags[0], flags[1], flags[2], wanted.number, wanted.change];
     let agreed = agree(comm, own, doing, &values)?;
     match agreed.as_slice() {
-        [largest, not_smallest, profile, comparison, later, change] if *largest == !*not_smallest => {
-            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0, later: *later > 0, change: *change })
+        [largest, not_smallest, profile, comparison, later, number, change] if *largest == !*not_smallest => {
+            Ok(Requirements {
+                profile: *profile > 0,
+                comparison: *comparison > 0,
+                later: *later > 0,
+                number: *number,
+                change: *change,
+            })
         }
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }

@@ -23,7 +23,7 @@ use crate::opening::{self, ActiveMethod, BehindOthers, Ends, OpenBehind, Opening
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
-use crate::steering::{Offered, Steered};
+use crate::steering::Steered;
 use crate::transform;
 use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
@@ -134,6 +134,7 @@ impl<'a> Output<'a> {
         if let (Ok(group), Some(false)) = (&declared, offered.as_ref().map(|offered| offered.wanted)) {
             return Ok(Output::unwanted(shared, group_name, group.clone(), &*comm));
         }
+        wanted.number = offered.as_ref().map_or(0, |offered| offered.number);
         let mut change = Vec::new();
         // Local, while the other ranks wait: a panic becomes a failure.
         let prepared = caught(OPENING, || {
@@ -193,16 +194,18 @@ impl<'a> Output<'a> {
         };
         let meets = Instant::now();
         let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
+        if let Some(steered) = &steered {
+            steered.agreed(wanted.number);
+        }
         let changed = match wanted.change {
             0 => None,
             _ => {
                 comm.broadcast(0, &mut change).map_err(|e| e.in_group(group_name))?;
-                let known = steered.as_ref().zip(offered.as_ref());
-                let apply = |(steered, offered): (&Arc<Steered>, &Offered)| {
-                    let change = steered.apply(&change, offered.number, comm.rank())?;
-                    Ok((offered.number.saturating_add(1), change))
+                let apply = |steered: &Arc<Steered>| {
+                    let change = steered.apply(&change, wanted.number, comm.rank())?;
+                    Ok((wanted.number.saturating_add(1), change))
                 };
-                known.map(apply).transpose().map_err(|e: Error| e.in_group(group_name))?
+                steered.as_ref().map(apply).transpose().map_err(|e: Error| e.in_group(group_name))?
             }
         };
         if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {

@@ -335,9 +335,14 @@ impl Session {
     /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and errors of the
     /// store.
     pub fn open<'a>(&self, group: &str, path: &str, mode: Mode, comm: Box<dyn Communicator>) -> Result<Output<'a>> {
-        self.settle_buffer()?;
-        let declared = self.group(group);
-        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id())
+        // A failure of this rank alone is the open's, as the others wait there.
+        let declared = self.settle_buffer().and_then(|()| self.group(group));
+        let known = declared.as_ref().ok().cloned();
+        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id()).inspect_err(|_| {
+            if let Some(steered) = known.and_then(|group| self.shared.steering.of(&group, path)) {
+                steered.failed();
+            }
+        })
     }
 
     /// Whether an output is wanted that the program is about to open: with `control=yes`, others may ask for fewer outputs

@@ -130,6 +130,16 @@ impl Steered {
         Offered { number, wanted, settings }
     }
 
+    /// All ranks have agreed on the number of the output that was offered last.
+    pub(crate) fn agreed(&self, number: u64) {
+        self.state.lock().numbering.agreed(number);
+    }
+
+    /// The open of the output that was offered last failed, on all ranks: the next one is written in its place.
+    pub(crate) fn failed(&self) {
+        self.state.lock().numbering.failed();
+    }
+
     /// On rank 0, at the open of a written output: the request that waits, as text for the other ranks; empty if none does. A request
     /// that makes no sense is answered at once.
     ///
