@@ -7,6 +7,7 @@
 //! | [`request`] | the control file: a change that someone asks for |
 //! | [`record`] | the run file: who writes, the settings in force, the answer to the last request |
 //! | [`history`] | the attributes of a file that record changes |
+//! | [`rules`] | changes that the values of an output ask for |
 //! | [`numbering`] | numbers of outputs, and which of them are wanted |
 //!
 //! `thalweg_io::steering` reads and writes the files and tells the ranks; `docs/guide/steering.md` is for users,
@@ -19,12 +20,14 @@ pub mod numbering;
 pub mod record;
 pub mod region;
 pub mod request;
+pub mod rules;
 pub mod settings;
 
 pub use numbering::Numbering;
 pub use record::{Answer, Record, Verdict};
 pub use region::Region;
 pub use request::Request;
+pub use rules::Rules;
 pub use settings::{Arrays, Change, Settings};
 
 /// The largest control file or run file that is read, in bytes.

@@ -165,7 +165,7 @@ impl fmt::Display for Change {
 }
 
 /// The full name of the array that a user names: its full name with or without the first slash, or its bare name if only one has it.
-fn full_name(name: &str, known: &[String]) -> Result<String> {
+pub(crate) fn full_name(name: &str, known: &[String]) -> Result<String> {
     let is = |full: &&String| **full == name || full.strip_prefix('/') == Some(name);
     if let Some(full) = known.iter().find(is) {
         return Ok(full.clone());

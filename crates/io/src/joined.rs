@@ -29,39 +29,43 @@ pub(crate) struct Requirements {
     pub later: bool,
     /// Number of the output, where others can change what is written: the largest counts.
     pub number: u64,
+    /// A rule has seen other values than before, which ranks exchange next: [`thalweg_control::rules`].
+    pub news: bool,
     /// Length of a change of what is written, which rank 0 sends next: [`crate::steering`].
     pub change: u64,
 }
 
-/// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
+/// Agrees on an open, and that all ranks know the same joined arrays and rules, in one reduction.
 ///
-/// - `arrays`, `wanted`: this rank's.
+/// - `alike`: of this rank, and the same on all: its joined arrays, and the rules that it follows; `wanted`: this rank's.
 ///
 /// Returns the requirements of all ranks together.
 pub(crate) fn agree_on_open(
     comm: &dyn Communicator,
     own: Result<()>,
     doing: &str,
-    arrays: &[String],
+    alike: &[String],
     wanted: Requirements,
 ) -> Result<Requirements> {
     let mut hasher = DefaultHasher::new();
-    arrays.hash(&mut hasher);
-    let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let flags = [wanted.profile, wanted.comparison, wanted.later].map(u64::from);
-    let values = [digest, !digest, flags[0], flags[1], flags[2], wanted.number, wanted.change];
+    alike.hash(&mut hasher);
+    let digest = if alike.is_empty() { 0 } else { hasher.finish() };
+    let flags = [wanted.profile, wanted.comparison, wanted.later, wanted.news].map(u64::from);
+    let values = [digest, !digest, flags[0], flags[1], flags[2], flags[3], wanted.number, wanted.change];
     let agreed = agree(comm, own, doing, &values)?;
     match agreed.as_slice() {
-        [largest, not_smallest, profile, comparison, later, number, change] if *largest == !*not_smallest => {
+        [largest, not_smallest, profile, comparison, later, news, number, change] if *largest == !*not_smallest => {
             Ok(Requirements {
                 profile: *profile > 0,
                 comparison: *comparison > 0,
                 later: *later > 0,
+                news: *news > 0,
                 number: *number,
                 change: *change,
             })
         }
-        _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
+        _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays, or different rules")
+            .at_rank(comm.rank())),
     }
 }
 

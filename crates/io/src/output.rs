@@ -23,7 +23,7 @@ use crate::opening::{self, ActiveMethod, BehindOthers, Ends, OpenBehind, Opening
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
-use crate::steering::Steered;
+use crate::steering::{self, Steered};
 use crate::transform;
 use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
@@ -37,8 +37,8 @@ use thalweg_bp::wire::LONGEST_STRING;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::guarded::caught;
-use thalweg_comm::{Communicator, ThreadLevel, in_calls};
-use thalweg_control::{Change, Settings};
+use thalweg_comm::{Communicator, Reduce, ThreadLevel, in_calls};
+use thalweg_control::Settings;
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Parameters, STORES_NOTHING};
 use thalweg_movement::pack::blocks::Takes;
@@ -97,8 +97,10 @@ pub struct Output<'a> {
     unwanted: bool,
     /// What is written of it, if others can change that.
     settings: Option<Arc<Settings>>,
-    /// The change that the output brought, and the first output for which it holds.
-    changed: Option<(u64, Change)>,
+    /// The first output for which the changes hold that this one brought, and these in words.
+    changed: Option<(u64, String)>,
+    /// What others can change, and rules that need its values.
+    steered: Option<Arc<Steered>>,
 }
 
 /// The operation of the first agreement of an open: see [`decline`].
@@ -124,7 +126,7 @@ impl<'a> Output<'a> {
         run: u64,
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
-        let (mut line, mut joined) = (None, Vec::new());
+        let (mut line, mut joined, mut alike) = (None, Vec::new(), Vec::new());
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
         let mut most_in_flight = u64::MAX;
@@ -181,9 +183,20 @@ impl<'a> Output<'a> {
             line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
-            if let (Some(steered), 0) = (&steered, comm.rank()) {
-                change = steered.look(&group.lock());
-                wanted.change = change.len() as u64;
+            alike.clone_from(&joined);
+            match &steered {
+                Some(steered) => {
+                    alike.extend(steered.read_rules(&choices, &group.lock())?);
+                    wanted.news = steered.has_news();
+                    if comm.rank() == 0 {
+                        change = steered.look(&group.lock());
+                        wanted.change = change.len() as u64;
+                    }
+                }
+                None if choices.iter().any(steering::has_rules) => {
+                    return Err(Error::new(ErrorKind::Config, "rules need control=yes, or control=FILE"));
+                }
+                None => {}
             }
             Ok((group, made, arrays))
         });
@@ -193,21 +206,22 @@ impl<'a> Output<'a> {
             Err(e) => (None, Err(e.in_group(group_name))),
         };
         let meets = Instant::now();
-        let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
+        let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &alike, wanted)?;
+        let mut changes = Vec::new();
         if let Some(steered) = &steered {
             steered.agreed(wanted.number);
+            let numbers = wanted.news.then(|| comm.all_reduce(&steered.numbers(), Reduce::Max)).transpose();
+            let numbers = numbers.map_err(|e| e.in_group(group_name))?;
+            changes.extend(steered.decide(numbers.as_deref(), wanted.number).iter().map(ToString::to_string));
         }
-        let changed = match wanted.change {
-            0 => None,
-            _ => {
-                comm.broadcast(0, &mut change).map_err(|e| e.in_group(group_name))?;
-                let apply = |steered: &Arc<Steered>| {
-                    let change = steered.apply(&change, wanted.number, comm.rank())?;
-                    Ok((wanted.number.saturating_add(1), change))
-                };
-                steered.as_ref().map(apply).transpose().map_err(|e: Error| e.in_group(group_name))?
+        if wanted.change > 0 {
+            comm.broadcast(0, &mut change).map_err(|e| e.in_group(group_name))?;
+            if let Some(steered) = &steered {
+                let change = steered.apply(&change, wanted.number, comm.rank()).map_err(|e| e.in_group(group_name))?;
+                changes.push(change.to_string());
             }
-        };
+        }
+        let changed = (!changes.is_empty()).then(|| (wanted.number.saturating_add(1), changes.join("; ")));
         if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {
             let methods: Vec<MethodChoice> = made.iter().map(|(choice, ..)| choice.clone()).collect();
             let own = Opening { group: group_name, path, mode, methods: &methods };
@@ -337,6 +351,7 @@ impl<'a> Output<'a> {
             unwanted: false,
             settings: offered.map(|offered| offered.settings),
             changed,
+            steered,
         })
     }
 
@@ -376,6 +391,7 @@ impl<'a> Output<'a> {
             unwanted: true,
             settings: None,
             changed: None,
+            steered: None,
         }
     }
 

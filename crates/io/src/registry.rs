@@ -28,8 +28,15 @@ pub const METHODS: &[MethodKind] = &[
 ];
 
 /// Parameters of every method, evaluated outside of the methods.
-pub const COMMON: &[Parameter] =
-    &[profile::PARAMETER, STRICT, consistency::PARAMETER, in_flight::ASYNC, in_flight::IN_FLIGHT, steering::PARAMETER];
+pub const COMMON: &[Parameter] = &[
+    profile::PARAMETER,
+    STRICT,
+    consistency::PARAMETER,
+    in_flight::ASYNC,
+    in_flight::IN_FLIGHT,
+    steering::PARAMETER,
+    steering::RULES,
+];
 
 /// Methods that programs have added.
 static ADDED: RwLock<Vec<&'static MethodKind>> = RwLock::new(Vec::new());

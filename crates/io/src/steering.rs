@@ -7,6 +7,7 @@
 //! | how do the ranks learn it | its length is a number in the reduction of every open; only if it is not 0, a broadcast follows |
 //! | when does it hold | from the output after the one that brought it |
 //! | an output that is not wanted | opens and closes without a message; nothing is written |
+//! | rules | each rank notes what they say of its values; numbers of a rank are exchanged at the next open, if they are others than before |
 //! | the answer | in the run file, when the output that brought the change is open; its lock shows that the run is alive |
 //! | the record | an attribute of the output that brought the change ([`thalweg_control::history`]) |
 //!
@@ -19,13 +20,16 @@ use files::RunFile;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::JOINED;
-use thalweg_control::{Answer, Arrays, Change, Numbering, Record, Request, Settings, Verdict};
+use thalweg_bp::statistics::{Accumulator, Level};
+use thalweg_control::rules::{Acts, Seen};
+use thalweg_control::{Answer, Arrays, Change, Numbering, Record, Request, Rules, Settings, Verdict};
 use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_schema::dimension::Dimension;
 use thalweg_schema::{MethodChoice, Variable};
 use thalweg_types::mutex::Mutex;
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// `control`, known to every method.
 pub const PARAMETER: Parameter = Parameter::text(
@@ -34,6 +38,13 @@ pub const PARAMETER: Parameter = Parameter::text(
     "yes: `thalweg control` changes what is written, and how often, while the program runs, by a file OUTPUT.control; a file: the same, by this file (guide: Steering a run)",
 )
 .or_else("no");
+
+/// `rules`, known to every method.
+pub const RULES: Parameter = Parameter::text(
+    "rules",
+    "when max(T) > 1e6 for 2 steps: every=1",
+    "with control: changes that the values of an output ask for, separated by | (guide: Steering a run)",
+);
 
 /// The control file of an output; `None`: the output is not steered.
 ///
@@ -50,6 +61,11 @@ fn control_file<'c>(mut choices: impl Iterator<Item = &'c MethodChoice>, path: &
             _ => None,
         }
     })
+}
+
+/// Whether a method has rules.
+pub(crate) fn has_rules(choice: &MethodChoice) -> bool {
+    choice.parameters.iter().any(|(key, _)| RULES.is(key))
 }
 
 /// All control files of a session.
@@ -88,6 +104,10 @@ pub(crate) struct Steered {
 struct State {
     numbering: Numbering,
     settings: Arc<Settings>,
+    /// From the first open of a written output on.
+    rules: Option<Rules>,
+    /// The first output for which what rules changed holds, until the run file tells it.
+    acted: Option<u64>,
     /// On rank 0, from the first open on.
     run: Option<RunFile>,
     /// The run file could not be made.
@@ -130,6 +150,75 @@ impl Steered {
         Offered { number, wanted, settings }
     }
 
+    /// At the open of a written output: reads the rules of its methods, once. Returns their text, which is the same on all ranks, if there
+    /// are any.
+    ///
+    /// # Errors
+    /// As [`Rules::parse`], [`Rules::checked`].
+    pub(crate) fn read_rules(&self, choices: &[MethodChoice], group: &DeclaredGroup) -> Result<Option<String>> {
+        let text = choices.iter().find_map(|choice| {
+            choice.parameters.iter().find(|(key, _)| RULES.is(key))?;
+            Parameters::from(choice.parameters.clone()).text(&RULES).map(str::to_string)
+        });
+        let mut state = self.state.lock();
+        if state.rules.is_none() {
+            let (names, dimensions) = (names(group), dimensions(group));
+            let arrays = Arrays { names: &names, dimensions: &dimensions };
+            let numeric = group.builder.group().variables.iter().filter(|v| is_real(v.element));
+            let numeric: Vec<String> = numeric.map(Variable::full_name).collect();
+            state.rules = Some(Rules::parse(text.as_deref().unwrap_or_default())?.checked(&numeric, arrays)?);
+        }
+        Ok(text)
+    }
+
+    /// Whether this rank has seen other values than before, for a rule.
+    pub(crate) fn has_news(&self) -> bool {
+        self.state.lock().rules.as_ref().is_some_and(Rules::has_news)
+    }
+
+    /// This rank's numbers for the rules.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.state.lock().rules.as_ref().map(|rules| rules.numbers().to_vec()).unwrap_or_default()
+    }
+
+    /// Collective by its arguments: what rules change, from the output after this one on.
+    ///
+    /// - `all`: the largest numbers of all ranks, if any had news; `number`: of the output that opens.
+    pub(crate) fn decide(&self, all: Option<&[u64]>, number: u64) -> Vec<Acts> {
+        let mut state = self.state.lock();
+        let acts = state.rules.as_mut().map(|rules| rules.decide(all)).unwrap_or_default();
+        if !acts.is_empty() {
+            let mut settings = (*state.settings).clone();
+            acts.iter().for_each(|act| settings.apply(&act.change));
+            state.settings = Arc::new(settings);
+            state.acted = Some(number.saturating_add(1));
+        }
+        acts
+    }
+
+    /// Notes the values of a block for the rules that need them.
+    ///
+    /// # Cost
+    /// Nothing for a variable that no rule names; else one pass over the values.
+    pub(crate) fn note(&self, full: &str, element: ElementType, rows: &Rows<'_>) {
+        if !self.state.lock().rules.as_ref().is_some_and(|rules| rules.need(full)) {
+            return;
+        }
+        // Pieces that a cache holds, in whole values.
+        const PIECE: usize = 64 << 10;
+        let mut values = Accumulator::new(element, Level::Full);
+        let Ok(()) = rows.pieces(PIECE, |piece| -> std::result::Result<(), std::convert::Infallible> {
+            values.update(piece);
+            Ok(())
+        });
+        let Some(found) = values.finish() else { return };
+        let range = found.min.as_f64().zip(found.max.as_f64()).filter(|_| found.finite > 0);
+        let finite = found.finite == rows.len() as u64 / element.size().max(1) as u64;
+        if let Some(rules) = &mut self.state.lock().rules {
+            rules.note(full, &Seen { range, finite });
+        }
+    }
+
     /// All ranks have agreed on the number of the output that was offered last.
     pub(crate) fn agreed(&self, number: u64) {
         self.state.lock().numbering.agreed(number);
@@ -161,11 +250,9 @@ impl Steered {
                 return Vec::new();
             }
         };
+        let (names, dimensions) = (names(group), dimensions(group));
         let checked = Request::parse(&bytes).and_then(|request| {
-            let change = request.change.checked(Arrays {
-                names: &arrays(group).map(Variable::full_name).collect::<Vec<_>>(),
-                dimensions: &arrays(group).filter(|v| is_global(v)).map(|v| v.global.len()).collect::<Vec<_>>(),
-            })?;
+            let change = request.change.checked(Arrays { names: &names, dimensions: &dimensions })?;
             Ok(Request { change, ..request })
         });
         match checked {
@@ -203,12 +290,14 @@ impl Steered {
     /// - `step`: of the output in its file.
     pub(crate) fn opened(&self, step: u64) {
         let mut state = self.state.lock();
-        if let Some((id, output)) = state.unanswered.take() {
-            let Settings { every, only, region, stop } = (*state.settings).clone();
-            state.record.settings =
-                Change { every: Some(every), only: Some(only), region: Some(region), stop: Some(stop) };
-            state.record.since = output;
-            state.answer(id, Verdict::Accepted { output, step: step.saturating_add(1) });
+        let (asked, acted) = (state.unanswered.take(), state.acted.take());
+        let Some(since) = asked.as_ref().map(|(_, output)| *output).or(acted) else { return };
+        let Settings { every, only, region, stop } = (*state.settings).clone();
+        state.record.settings = Change { every: Some(every), only: Some(only), region: Some(region), stop: Some(stop) };
+        state.record.since = since;
+        match asked {
+            Some((id, output)) => state.answer(id, Verdict::Accepted { output, step: step.saturating_add(1) }),
+            None => state.tell(),
         }
     }
 }
@@ -258,6 +347,21 @@ impl State {
     }
 }
 
+/// Whether values of this type have an order.
+fn is_real(element: ElementType) -> bool {
+    !element.is_complex() && !matches!(element, ElementType::String | ElementType::StringArray)
+}
+
+/// Full names of the arrays of a group.
+fn names(group: &DeclaredGroup) -> Vec<String> {
+    arrays(group).map(Variable::full_name).collect()
+}
+
+/// Numbers of dimensions of the global arrays of a group.
+fn dimensions(group: &DeclaredGroup) -> Vec<usize> {
+    arrays(group).filter(|v| is_global(v)).map(|v| v.global.len()).collect()
+}
+
 /// The arrays of a group.
 fn arrays(group: &DeclaredGroup) -> impl Iterator<Item = &Variable> {
     group.builder.group().variables.iter().filter(|v| !v.local.is_empty())
@@ -278,7 +382,7 @@ pub(crate) fn may_cut(shape: &thalweg_bp::shape::Shape) -> bool {
 /// # Errors
 /// `NotFound`, `InvalidArgument` as [`Change::checked`].
 pub(crate) fn full_name(group: &DeclaredGroup, name: &str) -> Result<String> {
-    let names: Vec<String> = arrays(group).map(Variable::full_name).collect();
+    let names = names(group);
     let only = Some(Some([name.to_string()].into()));
     let change = Change { only, ..Change::default() }.checked(Arrays { names: &names, dimensions: &[] })?;
     let full = change.only.flatten().and_then(|only| only.into_iter().next());

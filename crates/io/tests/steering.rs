@@ -11,7 +11,7 @@ use thalweg_control::{Change, Request, Verdict};
 use thalweg_io::steering::files::{self, Watch};
 use thalweg_io::{Mode, Session, Values, WriteRequest};
 use thalweg_reader::Reader;
-use thalweg_types::{MemorySelection, Selection};
+use thalweg_types::{ErrorKind, MemorySelection, Selection};
 
 fn ask(control: &Path, id: &str, change: Change) {
     files::place(control, &Request { id: id.into(), change }.encode()).unwrap();
@@ -156,6 +156,85 @@ fn the_output_after_an_open_that_failed_is_written_and_ranks_go_on_counting_alik
     });
     // The library does not count an output of a group that it doesn't know: the numbers are one behind from there on.
     assert!(written.iter().all(|outputs| *outputs == [0, 1, 11, 20, 31, 41]), "{written:?}");
+}
+
+#[test]
+fn rules_change_what_is_written_at_the_same_output_on_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("control");
+    let place = Place::memory();
+    let rules = "when max(mine) > 20 for 2 steps: every=4, only=mine | when not finite(mine): stop";
+    let document = heat("MPI", &format!("control={};rules={rules}", control.display()));
+    let told = place.run(3, |comm| {
+        let session = place.session(&document, &comm);
+        let (mut written, mut exchanges, mut stops) = (Vec::new(), Vec::new(), None);
+        let comm = Counting::new(Box::new(comm));
+        for output in 0..24u64 {
+            let mode = if output == 0 { Mode::Write } else { Mode::Append };
+            let before = comm.counts().snapshot();
+            let mut opened = session.open("heat", "heat.bp", mode, comm.duplicate().unwrap()).unwrap();
+            let calls = comm.counts().snapshot().since(&before).reductions;
+            if opened.is_wanted() {
+                written.push(output);
+                exchanges.push(calls);
+            }
+            // One rank alone has the large value, another one each time.
+            let hot = (3..8).contains(&output) && u64::from(comm.rank()) == output % 3;
+            let value = if hot { 21.0 } else { 1.0 };
+            let value = if output == 12 && comm.rank() == 2 { f32::NAN } else { value };
+            opened.write_values("NX", &[4i32]).unwrap();
+            opened.write_values("mine", &[1.0, 2.0, value, 3.0f32]).unwrap();
+            opened.close().unwrap();
+            if stops.is_none() && session.stop_requested() {
+                stops = Some(output);
+            }
+        }
+        session.finalize().unwrap();
+        (written, exchanges, stops)
+    });
+    // Large from output 3 on, known at the open of output 5, in force from output 6 on.
+    let expected: Vec<u64> = (0..6).chain([8, 12, 16, 20]).collect();
+    for (written, exchanges, stops) in &told {
+        assert_eq!(*written, expected);
+        assert_eq!(*stops, Some(16), "the output after that with the value");
+        let least = exchanges.iter().min().unwrap();
+        // At the opens behind outputs in which a rank saw something else than before: the first values, in 0; another rank each time, in
+        // 3, 4 and 5; small again, in 8; no number, in 12; numbers again, in 16.
+        let more: Vec<u64> =
+            written.iter().zip(exchanges).filter(|(_, calls)| *calls > least).map(|(output, _)| *output).collect();
+        assert_eq!(more, [1, 4, 5, 8, 12, 16, 20], "{exchanges:?}");
+    }
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    let record = reader.attribute("/thalweg/control/6").unwrap();
+    let words = "step 6: every=4, only=/local/mine (rule: when max(mine) > 20 for 2 steps: every=4, only=mine)";
+    assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{record:?}");
+}
+
+#[test]
+fn mistakes_in_rules_fail_the_open_on_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::memory();
+    let own = |rules: &str, control: bool, rank: u32, other: &str| {
+        let rules = if rank == 1 { other } else { rules };
+        match control {
+            true => heat("MPI", &format!("control={};rules={rules}", folder.path().join("c").display())),
+            false => heat("MPI", &format!("rules={rules}")),
+        }
+    };
+    let right = "when max(mine) > 1: stop";
+    for (rules, control, other, why) in [
+        ("when max(his) > 1: stop", true, "when max(his) > 1: stop", "no array \"his\""),
+        (right, false, right, "rules need control=yes"),
+        (right, true, "when max(mine) > 2: stop", "different rules"),
+        (right, true, "when max(his) > 2: stop", "his"),
+    ] {
+        let told = place.run(3, |comm| {
+            let session = place.session(&own(rules, control, comm.rank(), other), &comm);
+            session.open("heat", "heat.bp", Mode::Write, comm.duplicate().unwrap()).err().unwrap()
+        });
+        assert!(told.iter().all(|e| e.kind() == ErrorKind::Config), "{rules}: {told:?}");
+        assert!(told[1].to_string().contains(why), "{rules}: {told:?}");
+    }
 }
 
 /// Blocks of 4 rows and 6 columns in an array of 4 x 18, on 3 ranks.

@@ -11,7 +11,7 @@ impl Output<'_> {
     pub(super) fn attributes(&self) -> Vec<AttributeSpec> {
         let mut declared = self.group.lock();
         let changed = self.changed.as_ref().map(|(output, change)| {
-            let entry = Entry { output: *output, step: self.step().saturating_add(1), change: change.to_string() };
+            let entry = Entry { output: *output, step: self.step().saturating_add(1), change: change.clone() };
             let (name, value) = (entry.name(), entry.value());
             AttributeSpec {
                 id: declared.builder.attribute_id(&thalweg_schema::full_name(history::PATH, &name)),

@@ -422,6 +422,9 @@ impl<'a> Resolved<'_, '_, 'a> {
         if self.output.unwanted {
             return self.output.check_usable().map(|()| None);
         }
+        if let Some(steered) = &self.output.steered {
+            steered.note(&self.full, self.spec.element, &rows);
+        }
         let mut whole = None;
         if self.output.settings.is_some() {
             whole = self.output.record.is_some().then(|| self.spec.clone());
