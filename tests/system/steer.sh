@@ -124,6 +124,16 @@ steered() { # steered NAME RANKS PROGRAM... FILE
 }
 steered "$MPI, asks" "$MPI_RANKS" ./steer asks asks.bp
 steered "$MPI, offers" "$MPI_RANKS" ./steer offers offers.bp
+ruled() { # T is above 20 from output 20 on, and above 100 from 100 on: known at the open of the third one, and of the next written one
+    "$thalweg" ls "$work/rules.bp" >"$work/rules.txt"
+    grep -qF 'from step 24 (output 24) on: every=10, only=/T (rule: when max(T) > 20 for 3 steps: every=10, only=T)' "$work/rules.txt" ||
+        grep -qF 'from step 24 (output 24) on: every=10, only=T (rule: when max(T) > 20 for 3 steps: every=10, only=T)' "$work/rules.txt"
+    grep -qE '^from step 33 \(output 111\) on: stop=yes \(rule: when max\(T\) > 100: stop\)$' "$work/rules.txt"
+    "$thalweg" dump --csv "$work/rules.bp" step | sed 1d | cut -d, -f 2 | uniq | diff - <(seq 0 23; seq 30 10 110)
+    grep -qE '^double +/?v +24 ' "$work/rules.txt"
+}
+many "rules, $MPI, $MPI_RANKS ranks" run "$MPI_RANKS" ./steer rules rules.bp
+try "what is written changes by the rules of the XML ($MPI)" ruled
 steered "Fortran, $MPI" "$MPI_RANKS" ./steer.f fortran.bp
 
 # A run that is killed: the command says so, also while it waits.

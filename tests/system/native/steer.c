@@ -1,4 +1,5 @@
-/* steer asks|offers FILE: writes an output each time step, until it is asked to stop. `asks`: the program leaves out what is not wanted.
+/* steer asks|offers|rules FILE: writes an output each time step, until it is asked to stop. `asks`: the program leaves out what is not
+ * wanted. `rules`: it asks itself: every tenth output once T was above 20 in three, an end above 100.
  * Rank 0 prints a line per check. */
 #include <mpi.h>
 #include <stdio.h>
@@ -27,13 +28,16 @@ static void check(const char *what, int holds)
 
 int main(int argc, char **argv)
 {
-    static const char config[] =
+    static const char document[] =
         "<adios-config host-language='C'><adios-group name='heat'>"
         "<var name='rows' type='integer'/><var name='all' type='integer'/><var name='first' type='integer'/><var name='step' type='integer'/>"
         "<global-bounds dimensions='all,16' offsets='first,0'><var name='T' type='double' dimensions='rows,16'/>"
         "<var name='v' type='double' dimensions='rows,16'/></global-bounds></adios-group>"
-        "<method group='heat' method='MPI'>control=yes</method></adios-config>";
+        "<method group='heat' method='MPI'>control=yes%s</method></adios-config>";
+    static const char rules[] = ";rules=when max(T) > 20 for 3 steps: every=10, only=T | when max(T) > 100: stop | when not finite(v): stop";
+    char config[1200];
     if (argc < 3) return 2;
+    snprintf(config, sizeof config, document, strcmp(argv[1], "rules") == 0 ? rules : "");
     const int asks = strcmp(argv[1], "asks") == 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
