@@ -213,7 +213,7 @@ impl Steered {
         });
         let Some(found) = values.finish() else { return };
         let range = found.min.as_f64().zip(found.max.as_f64()).filter(|_| found.finite > 0);
-        let finite = found.finite == rows.len() as u64 / element.size().max(1) as u64;
+        let finite = found.finite == rows.len() as u64 / element.size().max(1);
         if let Some(rules) = &mut self.state.lock().rules {
             rules.note(full, &Seen { range, finite });
         }
