@@ -15,6 +15,7 @@
 //! | `follow` | following a file while its writer runs |
 //! | `write` | sessions, and steps being written |
 //! | `known` | the short way of a write: variables written before, values as they are |
+//! | `steering` | changes of what a run writes |
 //! | `windows` | output windows |
 //! | `mpi` | the communicators of mpi4py, through the shim of the MPI that mpi4py has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -26,6 +27,7 @@ mod known;
 mod messages;
 mod mpi;
 mod read;
+mod steering;
 mod value;
 mod windows;
 mod write;
@@ -45,6 +47,8 @@ mod _core {
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]
     use crate::read::{Reader, end_mounts, watch_exit};
+    #[pymodule_export]
+    use crate::steering::control;
     #[pymodule_export]
     use crate::windows::Windows;
     #[pymodule_export]

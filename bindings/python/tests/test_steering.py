@@ -1,6 +1,10 @@
 """What is written, and how often, changed while a program writes."""
 
+import contextlib
 import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -48,6 +52,94 @@ def test_steps_and_arrays_that_are_wanted(tmp_path):
         assert list(f["T"].steps) == [0, 1]
         last = f["u"][-1]
         assert last.sum() == 2 * 5 * 40 and (last[2:4, 5:10] == 40).all()
+
+
+@contextlib.contextmanager
+def running(path, every=0.005):
+    """A program that writes, in a thread of its own, until it is asked to stop."""
+    failed, ends = [], threading.Event()
+
+    def write_all():
+        try:
+            with thalweg.Writer(path, parameters="control=yes") as w:
+                number = 0
+                while not w.stop_requested and not ends.is_set():
+                    write(w, number)
+                    number += 1
+                    time.sleep(every)
+        except BaseException as e:
+            failed.append(e)
+
+    writer = threading.Thread(target=write_all)
+    writer.start()
+    try:
+        while not os.path.exists(f"{path}.control.run"):
+            time.sleep(0.01)
+        yield writer
+    finally:
+        ends.set()
+        writer.join()
+    assert not failed, failed
+
+
+def test_an_analysis_changes_what_is_written(tmp_path):
+    path = str(tmp_path / "x.bp")
+    with pytest.raises(thalweg.NotFound, match="no run that can be steered"):
+        thalweg.control(path, every=2)
+    with running(path) as writer:
+        thinned = thalweg.control(path, every=5, timeout=60)
+        boxed = thalweg.control(tmp_path / "x.bp", every=1, only=["u"], box=[slice(2, 4), (5, 10)])
+        assert boxed.output > thinned.output >= 1 and boxed.step > thinned.step >= 1
+        whole = thalweg.control(path, only="all", box="all")
+        with pytest.raises(thalweg.InvalidArgument, match="refuses the change.*no array"):
+            thalweg.control(path, only="uu")
+        thalweg.control(path, stop=True)
+        writer.join()
+    with thalweg.open(path) as f:
+        steps = [int(n) for n in f["step"][:]]
+        assert all(n % 5 == 0 for n in steps if thinned.output <= n < boxed.output)
+        assert steps[boxed.step] == boxed.output and steps[boxed.step :] == list(range(boxed.output, steps[-1] + 1))
+        assert f["T"].steps[boxed.step - 1] == boxed.step - 1 and boxed.step not in f["T"].steps and whole.step in f["T"].steps
+        number = steps[boxed.step]
+        assert f["u"][boxed.step].sum() == 2 * 5 * number and f["u"][whole.step].sum() == 200 * steps[whole.step]
+
+
+def test_who_waits_for_a_run_that_writes_nothing_can_leave(tmp_path):
+    path = str(tmp_path / "x.bp")
+    with thalweg.Writer(path, parameters="control=yes") as w:
+        write(w, 0)
+        with pytest.raises(thalweg.Timeout, match="withdrawn"):
+            thalweg.control(path, every=2, timeout=0.2)
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupted)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                thalweg.control(path, every=2)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert not os.path.exists(f"{path}.control"), "the change is withdrawn"
+        assert write(w, 1) and write(w, 2)
+    with pytest.raises(thalweg.NotFound, match="has ended"):
+        thalweg.control(path, every=2)
+
+
+def test_mistakes_are_told_at_once(tmp_path):
+    path = str(tmp_path / "x.bp")
+    with running(path):
+        for arguments, why in [
+            ({}, "nothing to change"),
+            ({"every": 0}, "at least 1"),
+            ({"only": []}, "names no array"),
+            ({"box": [slice(0, 9, 2)]}, "no part without gaps"),
+            ({"box": "3"}, "expected FROM:TO"),
+            ({"every": 2, "timeout": -1.0}, "timeout"),
+        ]:
+            with pytest.raises(thalweg.InvalidArgument, match=why):
+                thalweg.control(path, **arguments)
 
 
 def test_a_change_of_unknown_names_is_refused(tmp_path):

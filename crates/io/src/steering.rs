@@ -13,6 +13,7 @@
 //!
 //! Decision: `docs/decisions/0084-changes-ride-on-outputs.md`.
 
+pub mod asking;
 pub mod files;
 
 use crate::session::{DeclaredGroup, SharedGroup};

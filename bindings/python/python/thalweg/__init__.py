@@ -44,6 +44,7 @@ from .file import File, Step, open
 from .follow import follow
 from .processes import Processes
 from .schema import Schema
+from .steering import Since, control
 from .variable import Block, Characteristics, Variable
 from .windows import Window, Windows
 from .writer import Pending, Session, StepWriter, Writer
@@ -71,6 +72,7 @@ __all__ = [
     "Processes",
     "Schema",
     "Session",
+    "Since",
     "Step",
     "StepWriter",
     "Timeout",
@@ -82,6 +84,7 @@ __all__ = [
     "Writer",
     "WrongType",
     "__version__",
+    "control",
     "follow",
     "open",
 ]

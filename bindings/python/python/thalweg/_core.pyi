@@ -24,6 +24,7 @@ __all__ = [
     "VERSION",
     "VariableFacts",
     "Windows",
+    "control",
     "end_mounts",
     "flush_messages",
     "hear_messages",
@@ -39,6 +40,15 @@ def watch_exit() -> None: ...
 def end_mounts() -> None: ...
 def flush_messages() -> None: ...
 def hear_messages(handler: Callable[[int, str], None]) -> None: ...
+def control(
+    path: str,
+    control: str | None,
+    every: int | None,
+    only: Sequence[str] | None,
+    region: str | None,
+    stop: bool | None,
+    timeout: float | None,
+) -> tuple[int, int]: ...
 
 @final
 class FileFacts:

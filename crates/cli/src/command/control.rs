@@ -6,17 +6,10 @@ use crate::terminal::{Terminal, complain, plain};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thalweg_control::{Change, Region, Request, Settings, Verdict};
-use thalweg_io::steering::files::{self, Seen, Watch};
-use thalweg_types::ErrorKind;
-
-/// Between two looks at the run.
-const BETWEEN: Duration = Duration::from_millis(100);
-/// How long an answer is awaited of a run on another host of which nothing shows that it is alive.
-const UNKNOWN: Duration = Duration::from_secs(600);
-/// How long a run that has taken a request may need to answer it.
-const ANSWERING: Duration = Duration::from_secs(60);
+use thalweg_control::{Change, Region, Request, Settings};
+use thalweg_io::steering::asking::{Run, Since};
+use thalweg_io::steering::files::{self, Seen};
+use thalweg_types::{Error, ErrorKind};
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
     let control = arguments.control.clone().unwrap_or_else(|| files::of_output(&arguments.file));
@@ -29,24 +22,26 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             "nothing to change: give --every, --only, --box, --stop, --go-on or --status".into(),
         ));
     }
-    let (watch, seen) = find(arguments, &control)?;
+    let (run, seen) = Run::find(&arguments.file, &control).map_err(absent)?;
     if !seen.locked {
         let host = plain(&seen.record.host);
         complain("thalweg", &format!("remark: whether the run on host {host} is alive cannot be told from here"));
     }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    let id = format!("{}-{}-{since}", files::host(), std::process::id());
-    files::place(&control, &Request { id: id.clone(), change: change.clone() }.encode())?;
-    match answer(arguments, &control, &watch, &id)? {
-        Verdict::Accepted { output, step } if arguments.json => {
-            writeln!(out, "{}", json!({ "output": output, "step": step, "change": change.to_string() }))?;
-            Ok(Outcome::Done)
+    let Since { output, step } = run.ask(&change, arguments.wait, || Ok(())).map_err(absent)?;
+    match arguments.json {
+        true => writeln!(out, "{}", json!({ "output": output, "step": step, "change": change.to_string() }))?,
+        false => writeln!(out, "from output {output} (step {step} of the file) on: {}", plain(&change.to_string()))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// A run that isn't there, refuses or does not answer is no failure of the command.
+fn absent(e: Error) -> Failure {
+    match e.kind() {
+        ErrorKind::NotFound | ErrorKind::PeerLost | ErrorKind::Timeout | ErrorKind::InvalidArgument => {
+            Failure::Absent(plain(e.what()).to_string())
         }
-        Verdict::Accepted { output, step } => {
-            writeln!(out, "from output {output} (step {step} of the file) on: {}", plain(&change.to_string()))?;
-            Ok(Outcome::Done)
-        }
-        Verdict::Refused(why) => Err(Failure::Absent(format!("the run refuses the change: {}", plain(&why)))),
+        _ => e.into(),
     }
 }
 
@@ -70,67 +65,8 @@ fn change(arguments: &Arguments) -> Result<Change, Failure> {
     Ok(Change { every: arguments.every, only, region, stop })
 }
 
-/// The run file of a run that may be alive.
-fn find(arguments: &Arguments, control: &Path) -> Result<(Watch, Seen), Failure> {
-    let Some(watch) = Watch::open(&files::run_file(control))? else {
-        let file = plain(&arguments.file.display().to_string());
-        return Err(Failure::Absent(format!(
-            "no run that can be steered writes {file}: it has ended, has not opened the file yet, or its method has no control=yes"
-        )));
-    };
-    let seen = watch.look()?;
-    match dead(arguments, &seen) {
-        Some(failure) => Err(failure),
-        None => Ok((watch, seen)),
-    }
-}
-
-/// The failure for a run that is not alive. That of one on another host without a lock can't be told.
-fn dead(arguments: &Arguments, seen: &Seen) -> Option<Failure> {
-    let Seen { record, locked } = seen;
-    let file = plain(&arguments.file.display().to_string());
-    let what = format!("the run that wrote {file}, process {}, has ended or is dead", record.pid);
-    (!locked && record.host == files::host()).then_some(Failure::Absent(what))
-}
-
-/// Waits for the answer to a request. Without one, the request is withdrawn.
-fn answer(arguments: &Arguments, control: &Path, watch: &Watch, id: &str) -> Result<Verdict, Failure> {
-    let begun = Instant::now();
-    // Since when the run has had the request.
-    let mut taken: Option<Instant> = None;
-    loop {
-        let seen = watch.look()?;
-        if let Some(answer) = seen.record.answers.iter().find(|answer| answer.id == id) {
-            return Ok(answer.verdict.clone());
-        }
-        if let Some(failure) = dead(arguments, &seen) {
-            withdraw(control, id);
-            return Err(failure);
-        }
-        let longest = arguments.wait.or((!seen.locked).then_some(UNKNOWN));
-        let expired = longest.is_some_and(|longest| begun.elapsed() >= longest);
-        if expired && taken.is_none() {
-            if withdraw(control, id) {
-                let what = "the run has written no output meanwhile; the change is withdrawn";
-                return Err(Failure::Absent(what.into()));
-            }
-            taken = Some(Instant::now());
-        }
-        if taken.is_some_and(|taken| taken.elapsed() > ANSWERING) {
-            return Err(Failure::Absent("the run has taken the change and does not answer".into()));
-        }
-        std::thread::sleep(BETWEEN);
-    }
-}
-
-/// Removes the request; `false` if the run has taken it.
-fn withdraw(control: &Path, id: &str) -> bool {
-    let own = files::read_owned(control).ok().flatten().and_then(|bytes| Request::id_of(&bytes));
-    own.as_deref() == Some(id) && std::fs::remove_file(control).is_ok()
-}
-
 fn status(arguments: &Arguments, control: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let (_, Seen { record, locked }) = find(arguments, control)?;
+    let (_, Seen { record, locked }) = Run::find(&arguments.file, control).map_err(absent)?;
     let mut settings = Settings::default();
     settings.apply(&record.settings);
     let waits = match files::read_owned(control) {

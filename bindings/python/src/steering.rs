@@ -1,0 +1,55 @@
+//! Someone asks a run for a change of what it writes: `thalweg.control`.
+
+use crate::failure::{Failure, Outcome};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_control::{Change, Region};
+use thalweg_io::steering::asking::{Run, Since};
+use thalweg_io::steering::files;
+use thalweg_types::{Error, ErrorKind};
+
+/// Asks a run for a change and waits until it has taken it; returns the first output and step for which it holds.
+///
+/// - `only`, `region`: names and a box; none of the former, and `all`, stand for all.
+#[pyfunction]
+#[pyo3(signature = (path, control, every, only, region, stop, timeout))]
+#[allow(clippy::too_many_arguments)] // those of `thalweg.control`
+pub fn control(
+    py: Python<'_>,
+    path: PathBuf,
+    control: Option<PathBuf>,
+    every: Option<u64>,
+    only: Option<Vec<String>>,
+    region: Option<&str>,
+    stop: Option<bool>,
+    timeout: Option<f64>,
+) -> Outcome<(u64, u64)> {
+    let control = control.unwrap_or_else(|| files::of_output(&path));
+    let region = match region {
+        Some("all") => Some(None),
+        Some(text) => Some(Some(text.parse::<Region>()?)),
+        None => None,
+    };
+    let only = only.map(|names| (!names.is_empty()).then(|| names.into_iter().collect()));
+    let change = Change { every, only, region, stop };
+    if change.is_empty() {
+        return Err(Failure::argument("nothing to change: give every, only, box or stop"));
+    }
+    let wrong = |_| Failure::argument("timeout is a number of seconds, at least 0");
+    let longest = timeout.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?;
+    let mut interrupted = None;
+    let asked = py.detach(|| {
+        let (run, _) = Run::find(&path, &control)?;
+        run.ask(&change, longest, || {
+            Python::attach(|py| py.check_signals()).map_err(|signal| {
+                interrupted = Some(signal);
+                Error::new(ErrorKind::Timeout, "interrupted")
+            })
+        })
+    });
+    match (interrupted, asked) {
+        (Some(signal), _) => Err(signal.into()),
+        (None, asked) => asked.map(|Since { output, step }| (output, step)).map_err(Failure::from),
+    }
+}
