@@ -127,6 +127,22 @@ def test_who_waits_for_a_run_that_writes_nothing_can_leave(tmp_path):
         thalweg.control(path, every=2)
 
 
+def test_rules_see_arrays_and_scalars_however_they_are_written(tmp_path):
+    path = str(tmp_path / "x.bp")
+    rules = "when max(T) >= 5 for 2 steps: every=10 | when min(step) > 39: stop | when not finite(u): only=T"
+    with thalweg.Writer(path, parameters=f"control=yes;rules={rules}") as w:
+        assert [n for n in range(60) if write(w, n)] == [*range(8), 10, 20, 30, 40, 50]
+        assert w.stop_requested and w.wanted(60)
+        with w.step() as step:
+            step["step"] = 60
+            step["T"] = np.arange(4.0)
+            step.write("u", np.full((10, 20), np.nan), shape=(10, 20), offset=(0, 0))
+        assert write(w, 70) and not w.wants("u") and write(w, 80)
+    with thalweg.open(path) as f:
+        assert list(f["u"].steps)[-1] == f["step"].steps[-1] - 1
+        assert f.attrs["/thalweg/control/8"] == "step 8: every=10 (rule: when max(T) >= 5 for 2 steps: every=10)"
+
+
 def test_mistakes_are_told_at_once(tmp_path):
     path = str(tmp_path / "x.bp")
     with running(path):

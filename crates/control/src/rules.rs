@@ -89,6 +89,8 @@ pub struct Rules {
     held: Vec<u64>,
     /// An output was written since the last decision.
     written: bool,
+    /// Names are full ones.
+    checked: bool,
 }
 
 impl Condition {
@@ -117,6 +119,13 @@ impl Condition {
     }
 }
 
+impl Rule {
+    /// Whether it is about this variable: by a full name, or, before names are checked, by the end of one.
+    fn is_of(&self, full: &str) -> bool {
+        full == self.variable || full.strip_suffix(self.variable.as_str()).is_some_and(|before| before.ends_with('/'))
+    }
+}
+
 impl Rules {
     /// Reads rules.
     ///
@@ -129,16 +138,20 @@ impl Rules {
             return Err(Error::new(ErrorKind::Config, format!("{} rules; at most {MOST} are possible", rules.len())));
         }
         let (numbers, held) = (vec![0; 2 * rules.len()], vec![0; rules.len()]);
-        Ok(Rules { rules, own: numbers.clone(), told: numbers.clone(), all: numbers, held, written: false })
+        Ok(Rules { rules, own: numbers.clone(), told: numbers.clone(), all: numbers, held, ..Rules::default() })
     }
 
-    /// The rules with full names, if a group has what they name.
+    /// Takes the full names of a group for those of the rules, once the group has any variables: a program may declare them as it
+    /// writes its first output.
     ///
     /// - `variables`: full names of the group's numeric variables; `arrays`: as for [`Change::checked`].
     ///
     /// # Errors
     /// As [`Change::checked`], with the rule.
-    pub fn checked(mut self, variables: &[String], arrays: Arrays<'_>) -> Result<Rules> {
+    pub fn check(&mut self, variables: &[String], arrays: Arrays<'_>) -> Result<()> {
+        if self.checked || variables.is_empty() {
+            return Ok(());
+        }
         for rule in &mut self.rules {
             let named = full_name(&rule.variable, variables).and_then(|full| {
                 rule.variable = full;
@@ -146,7 +159,8 @@ impl Rules {
             });
             rule.change = named.map_err(|e| wrong(&rule.text, e.what()))?;
         }
-        Ok(self)
+        self.checked = true;
+        Ok(())
     }
 
     /// Whether there are none.
@@ -154,15 +168,19 @@ impl Rules {
         self.rules.is_empty()
     }
 
+    /// Whether names of rules are not yet those of the group.
+    pub fn needs_check(&self) -> bool {
+        !self.checked && !self.is_empty()
+    }
+
     /// Whether a rule needs the values of a variable.
     pub fn need(&self, full: &str) -> bool {
-        self.rules.iter().any(|rule| rule.variable == full)
+        self.rules.iter().any(|rule| rule.is_of(full))
     }
 
     /// Notes what this rank writes of a variable.
     pub fn note(&mut self, full: &str, seen: &Seen) {
-        for (rule, own) in self.rules.iter().zip(self.own.chunks_exact_mut(2)).filter(|(rule, _)| rule.variable == full)
-        {
+        for (rule, own) in self.rules.iter().zip(self.own.chunks_exact_mut(2)).filter(|(rule, _)| rule.is_of(full)) {
             let numbers = rule.condition.numbers(seen);
             own.iter_mut().zip(numbers).for_each(|(own, number)| *own = number.max(*own));
         }
@@ -357,9 +375,15 @@ mod tests {
     fn names_are_those_of_the_group_and_mistakes_name_the_rule() {
         let variables = ["/f/T", "/dt"].map(String::from);
         let arrays = Arrays { names: &variables[..1], dimensions: &[2] };
-        let checked = |text: &str| Rules::parse(text).and_then(|rules| rules.checked(&variables, arrays));
+        let checked = |text: &str| {
+            let mut rules = Rules::parse(text)?;
+            assert!(rules.check(&[], Arrays { names: &[], dimensions: &[] }).is_ok(), "nothing is declared yet");
+            rules.check(&variables, arrays).map(|()| rules)
+        };
         let rules = checked("when max(T) > 1 : only=T, every = 4|when min(dt) < 1e-9 for 1 step: stop").unwrap();
         assert!(rules.need("/f/T") && rules.need("/dt") && !rules.need("T"));
+        let early = Rules::parse("when max(T) > 1: stop").unwrap();
+        assert!(early.need("/f/T") && early.need("T") && !early.need("/f/aT"), "declared as it is written");
         assert!(checked("").unwrap().is_empty());
         for (text, why) in [
             ("max(T) > 1: stop", "expected as: when max(T)"),

@@ -151,11 +151,11 @@ impl Steered {
         Offered { number, wanted, settings }
     }
 
-    /// At the open of a written output: reads the rules of its methods, once. Returns their text, which is the same on all ranks, if there
-    /// are any.
+    /// At the open of a written output: reads the rules of its methods, once, and checks them. Returns their text, which is the same on
+    /// all ranks, if there are any.
     ///
     /// # Errors
-    /// As [`Rules::parse`], [`Rules::checked`].
+    /// As [`Rules::parse`], [`Rules::check`].
     pub(crate) fn read_rules(&self, choices: &[MethodChoice], group: &DeclaredGroup) -> Result<Option<String>> {
         let text = choices.iter().find_map(|choice| {
             choice.parameters.iter().find(|(key, _)| RULES.is(key))?;
@@ -163,11 +163,13 @@ impl Steered {
         });
         let mut state = self.state.lock();
         if state.rules.is_none() {
+            state.rules = Some(Rules::parse(text.as_deref().unwrap_or_default())?);
+        }
+        if let Some(rules) = state.rules.as_mut().filter(|rules| rules.needs_check()) {
             let (names, dimensions) = (names(group), dimensions(group));
             let arrays = Arrays { names: &names, dimensions: &dimensions };
             let numeric = group.builder.group().variables.iter().filter(|v| is_real(v.element));
-            let numeric: Vec<String> = numeric.map(Variable::full_name).collect();
-            state.rules = Some(Rules::parse(text.as_deref().unwrap_or_default())?.checked(&numeric, arrays)?);
+            rules.check(&numeric.map(Variable::full_name).collect::<Vec<_>>(), arrays)?;
         }
         Ok(text)
     }

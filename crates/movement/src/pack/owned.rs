@@ -4,8 +4,8 @@ use super::{DeferredBytes, Pack, PackPiece, Through};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Pack<'_> {
-    /// Copies deferred blocks into the buffer; their statistics are computed when the group is written. Returns `false` if the buffer limit does not allow all of them; the remaining blocks
-    /// stay deferred.
+    /// Copies deferred blocks into the buffer; their statistics are computed when the group is written. Returns `false` if the buffer
+    /// limit does not allow all of them; the remaining blocks stay deferred.
     ///
     /// # Cost
     /// One copy of the deferred blocks.
