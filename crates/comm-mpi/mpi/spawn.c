@@ -70,27 +70,34 @@ static void tell(const char *what, int code, char *said, size_t room) {
         if (*at == '\n') *at = ' ';
 }
 
-/* Sends a command, with its number, to the process on its host. MPI_ERR_SPAWN: there is none. */
-static int send_command(const Spawned *spawned, const char *names, const char *command, const char *end, int number) {
+/* One name per process. */
+enum { WIDTH = MPI_MAX_PROCESSOR_NAME + 1 };
+
+/* The process on a command's host; -1: none is there. */
+static int process_on(const char *host, const char *names, int count) {
+    char here[WIDTH] = "";
+    int length = 0, to = 0;
+    if (strcmp(host, ".") == 0) {
+        if (count == 1) return 0;
+        MPI_Get_processor_name(here, &length);
+        host = here;
+    }
+    while (to < count && !same_host(names + (size_t)to * WIDTH, host)) to++;
+    return to < count ? to : -1;
+}
+
+/* Sends a command, with its number, to a process. */
+static int send_command(MPI_Comm with, int to, const char *command, const char *end, int number) {
     const char *words = command + strlen(command) + 1, *last = words;
     char first[16];
-    int to = 0, room = snprintf(first, sizeof first, "%d", number) + 1;
-    if (strcmp(command, ".") != 0)
-        while (to < spawned->count && !same_host(names + (size_t)to * (MPI_MAX_PROCESSOR_NAME + 1), command)) to++;
-    else if (spawned->count > 1) {
-        char here[MPI_MAX_PROCESSOR_NAME + 1] = "";
-        int length = 0;
-        MPI_Get_processor_name(here, &length);
-        while (to < spawned->count && !same_host(names + (size_t)to * (MPI_MAX_PROCESSOR_NAME + 1), here)) to++;
-    }
-    if (to == spawned->count) return MPI_ERR_SPAWN;
+    int room = snprintf(first, sizeof first, "%d", number) + 1;
     while (last < end && *last) last += strlen(last) + 1;
     size_t bytes = (size_t)room + (size_t)(last - words);
     char *message = malloc(bytes);
     if (!message) return MPI_ERR_NO_MEM;
     memcpy(message, first, (size_t)room);
     memcpy(message + room, words, (size_t)(last - words));
-    int code = MPI_Send(message, (int)bytes, MPI_CHAR, to, THALWEG_SPAWN_COMMAND, spawned->with);
+    int code = MPI_Send(message, (int)bytes, MPI_CHAR, to, THALWEG_SPAWN_COMMAND, with);
     free(message);
     return code;
 }
@@ -105,20 +112,24 @@ static void let_go(void *of, int end) {
     free(spawned);
 }
 
-/* Hands each command to the process on its host. 0, with the reason: one cannot be; then none goes on. */
+/* Hands each command to the process on its host. 0, with the reason: a host is none of the job's, before anything has started, or a
+ * process cannot be reached. */
 static int hand_out(Spawned *spawned, const char *words, uint64_t bytes, char *said, uint64_t room) {
-    enum { WIDTH = MPI_MAX_PROCESSOR_NAME + 1 };
+    const char *end = words + bytes;
     char *names = calloc((size_t)spawned->count, WIDTH);
-    int code = names ? MPI_SUCCESS : MPI_ERR_NO_MEM, number = 0;
+    int code = names ? MPI_SUCCESS : MPI_ERR_NO_MEM, number = 0, is_known = 1;
     for (int i = 0; i < spawned->count && code == MPI_SUCCESS; i++)
         code = MPI_Recv(names + (size_t)i * WIDTH, WIDTH - 1, MPI_CHAR, i, THALWEG_SPAWN_HOST, spawned->with, MPI_STATUS_IGNORE);
-    for (const char *at = words; at && code == MPI_SUCCESS; at = next_command(at, words + bytes)) {
-        code = send_command(spawned, names, at, words + bytes, number++);
-        if (code == MPI_ERR_SPAWN) snprintf(said, room, "host %.200s is none of the job's %d", at, spawned->count);
-    }
-    if (code != MPI_SUCCESS && code != MPI_ERR_SPAWN) tell("it cannot be reached", code, said, room);
+    for (const char *at = words; at && code == MPI_SUCCESS && is_known; at = next_command(at, end))
+        if (process_on(at, names, spawned->count) < 0) {
+            snprintf(said, room, "host %.200s is none of the job's %d", at, spawned->count);
+            is_known = 0;
+        }
+    for (const char *at = words; at && code == MPI_SUCCESS && is_known; at = next_command(at, end))
+        code = send_command(spawned->with, process_on(at, names, spawned->count), at, end, number++);
+    if (code != MPI_SUCCESS) tell("a process that it started cannot be reached", code, said, room);
     free(names);
-    return code == MPI_SUCCESS;
+    return code == MPI_SUCCESS && is_known;
 }
 
 static void *spawn(const char *words, uint64_t bytes, char *said, uint64_t room) {

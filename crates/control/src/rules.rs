@@ -153,7 +153,7 @@ impl Rules {
             return Ok(());
         }
         for rule in &mut self.rules {
-            let named = full_name(&rule.variable, variables).and_then(|full| {
+            let named = full_name("variable", &rule.variable, variables).and_then(|full| {
                 rule.variable = full;
                 rule.change.clone().checked(arrays)
             });
@@ -402,7 +402,7 @@ mod tests {
             ("when max(T) > 1: every=0", "invalid value: every 0"),
             ("when max(T) > 1: box=3", "expected FROM:TO"),
             ("when max(T) > 1: box=3:4", "no global array of 1 dimensions"),
-            ("when max(u) > 1: stop", "no array \"u\""),
+            ("when max(u) > 1: stop", "no variable \"u\""),
             ("when max(T) > 1: only=u", "no array \"u\""),
         ] {
             let e = checked(text).unwrap_err();

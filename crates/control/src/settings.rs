@@ -86,7 +86,7 @@ impl Change {
             return Err(Error::new(ErrorKind::InvalidArgument, "every 0: expected at least 1"));
         }
         if let Some(Some(only)) = &mut self.only {
-            *only = only.iter().map(|name| full_name(name, arrays.names)).collect::<Result<_>>()?;
+            *only = only.iter().map(|name| full_name("array", name, arrays.names)).collect::<Result<_>>()?;
         }
         if let Some(Some(region)) = &self.region
             && !arrays.dimensions.contains(&region.dimensions())
@@ -164,8 +164,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// The full name of the array that a user names: its full name with or without the first slash, or its bare name if only one has it.
-pub(crate) fn full_name(name: &str, known: &[String]) -> Result<String> {
+/// The full name of the array or variable (`noun`) that a user names: its full name with or without the first slash, or its bare name if only one has it.
+pub(crate) fn full_name(noun: &str, name: &str, known: &[String]) -> Result<String> {
     let is = |full: &&String| **full == name || full.strip_prefix('/') == Some(name);
     if let Some(full) = known.iter().find(is) {
         return Ok(full.clone());
@@ -174,13 +174,13 @@ pub(crate) fn full_name(name: &str, known: &[String]) -> Result<String> {
     match (bare.next(), bare.next()) {
         (Some(one), None) => Ok(one.clone()),
         (Some(one), Some(other)) => {
-            let what = format!("several arrays are called \"{name}\": {one}, {other}; use the full name");
+            let what = format!("several {noun}s are called \"{name}\": {one}, {other}; use the full name");
             Err(Error::new(ErrorKind::InvalidArgument, what))
         }
         _ => {
             let hint = nearest(name, known.iter().map(String::as_str));
             let hint = hint.map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
-            Err(Error::new(ErrorKind::NotFound, format!("the group has no array \"{name}\"{hint}")))
+            Err(Error::new(ErrorKind::NotFound, format!("the group has no {noun} \"{name}\"{hint}")))
         }
     }
 }

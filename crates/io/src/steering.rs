@@ -350,9 +350,10 @@ impl State {
     }
 }
 
-/// Whether values of this type have an order.
+/// Whether rules can compare values of this type.
 fn is_real(element: ElementType) -> bool {
-    !element.is_complex() && !matches!(element, ElementType::String | ElementType::StringArray)
+    use ElementType::{LongDouble, String, StringArray};
+    !element.is_complex() && !matches!(element, LongDouble | String | StringArray)
 }
 
 /// Full names of the arrays of a group.

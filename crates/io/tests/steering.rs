@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thalweg_comm::counting::{Counting, Snapshot};
 use thalweg_comm::threads;
 use thalweg_comm::{Communicator, Reduce};
@@ -21,6 +21,13 @@ fn verdict(control: &Path, id: &str) -> Option<Verdict> {
     let seen = Watch::open(&files::run_file(control)).unwrap().unwrap().look().unwrap();
     assert!(seen.locked);
     seen.record.answers.into_iter().find(|answer| answer.id == id).map(|answer| answer.verdict)
+}
+
+/// A place, the control file of its outputs, and a document whose method has it and these parameters.
+fn steered(folder: &tempfile::TempDir, parameters: &str) -> (Place, PathBuf, String) {
+    let control = folder.path().join("control");
+    let document = heat("MPI", &format!("control={}; {parameters}", control.display()));
+    (Place::memory(), control, document)
 }
 
 /// What a rank sent for an output that nothing changes, and for one that is not wanted.
@@ -76,9 +83,7 @@ fn outputs_that_nothing_changes_send_what_others_send_and_unwanted_ones_nothing(
 #[test]
 fn all_ranks_change_at_the_output_that_is_announced() {
     let folder = tempfile::tempdir().unwrap();
-    let control = folder.path().join("control");
-    let place = Place::memory();
-    let document = heat("MPI", &format!("control={}", control.display()));
+    let (place, control, document) = steered(&folder, "");
     let written = place.run(3, |comm| {
         let session = place.session(&document, &comm);
         let mut written = Vec::new();
@@ -127,9 +132,7 @@ fn all_ranks_change_at_the_output_that_is_announced() {
 #[test]
 fn the_output_after_an_open_that_failed_is_written_and_ranks_go_on_counting_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let control = folder.path().join("control");
-    let place = Place::memory();
-    let document = heat("MPI", &format!("control={}", control.display()));
+    let (place, control, document) = steered(&folder, "");
     let written = place.run(3, |comm| {
         let session = place.session(&document, &comm);
         let mut written = Vec::new();
@@ -161,10 +164,8 @@ fn the_output_after_an_open_that_failed_is_written_and_ranks_go_on_counting_alik
 #[test]
 fn rules_change_what_is_written_at_the_same_output_on_all_ranks() {
     let folder = tempfile::tempdir().unwrap();
-    let control = folder.path().join("control");
-    let place = Place::memory();
     let rules = "when max(mine) > 20 for 2 steps: every=4, only=mine | when not finite(mine): stop";
-    let document = heat("MPI", &format!("control={};rules={rules}", control.display()));
+    let (place, _, document) = steered(&folder, &format!("rules={rules}"));
     let told = place.run(3, |comm| {
         let session = place.session(&document, &comm);
         let (mut written, mut exchanges, mut stops) = (Vec::new(), Vec::new(), None);
@@ -223,7 +224,7 @@ fn mistakes_in_rules_fail_the_open_on_all_ranks() {
     };
     let right = "when max(mine) > 1: stop";
     for (rules, control, other, why) in [
-        ("when max(his) > 1: stop", true, "when max(his) > 1: stop", "no array \"his\""),
+        ("when max(his) > 1: stop", true, "when max(his) > 1: stop", "no variable \"his\""),
         (right, false, right, "rules need control=yes"),
         (right, true, "when max(mine) > 2: stop", "different rules"),
         (right, true, "when max(his) > 2: stop", "his"),

@@ -170,7 +170,7 @@ mod tests {
 
     impl Spawned for Ending {
         fn ended(&mut self) -> Option<(usize, ExitStatus, String)> {
-            Some((1, ExitStatus::default(), "error: no such folder".into()))
+            Some((1, ExitStatus::default(), "thalweg: no such folder".into()))
         }
 
         fn end(&mut self) {

@@ -18,7 +18,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub fn ended(number: u32, status: ExitStatus, said: &str) -> Error {
     let said = match said.trim() {
         "" => "without a word",
-        said => said.strip_prefix("error: ").unwrap_or(said),
+        said => said.strip_prefix("thalweg: ").unwrap_or(said),
     };
     Error::new(ErrorKind::Io, format!("server {number} ended ({status}): {said}"))
 }

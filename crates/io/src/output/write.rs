@@ -186,7 +186,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Copies a block into the buffer; in an output that ends in the background, statistics are computed there. Where the limit leaves no room, outputs that end in the background wait until earlier ones have
+    /// Copies a block into the buffer; in an output that ends in the background, statistics are computed there. Where the limit leaves no
+    /// room, outputs that end in the background wait until earlier ones have
     /// ended. `false` if there is no room then, either.
     fn copies(&mut self, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
         let in_background = self.methods.iter().any(|active| active.ends == Ends::InBackground);

@@ -105,24 +105,30 @@ impl<'a> Run<'a> {
             go_on()?;
             let longest = longest.or((!seen.locked).then_some(UNKNOWN));
             let expired = longest.is_some_and(|longest| begun.elapsed() >= longest);
-            if expired && taken.is_none() {
-                if self.withdraw(id) {
-                    let what = "the run has written no output meanwhile; the change is withdrawn";
-                    return Err(Error::new(ErrorKind::Timeout, what));
-                }
+            if taken.is_none() && expired && self.withdraw(id) {
+                let what = "the run has written no output meanwhile; the change is withdrawn";
+                return Err(Error::new(ErrorKind::Timeout, what));
+            }
+            if taken.is_none() && !self.waits(id) {
                 taken = Some(Instant::now());
             }
             if taken.is_some_and(|taken| taken.elapsed() > ANSWERING) {
-                let what = "the run has taken the change and does not answer";
+                let what =
+                    "the run has taken the change and does not answer; it may hold all the same: --status shows it";
                 return Err(Error::new(ErrorKind::Timeout, what));
             }
             std::thread::sleep(BETWEEN);
         }
     }
 
+    /// Whether the run has not yet taken the request.
+    fn waits(&self, id: &str) -> bool {
+        let own = files::read_owned(self.control).ok().flatten().and_then(|bytes| Request::id_of(&bytes));
+        own.as_deref() == Some(id)
+    }
+
     /// Removes the request; `false` if the run has taken it.
     fn withdraw(&self, id: &str) -> bool {
-        let own = files::read_owned(self.control).ok().flatten().and_then(|bytes| Request::id_of(&bytes));
-        own.as_deref() == Some(id) && std::fs::remove_file(self.control).is_ok()
+        self.waits(id) && std::fs::remove_file(self.control).is_ok()
     }
 }
