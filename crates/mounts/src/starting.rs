@@ -128,7 +128,7 @@ impl Launcher for Spawning<'_> {
     }
 
     fn end(&mut self) {
-        if let Some((_, spawned)) = &mut self.spawned {
+        if let Some((_, mut spawned)) = self.spawned.take() {
             spawned.end();
         }
     }

@@ -105,8 +105,8 @@ pub fn begin(configuration: &Configuration) -> Result<Begun> {
                 if complete || !killed && now().saturating_sub(instance.since) < STARTING.as_secs() {
                     return Ok(Some(entry));
                 }
-                // Those that run go on, with what they have in memory.
-                instance.since = now();
+                // Those that run go on, with what they have in memory. No two starts have number and time in common.
+                instance.since = now().max(instance.since + 1);
                 missing = all.filter(|number| instance.servers.iter().all(|server| server.number != *number)).collect();
             }
             None => {
@@ -122,14 +122,18 @@ pub fn begin(configuration: &Configuration) -> Result<Begun> {
     Ok(if missing.is_empty() { Begun::Wait(entry) } else { Begun::Start(entry, missing) })
 }
 
-/// Takes back a start that failed: servers that run stay recorded.
+/// Takes back a start that failed, unless another one has begun since: servers that run stay recorded.
+///
+/// - `begun`: as [`begin`] gave it.
 ///
 /// # Errors
 /// Errors of the registry.
-pub fn give_up(registry: &Registry, name: &str) -> Result<()> {
-    registry.change(name, |entry| {
+pub fn give_up(registry: &Registry, begun: &Entry) -> Result<()> {
+    let start = |entry: &Entry| entry.instance.as_ref().map(|instance| (instance.number, instance.since));
+    registry.change(&begun.name, |entry| {
         Ok(entry.map(|mut entry| {
-            if let Some(instance) = &mut entry.instance {
+            let same = start(&entry) == start(begun);
+            if let Some(instance) = entry.instance.as_mut().filter(|_| same) {
                 instance.servers.retain(|server| runs(server) != Some(false));
                 // The next start does not wait for this one.
                 instance.since = GIVEN_UP;
@@ -275,7 +279,7 @@ mod tests {
         unregister(&registry, "p", 0).unwrap();
         let e = wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap_err();
         assert!(e.kind() == ErrorKind::Timeout && e.to_string().contains("0 on localhost"), "{e}");
-        give_up(&registry, "p").unwrap();
+        give_up(&registry, &entry).unwrap();
         assert_eq!(
             wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap(),
             None,
@@ -284,8 +288,11 @@ mod tests {
         unregister(&registry, "p", 1).unwrap();
         assert_eq!(registry.entry("p").unwrap().instance, None);
         assert_eq!(wait_until_complete(&registry, "p", Duration::ZERO, || None).unwrap(), None);
-        // A server of the start before does not get into this one.
+        // A server of the start before does not get into this one, and whoever gave that one up does not take this one back.
         assert!(matches!(begin(&configuration).unwrap(), Begun::Start(..)));
+        let running = registry.entry("p").unwrap();
+        give_up(&registry, &entry).unwrap();
+        assert_eq!(registry.entry("p").unwrap(), running);
         assert_eq!(register(&registry, &entry, 0, "/s".into(), None).unwrap_err().kind(), ErrorKind::NotReady);
     }
 
@@ -294,7 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let configuration = configuration(folder.path());
         create(&configuration).unwrap();
-        assert!(matches!(begin(&configuration).unwrap(), Begun::Start(..)));
+        let Begun::Start(before, _) = begin(&configuration).unwrap() else { panic!("nothing is started") };
         let registry = Registry::at(&configuration.registry);
         registry
             .change("p", |entry| {
@@ -316,7 +323,9 @@ mod tests {
         let Begun::Start(entry, numbers) = begin(&configuration).unwrap() else { panic!("nothing is started") };
         assert_eq!((entry.starts, numbers), (1, vec![1]));
         assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)));
-        give_up(&registry, "p").unwrap();
+        give_up(&registry, &before).unwrap();
+        assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)), "another start has begun since");
+        give_up(&registry, &entry).unwrap();
         assert!(matches!(begin(&configuration).unwrap(), Begun::Start(_, numbers) if numbers == [1]));
     }
 }

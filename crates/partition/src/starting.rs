@@ -36,7 +36,7 @@ pub trait Launcher {
     /// The failure of a launched server that has ended, with what it said. Does not wait.
     fn ended(&mut self) -> Option<Error>;
 
-    /// Ends what was launched, and waits until it has ended.
+    /// Ends what was launched, waits until it has ended, and forgets it: there may be another launch.
     fn end(&mut self);
 }
 
@@ -61,14 +61,12 @@ pub fn start(configuration: &Configuration, patience: Duration, launcher: &mut d
                 let hosts = entry.locations()?;
                 let host = |number: u32| Some((number, hosts.get(number as usize)?.host.clone()));
                 let wanted: Vec<(u32, String)> = numbers.into_iter().filter_map(host).collect();
-                match launcher.launch(&entry, &wanted).and_then(|()| wait(launcher)) {
-                    Ok(outcome) => outcome,
-                    Err(e) => {
-                        launcher.end();
-                        instance::give_up(&registry, name)?;
-                        return Err(e);
-                    }
+                let outcome = launcher.launch(&entry, &wanted).and_then(|()| wait(launcher));
+                if !matches!(outcome, Ok(Some(_))) {
+                    launcher.end();
+                    instance::give_up(&registry, &entry)?;
                 }
+                outcome?
             }
         };
         if let Some(entry) = outcome {
@@ -137,11 +135,11 @@ mod tests {
             assert_eq!(registry.entry("p").unwrap().instance, None, "{fails:?}");
         }
         // One waits for another process, which fails.
-        assert!(matches!(instance::begin(&configuration).unwrap(), Begun::Start(..)));
+        let Begun::Start(theirs, _) = instance::begin(&configuration).unwrap() else { panic!("it runs") };
         let (outcome, launched, ends) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
-                instance::give_up(&registry, "p").unwrap();
+                instance::give_up(&registry, &theirs).unwrap();
             });
             starts([None; 2])
         });

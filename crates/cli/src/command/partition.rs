@@ -140,7 +140,7 @@ impl Launcher for Processes<'_> {
                 let _ = rustix::process::kill_process(pid, Signal::TERM);
             }
         }
-        for (_, child, _) in &mut self.children {
+        for (_, mut child, _) in self.children.drain(..) {
             let _ = child.wait();
         }
     }
