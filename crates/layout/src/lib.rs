@@ -11,6 +11,7 @@
 //! | [`mount`] | path prefixes bound to layouts; lookup of the mount of a path |
 //! | [`small_file`] | all small files that a process creates in a folder are in one log |
 //! | `wire` | encoding of numbers in the records of layouts |
+//! | [`write_behind`] | writes are held in memory and reach another layout later, in order |
 #![forbid(unsafe_code)]
 
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ pub mod locks;
 pub mod mount;
 pub mod small_file;
 mod wire;
+pub mod write_behind;
 
 pub use container::Container;
 pub use direct::Direct;

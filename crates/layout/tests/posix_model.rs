@@ -7,6 +7,7 @@ use thalweg_conformance::layout::model::{PROCESSES, PosixRules, check};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::small_file::Settings;
+use thalweg_layout::write_behind::WriteBehind;
 use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile};
 use thalweg_store::wrap::{Sequential, Tiered};
 use thalweg_store::{Memory, Posix, Store};
@@ -59,6 +60,16 @@ fn direct(stores: Stores) -> Direct {
     Direct::new(stores.into_iter().next().unwrap()).unwrap()
 }
 
+/// All processes use one, as clients of a server do.
+fn behind(limit: u64, below: impl Fn(Stores) -> Arc<dyn Layout>) -> impl Fn() -> Processes {
+    move || {
+        let World { scratch, open } = folders(1);
+        let behind = WriteBehind::new(below(open(&scratch)), limit).unwrap();
+        let processes = (0..PROCESSES).map(|_| Arc::new(behind.clone()) as Arc<dyn Layout>).collect();
+        (processes, Box::new(scratch))
+    }
+}
+
 fn flat(stores: Stores) -> Flat {
     Flat::new(stores).unwrap()
 }
@@ -107,6 +118,9 @@ fn all(operations: usize, seed: u64) {
     };
     run("direct over posix", PosixRules::ALL, &worlds(|| folders(1), direct));
     run("direct over memory", UNNUMBERED, &worlds(|| memory(1), direct));
+    run("write-behind over direct", PosixRules::ALL, &behind(3000, |stores| Arc::new(direct(stores))));
+    let below = |stores| Arc::new(container(Module::Flat, 700)(stores)) as Arc<dyn Layout>;
+    run("write-behind over container", PosixRules::ALL, &behind(1 << 20, below));
     run("flat over posix", PosixRules::ALL, &worlds(|| folders(1), flat));
     run("flat over three of posix", SPREAD, &worlds(|| folders(3), flat));
     run("flat over three of memory", PosixRules { follows_renames: false, ..UNNUMBERED }, &worlds(|| memory(3), flat));

@@ -1,0 +1,239 @@
+//! The write-behind layout: what it promises, in which order calls reach the layout below, and what is left after a failure there.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_conformance::layout;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::Options;
+use thalweg_layout::write_behind::{Promise, WriteBehind};
+use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriteObject, WriterId, write_all_at};
+use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::{Memory, Posix, Store, StoreExt};
+use thalweg_types::mutex::{Condvar, Mutex};
+use thalweg_types::{Error, ErrorKind};
+
+/// Operations of one kind wait until the gate is open.
+#[derive(Default)]
+struct Gate {
+    shut: Mutex<Option<StoreCall>>,
+    changed: Condvar,
+    /// Operations done.
+    done: Mutex<Vec<(StoreCall, String)>>,
+}
+
+impl Watch for Gate {
+    fn describe(&self) -> &'static str {
+        "gate"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let mut shut = self.shut.lock();
+        while *shut == Some(operation.asked) {
+            shut = self.changed.wait(shut);
+        }
+        Verdict::Pass
+    }
+
+    fn after(&self, operation: &Operation<'_>, _: Result<u64, &Error>) {
+        self.done.lock().push((operation.asked, operation.name.to_string()));
+    }
+}
+
+impl Gate {
+    fn shut(&self, call: StoreCall) {
+        *self.shut.lock() = Some(call);
+    }
+
+    fn open(&self) {
+        *self.shut.lock() = None;
+        self.changed.notify_all();
+    }
+}
+
+fn gated(limit: u64) -> (Arc<Wrapped<Gate>>, Arc<Memory>, WriteBehind) {
+    let memory = Arc::new(Memory::new());
+    let gate = Arc::new(Wrapped::with(memory.clone() as Arc<dyn Store>, Gate::default()));
+    let behind = WriteBehind::new(Arc::new(Direct::new(gate.clone()).unwrap()), limit).unwrap();
+    (gate, memory, behind)
+}
+
+fn open(layout: &dyn Layout, path: &str) -> Box<dyn WriteObject> {
+    layout.open_write(path, OpenWrite::Any, WriterId(0)).unwrap()
+}
+
+fn bytes(layout: &dyn Layout, path: &str) -> Vec<u8> {
+    let object = layout.open_read(path).unwrap();
+    let mut all = vec![0; object.length().unwrap() as usize];
+    object.read_exact_at(0, &mut all).unwrap();
+    all
+}
+
+#[test]
+fn it_keeps_the_promises_of_layouts() {
+    let scratch = Scratch::new();
+    for (name, limit) in [("a", 0), ("b", 1000), ("c", 1 << 30)] {
+        let folder = scratch.join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let below = Direct::new(Arc::new(Posix::at(folder).unwrap())).unwrap();
+        let behind = WriteBehind::new(Arc::new(below), limit).unwrap();
+        layout::check(&behind);
+        layout::check_names_and_attributes(&behind);
+        layout::check_error_numbers(&behind);
+        layout::check_closed_lengths(&behind, &behind.promising(Promise::Stored));
+    }
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.join("a")).unwrap());
+    let below = Container::new(vec![store], Options::default()).unwrap();
+    layout::check(&WriteBehind::new(Arc::new(below), 1 << 20).unwrap());
+}
+
+#[test]
+fn what_is_held_is_seen_before_it_is_stored_and_close_returns_at_once() {
+    let (gate, memory, behind) = gated(1 << 20);
+    memory.write_all("x", b"before, and a tail").unwrap();
+    gate.watch().shut(StoreCall::Write);
+    let reader = behind.open_read("x").unwrap();
+    let file = open(&behind, "x");
+    write_all_at(&*file, 0, b"BEFORE").unwrap();
+    write_all_at(&*file, 3, b"!").unwrap();
+    assert_eq!(file.append(&[IoSlice::new(b" grows")]).unwrap(), 24);
+    write_all_at(&*file, 30, b"z").unwrap();
+    file.publish().unwrap();
+    file.close().unwrap();
+    let wanted = b"BEF!RE, and a tail grows\0\0\0\0\0\0z";
+    assert_eq!(memory.read_all("x").unwrap(), b"before, and a tail");
+    assert_eq!(bytes(&behind, "x"), wanted);
+    assert_eq!((behind.stat("x").unwrap().length, reader.length().unwrap()), (31, 31));
+    let mut out = [0; 40];
+    assert_eq!(reader.read_at(2, &mut out).unwrap(), 29, "opened before the writes");
+    assert_eq!(out[..29], wanted[2..]);
+    assert_eq!((behind.counts().held, behind.counts().stored), (14, 0));
+    gate.watch().open();
+    behind.drain().unwrap();
+    assert_eq!((behind.counts().held, behind.counts().stored, behind.counts().queued), (0, 14, 0));
+    assert_eq!(memory.read_all("x").unwrap(), wanted);
+    assert_eq!(reader.read_at(2, &mut out).unwrap(), 29, "and after");
+    assert_eq!(out[..29], wanted[2..]);
+}
+
+#[test]
+fn stored_waits_and_memory_is_bounded() {
+    let (gate, memory, behind) = gated(100);
+    let stored = behind.promising(Promise::Stored);
+    gate.watch().shut(StoreCall::Write);
+    let file = open(&behind, "a");
+    write_all_at(&*file, 0, &[1; 100]).unwrap();
+    let (told, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let more = told.clone();
+        scope.spawn(move || {
+            write_all_at(&*file, 100, &[2; 10]).unwrap();
+            file.close().unwrap();
+            more.send("more").unwrap();
+        });
+        let stored = &stored;
+        scope.spawn(move || {
+            let file = open(stored, "b");
+            file.close().unwrap();
+            told.send("stored").unwrap();
+        });
+        assert!(ended.recv_timeout(Duration::from_millis(300)).is_err(), "both wait for the store");
+        assert!(behind.counts().held <= 100);
+        gate.watch().open();
+        assert!(ended.recv().is_ok() && ended.recv().is_ok());
+    });
+    behind.drain().unwrap();
+    assert_eq!(memory.read_all("a").unwrap(), [&[1; 100][..], &[2; 10]].concat());
+    // One write longer than the limit.
+    let file = open(&behind, "long");
+    write_all_at(&*file, 0, &[3; 1000]).unwrap();
+    file.sync().unwrap();
+    assert_eq!(memory.read_all("long").unwrap(), [3; 1000]);
+}
+
+/// Writes that know the order: each one of `b` refers to those of `a` before it.
+fn write_in_turns(behind: &WriteBehind) -> Result<(), Error> {
+    let try_open = |path| behind.open_write(path, OpenWrite::Any, WriterId(0));
+    let (a, b) = (try_open("a")?, try_open("b")?);
+    for step in 0..6u8 {
+        write_all_at(&*a, u64::from(step) * 10, &[step + 1; 10])?;
+        a.publish()?;
+        write_all_at(&*b, 0, &[step + 1])?;
+        b.publish()?;
+    }
+    a.close()?;
+    b.close()
+}
+
+#[test]
+fn after_any_failing_call_the_files_are_as_after_one_of_the_calls_and_the_program_is_told() {
+    for call in [StoreCall::Write, StoreCall::Sync, StoreCall::Close] {
+        for skipped in 0.. {
+            let memory = Arc::new(Memory::new());
+            memory.write_all("a", b"").unwrap();
+            memory.write_all("b", &[0]).unwrap();
+            let failing = Arc::new(Failing::new(memory.clone()));
+            let below: Arc<dyn Layout> = Arc::new(Direct::new(failing.clone()).unwrap());
+            let behind = WriteBehind::new(below, 1 << 20).unwrap();
+            failing.fail(Fault::of(call).skipping(skipped).times(1));
+            let at_once = write_in_turns(&behind);
+            let drained = behind.drain();
+            let (a, b) = (memory.read_all("a").unwrap(), memory.read_all("b").unwrap());
+            // What `b` refers to is in `a`.
+            let of_a: Vec<u8> = (0..6u8).flat_map(|step| [step + 1; 10]).collect();
+            assert!(of_a.starts_with(&a) && a.len() >= usize::from(b[0]) * 10, "{call:?} {skipped}: {a:?} {b:?}");
+            assert!(a.len() <= usize::from(b[0]) * 10 + 10, "nothing behind the failure: {a:?} {b:?}");
+            if failing.failed().0 == 0 {
+                assert!(at_once.is_ok() && drained.is_ok() && a.len() == 60 && b == [6]);
+                break;
+            }
+            let told = at_once.and(drained).expect_err("the failure is told");
+            assert_eq!(told.kind(), ErrorKind::Io, "{told}");
+            assert_eq!((behind.counts().failures, behind.counts().held), (1, 0));
+            // It is told by the other file, too, and then both can be written again.
+            let _ = write_in_turns(&behind).and(behind.drain());
+            let _ = write_in_turns(&behind).and(behind.drain());
+            write_in_turns(&behind).and(behind.drain()).unwrap();
+            assert_eq!((memory.read_all("a").unwrap(), memory.read_all("b").unwrap()), (of_a, vec![6]));
+        }
+    }
+}
+
+#[test]
+fn lost_bytes_are_errors_and_never_zeros() {
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    let behind = WriteBehind::new(Arc::new(Direct::new(failing.clone()).unwrap()), 1 << 20).unwrap();
+    let file = open(&behind, "x");
+    failing.fail(Fault::of(StoreCall::Write).times(1));
+    write_all_at(&*file, 0, b"lost").unwrap();
+    let _ = behind.drain();
+    let mut out = [0; 4];
+    assert_eq!(file.read_at(0, &mut out).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(behind.open_read("x").err().map(|e| e.kind()), Some(ErrorKind::Io));
+    let e = write_all_at(&*file, 4, b"more").unwrap_err();
+    assert!(e.to_string().contains('x') && e.still_safe().is_some(), "{e}");
+    assert!(file.close().is_err());
+    behind.drain().unwrap();
+    assert_eq!(bytes(&behind, "x"), b"");
+}
+
+#[test]
+fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_it_open() {
+    let (gate, _, behind) = gated(1 << 20);
+    gate.watch().shut(StoreCall::Write);
+    let (file, other) = (open(&behind, "x"), open(&behind, "y"));
+    // The first one is under way.
+    write_all_at(&*other, 0, b"0").unwrap();
+    for n in 0..100 {
+        write_all_at(&*file, n * 3, b"abc").unwrap();
+    }
+    file.close().unwrap();
+    let again = open(&behind, "x");
+    gate.watch().open();
+    behind.drain().unwrap();
+    let count = |call, name: &str| gate.watch().done.lock().iter().filter(|(c, n)| *c == call && n == name).count();
+    assert_eq!((count(StoreCall::Write, "x"), count(StoreCall::Close, "x"), count(StoreCall::OpenWrite, "x")), (1, 0, 1));
+    again.close().unwrap();
+    behind.drain().unwrap();
+    assert_eq!(count(StoreCall::Close, "x"), 1);
+}
