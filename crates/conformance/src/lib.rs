@@ -7,6 +7,7 @@
 //! |------|--------------|
 //! | `comm` | the promises of `Communicator`, `Request` and `SharedWindow` |
 //! | [`scratch`] | a folder for one test, removed afterwards |
+//! | `staging` | a server that takes outputs over, in this process (feature `round-trip`) |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
 //! | `layout` | the promises of `Layout` |
 //! | `method` | the promises of every method, case by case, whatever the number of ranks (feature `round-trip`) |
@@ -22,4 +23,6 @@ pub mod method;
 #[cfg(feature = "round-trip")]
 pub mod round_trip;
 pub mod scratch;
+#[cfg(feature = "round-trip")]
+pub mod staging;
 pub mod store;

@@ -41,6 +41,7 @@
 //! | `ending` | the close of an output by its methods, one after the other |
 //! | `opening` | the open of an output by its methods, now or behind outputs in flight |
 //! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
+//! | [`staging`] | method `STAGING`: outputs that a server takes over |
 //! | [`steering`] | what is written, and how often, changed while the program runs |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`mounts`] | the tables of stores and layouts; the mount table of the process |
@@ -81,6 +82,7 @@ pub mod parameters;
 pub mod registry;
 pub mod resolve;
 pub mod session;
+pub mod staging;
 pub mod steering;
 pub mod transform;
 

@@ -23,6 +23,7 @@ use crate::opening::{self, ActiveMethod, BehindOthers, Ends, OpenBehind, Opening
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
+use crate::staging;
 use crate::steering::{self, Steered};
 use crate::transform;
 use names::Names;
@@ -42,7 +43,7 @@ use thalweg_control::Settings;
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Parameters, STORES_NOTHING};
 use thalweg_movement::pack::blocks::Takes;
-use thalweg_movement::{Closed, Mode, Pack};
+use thalweg_movement::{Closed, Method, Mode, Pack};
 use thalweg_profile::{About, Phase, Taking, Working};
 use thalweg_schema::{Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
@@ -164,7 +165,7 @@ impl<'a> Output<'a> {
             let mut made = Vec::new();
             for choice in &choices {
                 let (kind, method) = registry::make(choice)?;
-                let ends = match background(choice) {
+                let ends = match background(choice, &*method) {
                     _ if method.ends_later() => Ends::ByItself,
                     Some(most) => {
                         most_in_flight = most_in_flight.min(most);
@@ -181,6 +182,9 @@ impl<'a> Output<'a> {
             let files: Vec<String> = made.iter().map(|(_, to_open)| to_open.path.clone()).collect();
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
             line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
+            for (_, to_open) in made.iter().filter(|(_, to_open)| !staging::is(to_open.kind)) {
+                staging::settle(&shared.cache, &*shared.layout, &to_open.path)?;
+            }
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
             alike.clone_from(&joined);
@@ -694,10 +698,11 @@ impl Committed {
 }
 
 /// The largest number of outputs in flight, if outputs of this method are to end in the background.
-fn background(choice: &MethodChoice) -> Option<u64> {
+fn background(choice: &MethodChoice, method: &dyn Method) -> Option<u64> {
     let parameters = Parameters::from(choice.parameters.clone());
     let most = || parameters.get(&IN_FLIGHT).unwrap_or(4);
-    parameters.get(&ASYNC).unwrap_or(false).then(most)
+    let chosen = parameters.text(&ASYNC).map(|_| parameters.get(&ASYNC).unwrap_or(false));
+    chosen.unwrap_or(method.in_background()).then(most)
 }
 
 /// Whether messages of outputs in the background move inside the program's calls.

@@ -6,6 +6,7 @@
 
 use crate::consistency;
 use crate::in_flight;
+use crate::staging;
 use crate::steering;
 use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
@@ -25,6 +26,7 @@ pub const METHODS: &[MethodKind] = &[
     method::adaptive::KIND,
     method::scheduled::KIND,
     method::trigger::KIND,
+    staging::KIND,
 ];
 
 /// Parameters of every method, evaluated outside of the methods.

@@ -202,7 +202,8 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         Placed::InBlocks => in_blocks,
         Placed::Together => OfOneNode,
     };
-    let kinds = registry::METHODS.iter().filter(|kind| registry::stores(kind));
+    // A server writes what STAGING hands over, to files of the system.
+    let kinds = registry::METHODS.iter().filter(|kind| registry::stores(kind) && kind.names[0] != "STAGING");
     let all = kinds.map(|kind| match kind.names[0] {
         "POSIX" => ("POSIX", "", of(Apart, Apart)),
         "MPI" => ("MPI", "", of(Sharing, Sharing)),

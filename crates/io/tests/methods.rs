@@ -1,17 +1,34 @@
 //! Every method that the registry lists keeps every promise of the suite, with each of its parameters that matter.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use thalweg_conformance::method::{self, MethodCase, cases};
 use thalweg_conformance::round_trip::{in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
+use thalweg_conformance::staging::StagingServer;
 use thalweg_io::registry::{self, METHODS};
+use thalweg_layout::Direct;
 use thalweg_movement::method::{MethodKind, template};
+use thalweg_store::Posix;
 
 /// What newcomers copy.
 static TEMPLATE: MethodKind = template::KIND;
 
+/// The server of `STAGING`, which stores files under their own names.
+static SERVER: LazyLock<StagingServer> = LazyLock::new(|| {
+    let storage = Direct::new(Arc::new(Posix::at("/").unwrap())).unwrap();
+    StagingServer::begin(Arc::new(storage), 16 << 20)
+});
+
 /// What a method cannot do without.
-const NEEDED: &[(&str, &str)] = &[("TRIGGER", "command=true;log=no")];
+fn needed(method: &str) -> String {
+    match method {
+        "TRIGGER" => "command=true;log=no".into(),
+        // What is checked lies in the folder after each session.
+        "STAGING" => format!("partition={};promise=stored", SERVER.file()),
+        _ => String::new(),
+    }
+}
 
 /// Parameters that change who writes what where; each method runs without any, too.
 const PARAMETERS: &[(&str, &[&str])] = &[
@@ -52,6 +69,7 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "async=yes",
         ],
     ),
+    ("STAGING", &["direct=1000;index=each;index_fan_in=2;index_ahead=0", "async=yes;in_flight=9"]),
     (
         "ADAPTIVE",
         &[
@@ -71,12 +89,13 @@ fn setups(further: bool) -> Vec<MethodCase> {
     registry::add(&TEMPLATE).unwrap();
     for kind in METHODS.iter().chain([&TEMPLATE]) {
         let name = kind.names[0];
-        let (leaves_file, needed) = (registry::stores(kind), NEEDED.iter().find(|(n, _)| *n == name));
+        let (leaves_file, needed) = (registry::stores(kind), needed(name));
         let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);
         let more = if further { more } else { &[] };
         let moves_groups = name == "ADAPTIVE";
-        for parameters in [needed.map_or("", |(_, p)| p)].iter().chain(more) {
-            setups.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, parameters) });
+        for parameters in [""].iter().chain(more) {
+            let both = [needed.as_str(), parameters].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(";");
+            setups.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, &both) });
         }
     }
     setups.retain(|setup| wanted(&setup.method));
@@ -96,7 +115,12 @@ fn run(names: &[&str], ranks: &[u32], setups: &[MethodCase]) {
             for setup in setups {
                 eprint!("{name}, {ranks} ranks, {} {}: ", setup.method, setup.parameters);
                 let begun = Instant::now();
-                method::check(&in_memory(), "file.bp", &case, setup);
+                if setup.method == "STAGING" {
+                    let folder = Scratch::new();
+                    method::check(&in_folder(folder.path()), "file.bp", &case, setup);
+                } else {
+                    method::check(&in_memory(), "file.bp", &case, setup);
+                }
                 eprintln!("{} ms", begun.elapsed().as_millis());
             }
         }

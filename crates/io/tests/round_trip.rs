@@ -6,9 +6,10 @@ use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, e
 use thalweg_io::registry::{self, METHODS};
 use thalweg_schema::HostLanguage;
 
-/// First name of each method that writes anything.
+/// First name of each method that writes anything to any layout.
 fn methods() -> Vec<&'static str> {
-    METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]).collect()
+    let stores = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]);
+    stores.filter(|name| *name != "STAGING").collect()
 }
 
 #[test]

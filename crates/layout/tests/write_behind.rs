@@ -218,6 +218,31 @@ fn lost_bytes_are_errors_and_never_zeros() {
 }
 
 #[test]
+fn a_temporary_file_waits_for_nothing_and_other_removals_keep_their_order() {
+    let (gate, memory, behind) = gated(1 << 20);
+    memory.write_all("old", b"old").unwrap();
+    gate.watch().shut(StoreCall::Write);
+    let file = open(&behind, "new");
+    write_all_at(&*file, 0, b"new").unwrap();
+    let spill = behind.open_write("spill", OpenWrite::Replace, WriterId(0)).unwrap();
+    write_all_at(&*spill, 0, b"spilled").unwrap();
+    let mut out = [0; 7];
+    assert_eq!((spill.read_at(0, &mut out).unwrap(), &out), (7, b"spilled"));
+    spill.close().unwrap();
+    behind.remove("spill").unwrap();
+    assert_eq!((behind.counts().held, memory.exists("spill").unwrap()), (3, false));
+    assert_eq!(behind.open_read("spill").err().map(|e| e.kind()), Some(ErrorKind::NotFound));
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| behind.remove("old").unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!removal.is_finished() && memory.exists("old").unwrap(), "the new file is not stored");
+        gate.watch().open();
+    });
+    assert_eq!((memory.read_all("new").unwrap(), memory.exists("old").unwrap()), (b"new".to_vec(), false));
+    file.close().unwrap();
+}
+
+#[test]
 fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_it_open() {
     let (gate, _, behind) = gated(1 << 20);
     gate.watch().shut(StoreCall::Write);

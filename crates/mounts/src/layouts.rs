@@ -1,12 +1,15 @@
 //! The one table of layouts: creates a layout over stores from a name and parameters.
 
 use crate::starting;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_layout::container::{self, index::Module};
+use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile, small_file};
 use thalweg_params::{Parameter, Parameters};
 use thalweg_partition::Partition;
+use thalweg_partition::client::staging;
+use thalweg_partition::configuration::Configuration;
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -77,6 +80,13 @@ pub const PUBLISH: Parameter = Parameter::choice(
 pub const PARTITION: Parameter =
     Parameter::text("partition", "a file", "configuration of the partition, whose servers have the files");
 
+/// `promise` of `staging`.
+pub const PROMISE: Parameter = Parameter::choice(
+    "promise",
+    &["held", "stored"],
+    "when a close returns. held: when the server has the bytes in memory; stored: when they lie in its storage",
+);
+
 /// Every kind.
 pub const LAYOUTS: &[LayoutKind] = &[
     LayoutKind {
@@ -106,13 +116,8 @@ pub const LAYOUTS: &[LayoutKind] = &[
         parameters: &[PARTITION],
         most_stores: 0,
         make: |_, parameters| {
-            let file: String = parameters.get(&PARTITION)?;
-            if !Path::new(&file).is_absolute() {
-                let what =
-                    format!("partition={file} means another file in every folder: expected one that begins with /");
-                return Err(Error::new(ErrorKind::Config, what));
-            }
-            Ok(Arc::new(Partition::open(Path::new(&file), starting::start_partition)?))
+            let file = configuration(parameters)?;
+            Ok(Arc::new(Partition::open(&file, starting::start_partition)?))
         },
     },
     LayoutKind {
@@ -122,7 +127,39 @@ pub const LAYOUTS: &[LayoutKind] = &[
         most_stores: 1,
         make: small_files,
     },
+    LayoutKind {
+        name: "staging",
+        about: "a server of a partition holds what is written, and stores it in order while programs go on",
+        parameters: &[PARTITION, PROMISE],
+        most_stores: 0,
+        make: |_, parameters| {
+            let promise = match parameters.get::<String>(&PROMISE)?.as_str() {
+                "stored" => Promise::Stored,
+                _ => Promise::Held,
+            };
+            Ok(staged(&configuration(parameters)?, promise)?.0)
+        },
+    },
 ];
+
+/// The file that `partition` names.
+fn configuration(parameters: &Parameters) -> Result<PathBuf> {
+    let file: String = parameters.get(&PARTITION)?;
+    if !Path::new(&file).is_absolute() {
+        let what = format!("partition={file} means another file in every folder: expected one that begins with /");
+        return Err(Error::new(ErrorKind::Config, what));
+    }
+    Ok(file.into())
+}
+
+/// The files that a partition's server takes over, as a layout, and the partition's configuration.
+///
+/// # Errors
+/// As [`staging::open`].
+pub fn staged(file: &Path, promise: Promise) -> Result<(Arc<dyn Layout>, Configuration)> {
+    let (files, configuration) = staging::open(file, promise, starting::start_partition)?;
+    Ok((Arc::new(files), configuration))
+}
 
 /// The layout of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static LayoutKind> {

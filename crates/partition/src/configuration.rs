@@ -86,10 +86,21 @@ pub const TRANSPORT: Parameter = Parameter::choice(
     "how clients reach the servers (guide: partitions); auto: the fastest way that is open. THALWEG_TRANSPORT says it for one program",
 );
 
+/// `staging`.
+pub const STAGING: Parameter = Parameter::text(
+    "staging",
+    "/folder or a URL",
+    "where server 0 stores outputs that programs hand over to it; none: it takes none",
+)
+.or_nothing();
+/// `staging_memory`.
+pub const STAGING_MEMORY: Parameter =
+    Parameter::size("staging_memory", 1 << 30, "most bytes of these that server 0 holds; beyond, programs wait");
+
 /// Settings that hold from a partition's creation on.
 pub const STATIC: &[Parameter] = &[NAME, REGISTRY, STRIPE_SIZE, NR_IOS, AHPIOS_SERVER, METADATA];
 /// Settings that are read when servers start.
-pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT];
+pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT, STAGING, STAGING_MEMORY];
 
 /// How clients reach servers: `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +180,10 @@ pub struct Dynamic {
     pub listen: Option<String>,
     /// How clients reach the servers.
     pub transport: Choice,
+    /// The folder or URL where server 0 stores outputs that programs hand over; `None`: it takes none.
+    pub staging: Option<String>,
+    /// Most bytes of these that it holds.
+    pub staging_memory: u64,
 }
 
 /// A partition as its file describes it.
@@ -283,6 +298,8 @@ impl Configuration {
                     Ok(location) => servers.push(location),
                     Err(problem) => report.error(span, problem),
                 }
+            } else if parameter.key == STAGING.key && !value.starts_with('/') && !value.contains(':') {
+                report.error(span, Problem::new(format!("staging = {value}")).expected("/folder or a URL"));
             } else if parameter.key == NAME.key && !is_name(value) {
                 let expected = "1 to 64 letters, digits, - _ and ., none of them first";
                 report.error(span, Problem::new(format!("name = {value}")).expected(expected));
@@ -332,6 +349,8 @@ impl Configuration {
                 },
                 listen: given.text(&LISTEN).map(str::to_string),
                 transport: Choice::of(&given.get::<String>(&TRANSPORT)?).unwrap_or_default(),
+                staging: given.text(&STAGING).map(str::to_string),
+                staging_memory: given.get(&STAGING_MEMORY)?,
             },
             registry,
         })
@@ -408,6 +427,7 @@ mod tests {
             (format!("{PAPER}stripe_size = 1M\n"), 12, "stripe_size is given twice"),
             (PAPER.replace("metadata", "# metadata"), 0, "no place for names"),
             (format!("{PAPER}transport = ring\n"), 12, "transport = ring"),
+            (format!("{PAPER}staging = out\n"), 12, "staging = out"),
             (String::new(), 0, "no data server"),
             ("name = a/b\n".into(), 1, "name = a/b"),
         ] {

@@ -14,17 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_io::mounts::stores;
+use thalweg_io::mounts::{self, stores};
 use thalweg_layout::container::Options;
 use thalweg_layout::{Container, Direct, Layout};
 use thalweg_partition::Partition;
 use thalweg_partition::checking::{self, Finding};
 use thalweg_partition::client::place::is_here;
 use thalweg_partition::client::{ask_to_end, status};
-use thalweg_partition::configuration::{Configuration, Location};
+use thalweg_partition::configuration::Configuration;
 use thalweg_partition::instance;
 use thalweg_partition::moving::copy_all;
 use thalweg_partition::registry::{Entry, Registry, Server};
+use thalweg_partition::server::staging::{self, Staging};
 use thalweg_partition::server::{Serve, Serving, Status};
 use thalweg_partition::starting::{self, Launcher};
 use thalweg_remote::transport::token::Token;
@@ -161,24 +162,37 @@ fn log_of(entry: &Entry, number: u32) -> Result<PathBuf, Error> {
     Ok(logs.join(format!("partition-{}-{number}.log", entry.name)))
 }
 
-/// Where a location's files lie: a folder, or any store.
-fn storage(location: &Location, entry: &Entry) -> Result<Arc<dyn Layout>, Failure> {
-    let url = match location.storage.starts_with('/') {
+/// Where files lie: a folder, or any store.
+///
+/// - `make`: whether a folder may be missing.
+fn storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
+    let url = match place.starts_with('/') {
         true => {
-            // Of a partition that has run before the folder must be there.
-            if entry.starts <= 1 {
-                let cannot = |e| Error::io("cannot make the folder", e).in_object(location.storage.clone());
-                std::fs::create_dir_all(&location.storage).map_err(cannot)?;
+            if make {
+                let cannot = |e| Error::io("cannot make the folder", e).in_object(place);
+                std::fs::create_dir_all(place).map_err(cannot)?;
             }
-            format!("posix:{}", location.storage)
+            format!("posix:{place}")
         }
-        false => location.storage.clone(),
+        false => place.to_string(),
     };
     let store = stores::open(&url)?;
     Ok(match store.capability().write_at {
         true => Arc::new(Direct::new(store)?),
         false => Arc::new(Container::new(vec![store], Options::default())?),
     })
+}
+
+/// Where staged files lie: a mount of this server's table, or as [`storage`]. A mount whose files a partition has is for the programs
+/// that hand over.
+fn staging_storage(place: &str) -> Result<Arc<dyn Layout>, Failure> {
+    let entries = mounts::entries(&mounts::files()?)?;
+    let of_partitions = ["partition", "staging"];
+    let own = |entry: &&mounts::Entry| !of_partitions.iter().any(|layout| entry.layout.eq_ignore_ascii_case(layout));
+    match entries.iter().filter(own).find(|entry| Path::new(&entry.path) == Path::new(place)) {
+        Some(entry) => Ok(mounts::make_now(entry).map_err(|why| Error::new(ErrorKind::Config, why))?),
+        None => storage(place, true),
+    }
 }
 
 /// Leaves the streams of who launched this server: its errors go to its log from now on.
@@ -213,11 +227,17 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
         )));
     }
     let fixed = entry.fixed()?;
-    let data = fixed.servers.get(number as usize).map(|location| storage(location, &entry)).transpose()?;
+    // Of a partition that has run before the folders must be there.
+    let new = entry.starts <= 1;
+    let data = fixed.servers.get(number as usize).map(|location| storage(&location.storage, new)).transpose()?;
     let names = match number == entry.names_at()? {
-        true => Some(storage(&fixed.metadata, &entry)?),
+        true => Some(storage(&fixed.metadata.storage, new)?),
         false => None,
     };
+    let dynamic = &configuration.dynamic;
+    let place = dynamic.staging.as_ref().filter(|_| number == staging::SERVER);
+    let staging = place.map(|place| staging_storage(place)).transpose()?;
+    let staging = staging.map(|storage| Staging { storage, memory: dynamic.staging_memory });
     let socket = instance::socket(&entry, number);
     let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&socket)?)];
     let mut address = None;
@@ -237,7 +257,7 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
         listeners.push(Arc::new(listener));
     }
     let serving = Serving::begin(
-        &Serve { entry: &entry, number, data, names, cache: configuration.dynamic.cache_size },
+        &Serve { entry: &entry, number, data, names, cache: dynamic.cache_size, staging },
         listeners,
     )?;
     if arguments.detached {
@@ -245,7 +265,7 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
     }
     instance::register(&registry, &entry, number, socket.display().to_string(), address)?;
     let mut last_client = Instant::now();
-    let mut told = 0;
+    let (mut told, mut told_staged) = (0, 0);
     loop {
         if signals.pending().next().is_some() || serving.wait(Duration::from_millis(50)) {
             break;
@@ -255,6 +275,10 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
             told = failures.count;
             // In the server's log.
             eprintln!("bytes of a client that had ended could not be written: {}", failures.last.unwrap_or_default());
+        }
+        if let Some(staged) = serving.staged().filter(|staged| staged.failures > told_staged) {
+            told_staged = staged.failures;
+            eprintln!("a staged write could not be stored: {}", staged.last_failure.unwrap_or_default());
         }
         if serving.connections() > 0 {
             last_client = Instant::now();
@@ -383,6 +407,16 @@ fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Fail
                 let (of, bytes) = (&client.mount, &client.bytes);
                 let said = format!("{}, {of}, for {} s; {bytes}{waits}", client.client, client.seconds);
                 out.line(format_args!("  {}", printable(&said)))?;
+            }
+            if let Some(Ok(Status { staging: Some(staged), .. })) = state {
+                out.line(format_args!(
+                    "  staging: {} of at most {} bytes held, {} writes to be stored, {} bytes stored",
+                    staged.held, staged.limit, staged.queued, staged.stored
+                ))?;
+                if let Some(last) = &staged.last_failure {
+                    let failures = staged.failures;
+                    out.line(format_args!("  {failures} writes could not be stored, the last: {}", printable(last)))?;
+                }
             }
             if let Some(Ok(Status { last_failure: Some(last), failures, .. })) = state {
                 out.line(format_args!(

@@ -22,6 +22,8 @@ pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
         .map(|choice| Candidate { method: choice.method.to_ascii_uppercase(), parameters: choice.parameters.clone() });
     let all = METHODS.iter().filter(|kind| registry::stores(kind));
     let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: fixed.clone() });
+    // Not those that need a parameter of which only the user knows the value.
+    let all = all.filter(|candidate| registry::make(&choice("tune", candidate)).is_ok());
     let mut candidates: Vec<Candidate> = in_use.into_iter().collect();
     // In use under another name, and as it comes: the same thing.
     let known = |c: &Candidate, of: &[Candidate]| {

@@ -7,7 +7,8 @@
 //! | memory   | held bytes are bounded: at the limit, writes wait. A single write longer than the limit is taken when nothing else is held |
 //! | promise  | [`Promise::Held`]: `publish` and `close` return at once. [`Promise::Stored`]: they return when the file's bytes lie below |
 //! | sync     | returns when the file's bytes lie below and the layout below has synced them |
-//! | removals, renames, truncations, holes, attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
+//! | a file that is made and removed before anything of it was stored | never reaches the layout below but by its name: temporary files cost memory alone |
+//! | other removals, renames, truncations, holes, attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
 //! | a call that fails below | the file fails: what was held of it is given up, and its calls fail with the same kind until the program has closed it and been told. The calls behind it are given up, too, and their files fail: they may refer to the bytes that are lost. What reached the layout below before stays |
 //! | names | of one file, through links too, where the layout below knows the identity of files; two names of one file elsewhere are two files |
 //! | threads  | one, which makes the calls of the layout below |
@@ -174,7 +175,8 @@ impl Layout for WriteBehind {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        let removed = self.settled().remove(path);
+        self.queue().before_removal(path);
+        let removed = self.below().remove(path);
         self.queue().forget(path);
         removed
     }

@@ -66,6 +66,8 @@ struct File {
     told: bool,
     /// How often it was closed below.
     closes: u64,
+    /// It was made here, and nothing of it has reached the layout below.
+    unstored: bool,
 }
 
 impl File {
@@ -136,6 +138,7 @@ impl State {
             failed: None,
             told: false,
             closes: 0,
+            unstored: false,
         };
         self.files.insert(number, file);
         number
@@ -295,13 +298,59 @@ impl Queue {
         }
     }
 
+    fn is_missing(&self, path: &str) -> bool {
+        matches!(self.below.stat(path), Err(e) if e.kind() == ErrorKind::NotFound)
+    }
+
+    /// Gives up the calls of a file that is to be removed, if it was made here and nothing of it has reached the layout below: it is as
+    /// if it had never been made, whatever of the calls before reaches the layout below. Otherwise waits for all calls.
+    pub(super) fn before_removal(&self, path: &str) {
+        let mut state = self.state.lock();
+        let number = state.by_path.get(path).copied().filter(|number| {
+            state.files.get(number).is_some_and(|file| file.unstored && file.failed.is_none() && file.writers == 0)
+        });
+        let Some(number) = number else {
+            drop(state);
+            return self.settle();
+        };
+        let (of_file, kept) = std::mem::take(&mut state.queue).into_iter().partition(|operation| operation.file == number);
+        state.queue = kept;
+        let of_file: VecDeque<Operation> = of_file;
+        for operation in &of_file {
+            match &operation.work {
+                Work::Write(_, bytes) => state.counts.held -= bytes.len() as u64,
+                Work::Call(_, answer) => *answer.lock() = Some(Ok(())),
+                Work::Publish | Work::Close => {}
+            }
+        }
+        state.counts.queued -= of_file.len() as u64;
+        let object = state.files.get_mut(&number).and_then(|file| {
+            file.queued -= of_file.len() as u64;
+            file.held.clear();
+            file.closes += 1;
+            file.object.take()
+        });
+        state.let_go(number);
+        drop(state);
+        self.changed.notify_all();
+        if let Some(object) = object {
+            // Nobody asks for its bytes.
+            let _ = object.close();
+        }
+    }
+
     fn identity(&self, path: &str) -> u64 {
         self.below.stat(path).map_or(0, |about| about.identity)
     }
 
     /// Opens a file for writing; returns its number.
     pub(super) fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<u64> {
-        if how == OpenWrite::Replace {
+        let makes = match how {
+            OpenWrite::Replace => self.is_missing(path),
+            OpenWrite::New => true,
+            OpenWrite::Any | OpenWrite::Existing => false,
+        };
+        if how == OpenWrite::Replace && !makes {
             self.settle();
         }
         {
@@ -339,6 +388,7 @@ impl Queue {
         }
         file.usable()?;
         file.writers += 1;
+        file.unstored = makes && file.queued == 0;
         if file.object.is_none() || anew {
             file.length = if file.queued > 0 && !anew { length.max(file.length) } else { length };
             file.object = Some(Arc::new(Opened(RwLock::new(Some(object)))));
@@ -624,7 +674,10 @@ impl Queue {
             let Some(first) = calls.first() else { return };
             let file = first.file;
             state.current = Some(first.number);
-            let of = state.files.get_mut(&file);
+            let mut of = state.files.get_mut(&file);
+            if let Some(of) = &mut of {
+                of.unstored = false;
+            }
             let mut object = of.as_ref().and_then(|of| of.object.clone());
             // Closed below if nobody has opened it again.
             let closes = matches!(first.work, Work::Close);

@@ -216,6 +216,11 @@ pub trait Method: Send {
         false
     }
 
+    /// Whether its outputs end in the background unless `async=no` is given.
+    fn in_background(&self) -> bool {
+        false
+    }
+
     /// Called instead of [`Method::close`] if the method [ends outputs later](Method::ends_later), inside the program's close, on
     /// every rank: takes ownership of the output. [`pending::close_later`] ends it by the method's own `close`.
     fn take_over(self: Box<Self>, output: OwnedOutput) -> Box<dyn Pending> {

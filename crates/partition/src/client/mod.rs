@@ -5,9 +5,11 @@
 //! | `file` | an open file |
 //! | [`transfer`] | which bytes go to which server, in which message |
 //! | [`place`] | how a server is reached |
+//! | [`staging`] | files that a server takes over |
 
 mod file;
 pub mod place;
+pub mod staging;
 pub mod transfer;
 
 use crate::checking;

@@ -1,6 +1,7 @@
 //! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end.
 
 use super::data::Data;
+use super::staging::{Service, Staged};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -31,6 +32,9 @@ pub struct Status {
     pub failures: u64,
     /// The last of these.
     pub last_failure: Option<String>,
+    /// What it has staged; `None` for a server that stages nothing.
+    #[serde(default)]
+    pub staging: Option<Staged>,
     /// Connections of clients, and what each of them waits for.
     #[serde(default)]
     pub clients: Vec<ConnectionStatus>,
@@ -41,6 +45,7 @@ pub(super) struct Control {
     number: u32,
     since: Instant,
     data: Option<Data>,
+    staging: Option<Service>,
     connections: Arc<Connections>,
     tell: Mutex<Sender<()>>,
 }
@@ -61,8 +66,14 @@ impl ReadObject for Text {
 }
 
 impl Control {
-    pub(super) fn new(number: u32, data: Option<Data>, connections: Arc<Connections>, tell: Sender<()>) -> Control {
-        Control { number, since: Instant::now(), data, connections, tell: Mutex::new(tell) }
+    pub(super) fn new(
+        number: u32,
+        data: Option<Data>,
+        staging: Option<Service>,
+        connections: Arc<Connections>,
+        tell: Sender<()>,
+    ) -> Control {
+        Control { number, since: Instant::now(), data, staging, connections, tell: Mutex::new(tell) }
     }
 
     fn status(&self) -> Status {
@@ -78,6 +89,7 @@ impl Control {
             misses: counts.misses,
             failures: failures.count,
             last_failure: failures.last,
+            staging: self.staging.as_ref().map(Service::staged),
             clients: self.connections.status().into_iter().filter(|c| c.mount != super::CONTROL).collect(),
         }
     }
@@ -122,6 +134,7 @@ impl Layout for Control {
             // What cannot be written is told to who asks, and the server goes on with it.
             "running" => {
                 self.data.as_ref().map_or(Ok(()), Data::drain)?;
+                self.staging.as_ref().map_or(Ok(()), Service::drain)?;
                 // A server that ends already does not listen.
                 let _ = self.tell.lock().send(());
                 Ok(())

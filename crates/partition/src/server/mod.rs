@@ -6,24 +6,28 @@
 //! | [`data`] | stripes of files, behind the cache |
 //! | [`locks`] | locks and counters of a file |
 //! | [`names`] | names and what is known of each file |
+//! | [`staging`] | outputs that programs hand over |
 //! | `control` | what a server says about itself, and how it is ended |
 //!
-//! Clients reach these through the protocol of [`thalweg_remote`], under the prefixes [`DATA`], [`NAMES`] and [`CONTROL`].
+//! Clients reach these through the protocol of [`thalweg_remote`], under the prefixes [`DATA`], [`NAMES`], [`CONTROL`] and [`staging::prefix`].
 
 pub mod cache;
 mod control;
 pub mod data;
 pub mod locks;
 pub mod names;
+pub mod staging;
 
 use crate::registry::Entry;
 use crate::striping::Striping;
 use control::Control;
 use data::Data;
 use names::Names;
+use staging::{Service, Staging};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
 use thalweg_remote::transport::Listener;
 use thalweg_remote::{Connections, Served};
@@ -53,12 +57,15 @@ pub struct Serve<'e> {
     pub names: Option<Arc<dyn Layout>>,
     /// Size of its cache in bytes.
     pub cache: u64,
+    /// Where it stores outputs that programs hand over, if it takes any.
+    pub staging: Option<Staging>,
 }
 
 /// A running server. Dropped without [`Serving::end`], it loses what was not synced or closed.
 pub struct Serving {
     served: Vec<Served>,
     data: Option<Data>,
+    staging: Option<Service>,
     told_to_end: Receiver<()>,
     /// Of its storages.
     _locks: Vec<Lease>,
@@ -138,16 +145,21 @@ impl Serving {
             let striping = Striping::new(entry.stripe_size, entry.servers.len() as u32)?;
             mounts.push(mount(NAMES, Arc::new(Names::new(storage.clone(), striping)?)));
         }
+        let staging = what.staging.as_ref().map(Service::begin).transpose()?;
+        for promise in [Promise::Held, Promise::Stored] {
+            mounts.extend(staging.iter().map(|service| mount(staging::prefix(promise), service.files(promise))));
+        }
         let (tell, told_to_end) = channel();
         let connections = Arc::new(Connections::default());
-        mounts.push(mount(CONTROL, Arc::new(Control::new(what.number, data.clone(), connections.clone(), tell))));
+        let control = Control::new(what.number, data.clone(), staging.clone(), connections.clone(), tell);
+        mounts.push(mount(CONTROL, Arc::new(control)));
         let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
         let mounts = Arc::new(Mounts::new(mounts, plain));
         let served = listeners
             .into_iter()
             .map(|l| thalweg_remote::serve_among(mounts.clone(), l, connections.clone()))
             .collect::<Result<_>>()?;
-        Ok(Serving { served, data, told_to_end, _locks: locks })
+        Ok(Serving { served, data, staging, told_to_end, _locks: locks })
     }
 
     /// What the cache has done; `None` for a server of names only.
@@ -158,6 +170,11 @@ impl Serving {
     /// What failed when no client was left to be told.
     pub fn failures(&self) -> data::Failures {
         self.data.as_ref().map(Data::failures).unwrap_or_default()
+    }
+
+    /// What it has staged; `None` for a server that stages nothing.
+    pub fn staged(&self) -> Option<staging::Staged> {
+        self.staging.as_ref().map(Service::staged)
     }
 
     /// Number of connections of clients.
@@ -176,6 +193,7 @@ impl Serving {
     /// Errors of writing: the bytes of the files that could not be written are lost, but for those that were synced or closed.
     pub fn end(mut self) -> Result<()> {
         self.served.clear();
-        self.data.take().map_or(Ok(()), |data| data.drain())
+        let staged = self.staging.take().map_or(Ok(()), |staging| staging.drain());
+        self.data.take().map_or(Ok(()), |data| data.drain()).and(staged)
     }
 }

@@ -1,0 +1,81 @@
+//! A partition of this process, whose server takes outputs over: for tests of the layout and method `staging`.
+
+use crate::scratch::Scratch;
+use std::sync::Arc;
+use thalweg_layout::{Direct, Layout};
+use thalweg_partition::configuration::Configuration;
+use thalweg_partition::instance::{self, Begun};
+use thalweg_partition::registry::Registry;
+use thalweg_partition::server::staging::Staging;
+use thalweg_partition::server::{Serve, Serving};
+use thalweg_remote::transport::unix;
+use thalweg_store::Posix;
+
+/// A partition that runs until this is dropped.
+pub struct StagingServer {
+    folder: Scratch,
+    serving: Option<Serving>,
+    configuration: Configuration,
+}
+
+impl StagingServer {
+    /// Starts one.
+    ///
+    /// - `storage`: where outputs are stored; its root is `/`.
+    /// - `memory`: most bytes that are held.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn begin(storage: Arc<dyn Layout>, memory: u64) -> StagingServer {
+        let folder = Scratch::new();
+        let at = |name: &str| folder.join(name).display().to_string();
+        let text = format!(
+            "name = p\nstaging = /\nahpios_server = localhost:{}\nmetadata = localhost:{}\n",
+            at("data"),
+            at("names")
+        );
+        let file = folder.join("p.cfg");
+        std::fs::write(&file, text).unwrap();
+        let configuration = Configuration::read(&file).unwrap();
+        instance::create(&configuration).unwrap();
+        let Begun::Start(entry, _) = instance::begin(&configuration).unwrap() else { panic!("it runs already") };
+        let layout = |name: &str| -> Arc<dyn Layout> {
+            std::fs::create_dir(folder.join(name)).unwrap();
+            Arc::new(Direct::new(Arc::new(Posix::at(folder.join(name)).unwrap())).unwrap())
+        };
+        let (data, names) = (Some(layout("data")), Some(layout("names")));
+        let staging = Some(Staging { storage, memory });
+        let socket = instance::socket(&entry, 0);
+        let listener = Arc::new(unix::listen(&socket).unwrap());
+        let serve = Serve { entry: &entry, number: 0, data, names, cache: 1 << 20, staging };
+        let serving = Serving::begin(&serve, vec![listener]).unwrap();
+        let registry = Registry::at(&configuration.registry);
+        instance::register(&registry, &entry, 0, socket.display().to_string(), None).unwrap();
+        StagingServer { folder, serving: Some(serving), configuration }
+    }
+
+    /// The partition's configuration file.
+    pub fn file(&self) -> String {
+        self.folder.join("p.cfg").display().to_string()
+    }
+
+    /// Bytes that are held.
+    pub fn held(&self) -> u64 {
+        self.serving.as_ref().and_then(Serving::staged).map_or(0, |staged| staged.held)
+    }
+
+    /// Waits until everything is stored, and ends the server.
+    ///
+    /// # Panics
+    /// If something could not be stored of which no client was told.
+    pub fn end(mut self) {
+        self.serving.take().unwrap().end().unwrap();
+    }
+}
+
+impl Drop for StagingServer {
+    fn drop(&mut self) {
+        drop(self.serving.take());
+        let _ = instance::unregister(&Registry::at(&self.configuration.registry), "p", 0);
+    }
+}

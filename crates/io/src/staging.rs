@@ -1,0 +1,210 @@
+//! `STAGING`: outputs handed over to a server of a partition, which stores them while the program goes on.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | who writes | the server, one call after the other in the order in which ranks sent them ([`thalweg_layout::write_behind`]) |
+//! | when | `promise=none`: close returns when the blocks are copied, as with `async=yes`; they are sent in the background. `promise=held`: close returns when the server has the output. `promise=stored`: when the output lies in the storage |
+//! | where | one shared file, arranged as that of method `MPI`, at its own place below the folder that the partition's configuration names (`staging`) |
+//! | what moves | each rank's process group to the server, once |
+//! | who survives what | a held output: the death of all ranks, not of the server; a stored one: both. If the server ends, the file has the outputs that were stored, each of them whole |
+//! | who reads | any program opens the file, and sees what is stored; through a mount with the layout `staging` also what is held |
+//! | other methods | a method that writes a staged file next waits until it is stored |
+//! | on failure | all ranks return the kind of the lowest failing rank's error. Where the server cannot store what it held, the next call or the next open of the file fails, on all ranks |
+//!
+//! Source: Lofstead et al., SAND2009-7763, the DataTap method; CUG 2009, staging.
+//! Differs: the file is the queue: there is no other rendezvous between programs that write and programs that read.
+
+use crate::mounts::layouts;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
+use thalweg_layout::write_behind::Promise;
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_movement::guarded::Guarded;
+use thalweg_movement::method::{self, CloseRequest, Finished, MethodKind, Opened, Parameter, Parameters, independent};
+use thalweg_movement::output_file::cache::Cache;
+use thalweg_movement::output_file::memory::Memory;
+use thalweg_movement::pack::Reach;
+use thalweg_movement::pack::blocks::Takes;
+use thalweg_movement::{Closed, Method, OpenRequest};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// `partition`.
+pub const PARTITION: Parameter = Parameter::text(
+    "partition",
+    "a file",
+    "configuration of the partition whose server takes the outputs; relative names are below the working directory",
+);
+/// `promise`.
+pub const PROMISE: Parameter = Parameter::choice(
+    "promise",
+    &["none", "held", "stored"],
+    "when close returns. none: at once, as with async=yes; held: when the server has the output, which then survives the program; stored: when it lies in the storage",
+);
+
+/// The method's entry in the registry.
+pub const KIND: MethodKind = MethodKind {
+    names: &["STAGING", "DATATAP"],
+    id: 1,
+    about: "a server takes outputs over, and stores them while the program goes on",
+    parameters: &[
+        PARTITION,
+        PROMISE,
+        method::SYNC,
+        method::INDEX,
+        method::INDEX_FAN_IN,
+        method::INDEX_AHEAD,
+        method::DIRECT,
+        method::SPILL_COPY,
+    ],
+    least: independent::KIND.least,
+    tried: &[],
+    make,
+};
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    let partition: String = parameters.get(&PARTITION)?;
+    let (promise, in_background) = match parameters.get::<String>(&PROMISE)?.as_str() {
+        "held" => (Promise::Held, false),
+        "stored" => (Promise::Stored, false),
+        _ => (Promise::Held, true),
+    };
+    let inner = (independent::KIND.make)(parameters)?;
+    Ok(Box::new(Staging { inner, partition: partition.into(), promise, in_background }))
+}
+
+struct Staging {
+    /// Writes the file, through the server.
+    inner: Box<dyn Method>,
+    partition: PathBuf,
+    promise: Promise,
+    in_background: bool,
+}
+
+/// The files that a partition's server takes over, below the folder of its configuration.
+#[derive(Clone)]
+struct Files {
+    layout: Arc<dyn Layout>,
+    folder: PathBuf,
+}
+
+/// Those of each configuration and promise that this process is connected to.
+#[derive(Default)]
+struct Connected(HashMap<(PathBuf, bool), Files>);
+
+impl Memory for Connected {}
+
+fn connect(file: &Path, promise: Promise) -> Result<Files> {
+    let (layout, configuration) = layouts::staged(file, promise)?;
+    let folder = configuration.dynamic.staging.unwrap_or_default();
+    if !folder.starts_with('/') {
+        let what = format!("staging = {folder} is no folder: mount it with layout \"staging\", and choose another method");
+        return Err(Error::new(ErrorKind::Config, what).in_object(file.display().to_string()));
+    }
+    Ok(Files { layout: Arc::new(Guarded::new(layout)), folder: folder.into() })
+}
+
+impl Staging {
+    /// The layout that takes a file of this layout over, and the file's name there.
+    fn place(&self, layout: &dyn Layout, path: &str, cache: &Cache) -> Result<(Arc<dyn Layout>, PathBuf, String)> {
+        let plain = layout.plain_file(path).ok_or_else(|| {
+            let what = "method STAGING writes files of the system, and this one lies on a mount: choose another method";
+            Error::new(ErrorKind::Config, what)
+        })?;
+        let plain = std::path::absolute(&plain).map_err(|e| Error::io("cannot find the file", e))?;
+        let key = (self.partition.clone(), self.promise == Promise::Stored);
+        let known = cache.of::<Connected>().lock().0.get(&key).cloned();
+        // Not under the lock: a start of servers may take a while, and other outputs go on.
+        let files = match known {
+            Some(files) => files,
+            None => connect(&self.partition, self.promise)?,
+        };
+        cache.of::<Connected>().lock().0.entry(key).or_insert_with(|| files.clone());
+        let Some(name) = plain.strip_prefix(&files.folder).ok().and_then(Path::to_str) else {
+            let folder = files.folder.display();
+            let what = format!("the partition stages files below {folder} (staging = in its configuration)");
+            return Err(Error::new(ErrorKind::Config, what));
+        };
+        Ok((files.layout, plain.clone(), name.to_string()))
+    }
+}
+
+impl Method for Staging {
+    fn name(&self) -> &'static str {
+        KIND.names[0]
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let place = caught("reach the staging server", || self.place(&**request.layout, request.path, request.cache));
+        let place = place.map_err(|e| e.in_object(request.path));
+        let (place, own) = match place {
+            Ok(place) => (Some(place), Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        agree(request.comm, own, "reach the staging server", &[])?;
+        let (layout, plain, name) = place.ok_or_else(|| Error::new(ErrorKind::Io, "no staging server"))?;
+        let opened = self.inner.open(&OpenRequest { layout: &layout, path: &name, ..*request })?;
+        request.cache.of::<HandedOver>().lock().0.insert(plain, (layout, name));
+        Ok(opened)
+    }
+
+    fn at_once(&self, reach: &Reach) -> Option<u64> {
+        self.inner.at_once(reach)
+    }
+
+    fn takes(&self) -> Takes {
+        self.inner.takes()
+    }
+
+    fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        self.inner.through(reach)
+    }
+
+    fn after(&mut self, finished: &[Finished]) {
+        self.inner.after(finished);
+    }
+
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        self.inner.close(request)
+    }
+
+    fn in_background(&self) -> bool {
+        self.in_background
+    }
+}
+
+/// Whether a method is this one.
+pub(crate) fn is(kind: &MethodKind) -> bool {
+    kind.names == KIND.names
+}
+
+/// Files that were handed over by this process, with what has them: they may not be stored.
+#[derive(Default)]
+struct HandedOver(HashMap<PathBuf, (Arc<dyn Layout>, String)>);
+
+impl Memory for HandedOver {}
+
+/// Waits until a file that this process has handed over is stored: another method opens it.
+///
+/// # Errors
+/// What could not be stored; `PeerLost` if the server has ended.
+pub(crate) fn settle(cache: &Cache, layout: &dyn Layout, path: &str) -> Result<()> {
+    let handed_over = cache.of::<HandedOver>();
+    if handed_over.lock().0.is_empty() {
+        return Ok(());
+    }
+    let plain = layout.plain_file(path).and_then(|plain| std::path::absolute(plain).ok());
+    let Some((files, name)) = plain.and_then(|plain| handed_over.lock().0.remove(&plain)) else { return Ok(()) };
+    let store = || {
+        let object = files.open_write(&name, OpenWrite::Existing, WriterId(0))?;
+        object.sync()?;
+        object.close()
+    };
+    match store() {
+        // It was removed.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome.map_err(|e| e.in_object(path)),
+    }
+}

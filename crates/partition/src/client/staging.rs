@@ -1,0 +1,53 @@
+//! Staged files: handed to a partition's server, which stores them (see [`crate::server::staging`]).
+
+use super::place;
+use crate::configuration::{Configuration, Start};
+use crate::instance;
+use crate::registry::Registry;
+use crate::server::staging::{SERVER, prefix};
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_layout::write_behind::Promise;
+use thalweg_remote::Remote;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Connects to the staged files of a partition. A layout, whose paths are relative to the configuration's `staging`.
+///
+/// - `start`: as for [`super::Partition::open`].
+///
+/// # Errors
+/// As [`super::Partition::open`]; `Config` for a partition that stages nothing.
+/// # Cost
+/// One connection and two requests.
+pub fn open(
+    file: &Path,
+    promise: Promise,
+    start: impl FnOnce(&Path, &Configuration) -> Result<()>,
+) -> Result<(Remote, Configuration)> {
+    let configuration = Configuration::read(file)?;
+    let name = &configuration.fixed.name;
+    if configuration.dynamic.staging.is_none() {
+        let what = format!("partition {name} stages nothing: staging = FOLDER in its configuration says where outputs are stored");
+        return Err(Error::new(ErrorKind::Config, what).in_object(file.display().to_string()));
+    }
+    let registry = Registry::at(&configuration.registry);
+    let mut entry = registry.entry(name)?;
+    if configuration.dynamic.start != Start::Ahead && !instance::is_complete(&entry)? {
+        start(file, &configuration)?;
+        entry = registry.entry(name)?;
+    }
+    if entry.instance.is_none() {
+        let what = format!("partition {name} is not started: thalweg partition start {}", file.display());
+        return Err(Error::new(ErrorKind::PeerLost, what));
+    }
+    let server = Arc::new(place::of(&entry, SERVER, &registry.token(name)?)?);
+    let remote = Remote::over(server, prefix(promise)).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => Error::new(
+            ErrorKind::Config,
+            format!("the servers of partition {name} were started without staging: stop and start them"),
+        )
+        .caused_by(e),
+        _ => e,
+    })?;
+    Ok((remote, configuration))
+}

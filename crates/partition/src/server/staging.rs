@@ -1,0 +1,80 @@
+//! Outputs that programs hand over: held in the memory of one server, and written from there to a storage of their own, in order.
+//!
+//! The files are those of the storage, not of the partition: readers and other programs open them there once they are stored, and
+//! through the server at once. [`thalweg_layout::write_behind`] says what holds and when.
+
+use std::sync::Arc;
+use thalweg_layout::Layout;
+use thalweg_layout::write_behind::{Promise, WriteBehind};
+use thalweg_types::Result;
+
+/// The server that takes outputs over.
+pub const SERVER: u32 = 0;
+
+/// Prefix of the staged files, by what a close promises.
+pub fn prefix(promise: Promise) -> &'static str {
+    match promise {
+        Promise::Held => "/held",
+        Promise::Stored => "/stored",
+    }
+}
+
+/// Where staged files are stored, and how much is held.
+pub struct Staging {
+    /// The layout of the files.
+    pub storage: Arc<dyn Layout>,
+    /// Most bytes that are held.
+    pub memory: u64,
+}
+
+/// What a server has staged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Staged {
+    /// Bytes that are held and not stored.
+    pub held: u64,
+    /// Most bytes that are held.
+    pub limit: u64,
+    /// Writes that are not stored.
+    pub queued: u64,
+    /// Bytes that were stored.
+    pub stored: u64,
+    /// Writes that could not be stored.
+    pub failures: u64,
+    /// The last of these.
+    pub last_failure: Option<String>,
+}
+
+/// The service.
+#[derive(Clone)]
+pub(super) struct Service(WriteBehind);
+
+impl Service {
+    pub(super) fn begin(staging: &Staging) -> Result<Service> {
+        WriteBehind::new(staging.storage.clone(), staging.memory).map(Service)
+    }
+
+    /// The files, as clients see them.
+    pub(super) fn files(&self, promise: Promise) -> Arc<dyn Layout> {
+        Arc::new(self.0.promising(promise))
+    }
+
+    pub(super) fn staged(&self) -> Staged {
+        let counts = self.0.counts();
+        Staged {
+            held: counts.held,
+            limit: counts.limit,
+            queued: counts.queued,
+            stored: counts.stored,
+            failures: counts.failures,
+            last_failure: counts.last_failure,
+        }
+    }
+
+    /// Waits until everything is stored.
+    ///
+    /// # Errors
+    /// A failure that no client has been told.
+    pub(super) fn drain(&self) -> Result<()> {
+        self.0.drain()
+    }
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Method STAGING and the layout `staging` over real MPI: a server of a partition takes outputs over. Each promise; programs that are killed
+# after a close; a server that is killed, stopped, or whose disk is slow; readers of what is held. The program is that of methods.sh.
+# shellcheck disable=SC2317,SC2046  # functions are called by name, through try; flags are several words
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/staging/${MPI:-openmpi}
+source tests/checks.sh
+source scripts/build.sh
+build_all
+with_libraries
+export THALWEG_ERRORS=quiet LC_ALL=C XDG_RUNTIME_DIR=$work/run
+mkdir -m 0700 "$work/run"
+flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
+try "the program compiles" "$MPICC" "${flags[@]}" -Werror $(pkg-config --cflags "thalweg-$MPI") tests/mpi/methods.c -o "$work/methods" \
+    $(pkg-config --libs "thalweg-$MPI")
+[[ $failed == 0 ]] || exit 1
+
+# One partition; what is staged lies in a folder that is slow for its server alone.
+mkdir "$work/out"
+printf '%s\n' 'name = stage' "staging = $work/out" "ahpios_server = localhost:$work/data" "metadata = localhost:$work/names" >"$work/stage.cfg"
+for rate in 1 4; do
+    printf '[[mount]]\npath = "%s"\nlayout = "direct"\nstore = "posix:%s"\nrate = "%sMiB"\n' "$work/out" "$work/out" $rate >"$work/slow$rate.toml"
+done
+printf '[[mount]]\npath = "%s"\nlayout = "staging"\npartition = "%s"\n' "$work/out" "$work/stage.cfg" >"$work/held.toml"
+for promise in none held stored; do
+    sed -e "s/METHOD/STAGING/" -e "s#PARAMETERS#partition=$work/stage.cfg;promise=$promise#" tests/mpi/methods.xml >"$work/out/$promise.xml"
+done
+"$thalweg" partition create "$work/stage.cfg" >&2
+server=''
+begin() { # begin [MOUNTS]: the server, with these mounts of its own
+    THALWEG_MOUNTS=${1:-} "$thalweg" partition start "$work/stage.cfg" >&2
+    server=$(pgrep -f "partition serve $work/stage.cfg")
+}
+end() { "$thalweg" partition stop "$work/stage.cfg" >&2; }
+ended() {
+    [[ -z $server ]] || kill -CONT "$server" 2>/dev/null || true
+    "$thalweg" partition stop "$work/stage.cfg" --patience 5 >&2 || true
+}
+trap ended EXIT
+steps() { "$thalweg" ls "$work/out/$1.bp" --json | "${PYTHON:-python3}" -c 'import json,sys; print(json.load(sys.stdin)["steps"])'; }
+held() { # held YES|NO: whether the server holds bytes that are not stored
+    "$thalweg" partition status "$work/stage.cfg" >"$work/status.txt"
+    grep -Eq 'staging: [0-9]+ of at most' "$work/status.txt"
+    if [[ $1 == yes ]]; then grep -Eq 'staging: [1-9]' "$work/status.txt"; else grep -Eq 'staging: 0 of' "$work/status.txt"; fi
+}
+
+whole() { # whole PROMISE: written, stored when the server has ended, and read back
+    begin "$2"
+    run "$MPI_RANKS" ./methods write "$work/out" "$1"
+    [[ $1 != stored ]] || held no
+    end
+    "$thalweg" verify "$work/out/$1.bp"
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 "$1"
+}
+for promise in none held stored; do
+    try "what is written with promise=$promise is stored ($MPI)" whole "$promise" ''
+    rm -f "$work/out/$promise.bp"
+    try "and by a slow server ($MPI, promise=$promise)" whole "$promise" "$work/slow4.toml"
+    rm -f "$work/out/$promise.bp"
+done
+
+read_held() { # while the server stores it
+    begin "$work/slow1.toml"
+    run "$MPI_RANKS" ./methods write "$work/out" held
+    held yes
+    THALWEG_MOUNTS=$work/held.toml run 1 ./methods check "$work/out" "$MPI_RANKS" 5 held
+    held yes
+    end
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 held
+}
+try "readers of a mount with layout staging see what is held ($MPI)" read_held
+rm -f "$work/out/held.bp"
+
+mended() { # mended FILE: bytes behind the last whole step, of an output that was not closed, are no damage
+    "$thalweg" recover "$1" >&2
+    "$thalweg" verify "$1"
+}
+die() { # die PROMISE: a rank is killed in its fourth step, and MPI ends the others; three steps had been closed
+    begin "$work/slow4.toml"
+    local status=0
+    run "$MPI_RANKS" ./methods die "$work/out" "$1" $((MPI_RANKS - 1)) >"$work/said.txt" || status=$?
+    [[ $status != 0 ]]
+    grep -qx 'closed 2' "$work/said.txt"
+    end
+    mended "$work/out/$1.bp"
+    run 1 ./methods has "$work/out" "$MPI_RANKS" 3 "$1"
+}
+for promise in held stored; do
+    try "closed steps survive the program ($MPI, promise=$promise)" die "$promise"
+    rm -f "$work/out/$promise.bp"
+done
+
+kill_server() { # kill_server PROMISE: once the program has ended
+    begin "$work/slow1.toml"
+    run "$MPI_RANKS" ./methods write "$work/out" "$1"
+    [[ $1 == stored ]] || sleep 3
+    kill -9 "$server"
+    while kill -0 "$server" 2>"$work/no.log"; do sleep 0.1; done
+    if [[ $1 == stored ]]; then
+        run 1 ./methods check "$work/out" "$MPI_RANKS" 5 stored
+    else
+        # Steps that were stored are whole, and the others are not there.
+        local stored
+        mended "$work/out/$1.bp"
+        stored=$(steps "$1")
+        ((0 < stored && stored < 5))
+        run 1 ./methods check "$work/out" "$MPI_RANKS" "$stored" "$1"
+    fi
+}
+try "stored steps survive the server ($MPI)" kill_server stored
+rm -f "$work/out/stored.bp"
+try "a server that is killed leaves the steps that it had stored, each whole ($MPI)" kill_server held
+rm -f "$work/out/held.bp"
+
+server_dies() { # while the program writes
+    local status=0
+    begin ''
+    (
+        sleep 2
+        kill -9 "$server"
+    ) &
+    limited 120 "${mpiexec[@]}" -n "$MPI_RANKS" "$work/methods" die "$work/out" held 99 >"$work/said.txt" 2>"$work/said.err.txt" || status=$?
+    wait
+    [[ $status != 0 && $status != 124 ]]
+    grep -q 'server 0 of partition stage' "$work/said.err.txt"
+    mended "$work/out/held.bp"
+    (($(steps held) > 0))
+}
+try "a program whose server is killed gets an error that names it ($MPI)" server_dies
+rm -f "$work/out/held.bp"
+
+mistakes() {
+    local status=0
+    begin ''
+    mkdir -p "$work/elsewhere"
+    sed -e "s/METHOD/STAGING/" -e "s#PARAMETERS#partition=$work/stage.cfg#" tests/mpi/methods.xml >"$work/elsewhere/x.xml"
+    run "$MPI_RANKS" ./methods write "$work/elsewhere" x || status=$?
+    [[ $status != 0 ]]
+    grep -q "the partition stages files below $work/out" "$work/stderr.log"
+    end
+    : >"$work/stderr.log"
+    status=0
+    run "$MPI_RANKS" ./methods write "$work/out" held || status=$?
+    [[ $status != 0 ]]
+    grep -q 'partition stage is not started' "$work/stderr.log"
+}
+try "a file elsewhere, and a partition that does not run, are errors that say what to do ($MPI)" mistakes
+exit "$failed"
