@@ -431,11 +431,11 @@ def _split(key: Any, ndim: int) -> tuple[Any, tuple[Any, ...]]:
     return keys[0], tuple(keys[1:])
 
 
-def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
-    """Lengths of the intervals into which blocks divide each axis; `None` if the blocks form no grid."""
-    facts = variable._file._reader.blocks(variable.name, variable.steps[-1])
+def _grid(variable: Variable, position: int = -1) -> tuple[tuple[int, ...], ...]:
+    """Lengths of the intervals into which the blocks of one step divide each axis; none if they form no grid."""
+    facts = variable._file._reader.blocks(variable.name, variable.steps[position])
     blocks = [(f.offset, f.count) for f in facts if 0 not in f.count]
-    shape = variable.shape_at(-1)
+    shape = variable.shape_at(position)
     cuts: list[list[int]] = []
     for d, extent in enumerate(shape):
         edges = {0, extent}
