@@ -584,6 +584,8 @@ def _variable(manager: Any, variable: Variable, place: _Place, names: _Names) ->
         preferred: dict[Any, Any] = dict(zip(place.dims, joined))
         together = _steps_together(joined, item)
         # Without an entry the axis is one chunk, and xarray does not warn of other chunks that a program asks for.
+        if place.axis is not None and len(joined[place.axis]) == 1:
+            del preferred[place.dims[place.axis]]
         if place.step is not None and together < len(variable.steps):
             preferred = {place.step: together, **preferred}
         made.encoding["preferred_chunks"] = preferred

@@ -38,6 +38,9 @@ _SHARED = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsign
 # Bytes of an array that are read from another file, or compressed, at a time.
 _PIECE = 16 << 20
 
+# Larger arrays are not compared with those of the file.
+_COMPARED = 64 << 20
+
 # Bytes in the writer's buffer after which they are written.
 _BUFFERED = 64 << 20
 
@@ -75,8 +78,8 @@ def from_xarray(
     """
     path = os.fspath(path)
     exists = os.path.exists(path)
-    mode = _mode(path, mode, exists, append_dim, region)
     nodes, tree = _nodes(data)
+    mode = _mode(path, mode, exists, append_dim, region)
     if encoding is not None:
         encoding = {"/" + node.strip("/"): e for node, e in encoding.items()} if tree else {"/": encoding}
         if unknown := set(encoding) - set(nodes):
@@ -160,7 +163,7 @@ class _Stored:
     #: Name in the file.
     name: str
     dims: tuple[str, ...]
-    #: An array of numpy or dask, a lazy variable of xarray, or a text.
+    #: An array of numpy or dask, a `_Lazy` one, or a text.
     values: Any
     attrs: dict[str, Any]
     transform: str | None
@@ -177,17 +180,34 @@ class _Stored:
         return dict(zip(self.dims, () if isinstance(self.values, str) else self.values.shape))
 
     def pieces(self) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """The values, with the offset of each piece: in one piece if they are in memory."""
+        """The values, with the offset of each piece: in one piece if they are in memory and not compressed."""
         if isinstance(self.values, str):
             yield (), self.values
-            return
-        in_memory = isinstance(self.values, np.ndarray)
-        if in_memory and (self.transform is None or self.values.ndim == 0):
+        elif isinstance(self.values, np.ndarray) and (self.transform is None or self.values.ndim == 0):
             yield (0,) * self.values.ndim, self.values
-            return
-        for key in _boxes(self.values.shape, self.values.dtype.itemsize):
-            piece = self.values[key]
-            yield tuple(s.start for s in key), piece if in_memory else piece.values
+        else:
+            for key in _boxes(self.values.shape, self.values.dtype.itemsize):
+                yield tuple(s.start for s in key), self.values[key]
+
+
+class _Lazy:
+    """Values that are not in memory: read, and encoded as CF, when they are indexed."""
+
+    def __init__(self, name: str, variable: Any, encoding: dict[str, Any], dtype: np.dtype) -> None:
+        self._name, self._variable, self._encoding = name, variable, encoding
+        self.shape: tuple[int, ...] = variable.shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        from xarray import Variable, conventions
+
+        piece = self._variable[key]
+        encoded = Variable(piece.dims, piece.values, self._variable.attrs, self._encoding)
+        return np.asarray(conventions.encode_cf_variable(encoded, name=self._name).values)
 
 
 def _boxes(shape: tuple[int, ...], item: int) -> Iterator[tuple[slice, ...]]:
@@ -212,16 +232,17 @@ class _Plan:
         self.variables: list[_Stored] = []
         #: Name, value, and the variable whose attribute it is.
         self.attributes: list[tuple[str, Any, str | None]] = []
-        self._appended = False
+        self._appended: set[str] = set()
 
     def add(self, node: str, dataset: Dataset, known: Dataset | None, encoding: Mapping[str, Mapping[str, Any]]) -> None:
         """A dataset, the one that the file holds at its place, and what the caller chose for its variables."""
         prefix = node.strip("/") + "/" if node != "/" else ""
         if self._region and known is None:
             raise NotFound(f"region=: the file has no group {node}")
-        variables, attrs = _encoded(prefix, dataset, known, encoding)
+        variables, attrs, lazy = _encoded(prefix, dataset, known, encoding)
         for name, variable in variables.items():
-            stored = _stored(prefix + name, variable, dataset, self._known_file_variable(prefix + name))
+            held = self._known_file_variable(prefix + name)
+            stored = _stored(prefix + name, variable, lazy.get(name), dataset, held)
             if known is not None and prefix + name in (self._file or ()):
                 if name not in known.variables:
                     raise Unsupported(f'"{prefix}{name}" of the file is no array of a dataset', variable=prefix + name)
@@ -288,14 +309,14 @@ class _Plan:
                 raise Unsupported(what, variable=name)
             if along not in ("", self._append_dim):
                 raise Unsupported(f'"{name}" was appended along {along!r} before', variable=name)
-            self._appended = True
+            self._appended.add(name)
             self.variables.append(stored)
             if along == "":
                 self.attributes.append((STEPS, self._append_dim, name))
         elif along != "":
             what = f'"{name}" was appended along {along!r}; append_dim={along!r} appends more, mode="w" writes a new file'
             raise Unsupported(what, variable=name)
-        elif stored.is_chunked or not values.equals(known.variables[short]):
+        elif stored.is_chunked or values.nbytes > _COMPARED or not values.equals(known.variables[short]):
             self.variables.append(stored)
 
     def _place(self, stored: _Stored, held: Any, known: Dataset) -> None:
@@ -334,9 +355,9 @@ class _Plan:
         sizes: dict[str, tuple[int, str]] = {}
         for short, variable in known.variables.items():
             name = f"{prefix}{short}"
-            if name in written:
+            if name in written and name not in self._appended:
                 continue
-            if self._append_dim in variable.dims:
+            if self._append_dim in variable.dims and name not in written:
                 what = f'"{name}" of the file has the dimension {self._append_dim!r}, and the data have no such variable'
                 raise NotFound(what, variable=name)
             sizes.update((str(dim), (n, name)) for dim, n in variable.sizes.items())
@@ -350,8 +371,8 @@ class _Plan:
 
 def _encoded(
     prefix: str, dataset: Dataset, known: Dataset | None, encoding: Mapping[str, Mapping[str, Any]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variables and attributes as CF, by xarray itself."""
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, _Lazy]]:
+    """Variables and attributes as CF, by xarray itself, and the values that are encoded when they are read."""
     from xarray import conventions
 
     for name, variable in dataset.variables.items():
@@ -370,8 +391,13 @@ def _encoded(
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
     for name, variable in variables.items():
         _choose(prefix + name, name, variable, known, encoding.get(name))
+    # Variables that are not in memory are encoded without values, as xarray would read them.
+    lazy = {n: v for n, v in variables.items() if v.dtype.kind in "iufcb" and _is_lazy(v)}
+    variables |= {n: _without_values(v) for n, v in lazy.items()}
+    encodings = {n: dict(v.encoding) for n, v in lazy.items()}
     try:
-        return conventions.cf_encoder(variables, attrs)
+        made, attrs = conventions.cf_encoder(variables, attrs)
+        return made, attrs, {n: _Lazy(n, v, encodings[n], made[n].dtype) for n, v in lazy.items()}
     except Exception as e:
         for name, variable in variables.items():
             try:
@@ -416,6 +442,19 @@ def _choose(full: str, name: str, variable: Any, known: Dataset | None, chosen: 
     variable.encoding = made
 
 
+def _is_lazy(variable: Any) -> bool:
+    from xarray.core import indexing
+
+    data = variable._data
+    return isinstance(data, indexing.ExplicitlyIndexed) and not isinstance(data, indexing.PandasIndexingAdapter)
+
+
+def _without_values(variable: Any) -> Any:
+    from xarray import Variable
+
+    return Variable(variable.dims, np.zeros((0,) * variable.ndim, variable.dtype), variable.attrs, variable.encoding)
+
+
 def _is_text(variable: Any) -> bool:
     """Whether the values are texts: objects may be dates."""
     if variable.dtype.kind != "O":
@@ -426,7 +465,7 @@ def _is_text(variable: Any) -> bool:
     return isinstance(first, (str, bytes))
 
 
-def _stored(name: str, variable: Any, dataset: Dataset, held: Any) -> _Stored:
+def _stored(name: str, variable: Any, lazy: _Lazy | None, dataset: Dataset, held: Any) -> _Stored:
     """A variable that was encoded as CF, as the file gets it."""
     attrs = {k: v for k, v in variable.attrs.items() if v is not None or k != "_FillValue"}
     dims, transform = tuple(map(str, variable.dims)), variable.encoding.get("transform")
@@ -440,7 +479,7 @@ def _stored(name: str, variable: Any, dataset: Dataset, held: Any) -> _Stored:
         dims = (*dims, _axis_of_characters(variable, values.shape[-1], dataset))
     else:
         dtypes.name_of(variable.dtype, name)
-        values = _source(name, variable)
+        values = lazy[...] if lazy is not None and lazy.ndim == 0 else lazy or _source(name, variable)
     return _Stored(name, dims, values, attrs, transform, tuple(values.shape), (0,) * len(dims))
 
 
@@ -463,8 +502,9 @@ def _characters(name: str, values: Any, width: int | None) -> tuple[Any, bool]:
     kind = str if is_unicode else bytes
     for text in texts:
         if not isinstance(text, kind):
-            what = f'"{name}" has {text!r} ({type(text).__name__}) among its values, which is no {kind.__name__}'
-            raise WrongType(f"{what}; fill missing texts with .fillna", variable=name)
+            hint = "; .fillna fills missing texts" if text is None or text != text else ""
+            what = f'"{name}" has {text!r} ({type(text).__name__}) among its values, not only {kind.__name__}'
+            raise WrongType(what + hint, variable=name)
     if is_unicode and values.ndim == 0:
         return texts[0], True
     try:
@@ -483,16 +523,12 @@ def _characters(name: str, values: Any, width: int | None) -> tuple[Any, bool]:
 
 
 def _source(name: str, variable: Any) -> Any:
-    """Where the values come from: a dask array, a variable that is not in memory, or an array of numpy."""
-    from xarray.core import indexing
-
+    """The values: a dask array, or an array of numpy."""
     data = variable._data
     if hasattr(data, "dask"):
         if any(n != n for n in data.shape):
             raise WrongType(f'"{name}" has chunks of unknown size; .compute_chunk_sizes() finds them', variable=name)
         return data if data.ndim else np.asarray(data)
-    if isinstance(data, indexing.ExplicitlyIndexed) and not isinstance(data, indexing.PandasIndexingAdapter):
-        return variable
     try:
         return np.asarray(variable.to_numpy())
     except Exception as e:
@@ -511,7 +547,8 @@ def _attribute(key: Any, value: Any, owner: str) -> Any:
         raise InvalidArgument(f"{owner}: names of attributes are str without slashes, not {key!r}")
 
     def refuse(why: str) -> NoReturn:
-        raise WrongType(f'{owner}: the attribute "{key}" {why}', variable=owner.strip('"'))
+        variable = owner.strip('"') if owner.startswith('"') else None
+        raise WrongType(f'{owner}: the attribute "{key}" {why}', variable=variable)
 
     if isinstance(value, np.ndarray) and value.dtype.kind in "OSUT":
         value = value.tolist()
@@ -531,16 +568,22 @@ def _attribute(key: Any, value: Any, owner: str) -> Any:
         try:
             dtypes.name_of(made.dtype, key)
         except WrongType as e:
-            refuse(f"has no type in BP files: {e.what}")
+            refuse(f"cannot be held: {e.what}")
     return made
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Whether two attributes mean the same: xarray writes the dates of units in several forms."""
     if a is None or b is None:
         return a is b
-    if isinstance(a, str) or isinstance(b, str):
-        return bool(a == b)
+    if isinstance(a, str) and isinstance(b, str):
+        return _plain_units(a) == _plain_units(b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True))
+
+
+def _plain_units(text: str) -> str:
+    unit, since, date = text.partition(" since ")
+    return unit + since + date.replace("T", " ").removesuffix(" 00:00:00") if since else text
 
 
 class _Output:
@@ -558,7 +601,8 @@ class _Output:
             if isinstance(values, str) or not stored.shape:
                 self._step[stored.name] = values
                 return
-            values = np.asarray(values)
+            # Chunks of dask may have another type than their array says.
+            values = np.asarray(values, stored.values.dtype)
             self._step.write(
                 stored.name,
                 values,
