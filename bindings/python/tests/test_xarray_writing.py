@@ -180,9 +180,10 @@ def test_values_are_packed_and_compressed_as_asked(path):
     opened(path).thalweg.to_bp(path + "2")
     again = thalweg.open(path + "2")
     assert (again["T"].dtype, again["big"].transform) == (np.int16, "zlib")
-    for wrong in ({"T": {"zlib": True}}, {"nothing": {}}, {"T": {"transform": "none such"}}):
-        with pytest.raises(thalweg.Error):
-            ds.thalweg.to_bp(path + "3", encoding=wrong)
+    for wrong in ({"T": {"zlib": True}}, {"nothing": {}}, {"T": {"transform": "none such"}}, {"T": {"transform": 5}}):
+        with pytest.raises(thalweg.Error, match='"T"|"nothing"'):
+            ds.thalweg.to_bp(path, mode="w", encoding=wrong)
+    xr.testing.assert_identical(opened(path).load(), ds)
 
 
 # What is refused.
@@ -528,7 +529,9 @@ def test_a_tree_opens_as_it_was_written(path):
     for how in ({"engine": "thalweg"}, {}):
         again = xr.open_datatree(path, **how).load()
         xr.testing.assert_identical(again, tree())
-    xr.testing.assert_identical(xr.open_datatree(path, group="a").load()["deep"].to_dataset(), tree()["a/deep"].to_dataset(inherit=False))
+    xr.testing.assert_identical(
+        xr.open_datatree(path, group="a").load()["deep"].to_dataset(), tree()["a/deep"].to_dataset(inherit=False)
+    )
     xr.testing.assert_identical(opened(path, group="/b").load(), tree()["b"].to_dataset(inherit=False))
     assert set(xr.open_groups(path)) == {"/", "/a", "/a/deep", "/b", "/step_1", "/empty", "/empty/leaf"}
     with pytest.raises(thalweg.NotFound, match="nowhere"):

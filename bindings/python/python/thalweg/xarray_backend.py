@@ -336,9 +336,7 @@ def _dataset(
 ) -> Dataset:
     variables: dict[str, XVariable] = {}
     wanted = {
-        short: v
-        for short, v in node.variables.items()
-        if v.steps and not dropped & {short, v.name, v.name.strip("/")}
+        short: v for short, v in node.variables.items() if v.steps and not dropped & {short, v.name, v.name.strip("/")}
     }
     coordinates = _coordinates(node)
     for short, variable in wanted.items():
@@ -595,7 +593,9 @@ def _variable(manager: Any, variable: Variable, place: _Place, names: _Names) ->
     return made
 
 
-def _chunks_of_steps(variable: Variable, place: _Place, last: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+def _chunks_of_steps(
+    variable: Variable, place: _Place, last: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], ...]:
     """Chunks of a variable whose steps are concatenated: along that axis the blocks of each step, along the others
     those of the last one."""
     axis = place.axis or 0
