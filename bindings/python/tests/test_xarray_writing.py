@@ -200,6 +200,8 @@ REFUSED = {
     "records": xr.Dataset({"v": ("x", np.zeros(2, [("a", "i4")]))}),
     "coordinate with a space": xr.Dataset({"u": _ONE}, coords={"v w": _ONE}),
     "slash": xr.Dataset({"/v": _ONE}),
+    "comma": xr.Dataset({"v,w": _ONE}),
+    "comma in an attribute": xr.Dataset({"v": ("x", [1], {"a,b": 1})}),
     "number as name": xr.Dataset({1: _ONE}),
     "attribute None": xr.Dataset({"v": ("x", [1], {"a": None})}),
     "attribute without values": xr.Dataset({"v": ("x", [1], {"a": []})}),
@@ -222,7 +224,7 @@ def test_what_a_file_cannot_hold_is_refused_before_anything_is_written(path, cas
         ds["v"] = xr.Variable("x", ones)
         ds["v"].variable._data = ones[ones > 0]
     xr.Dataset({"old": 1}).thalweg.to_bp(path)
-    with pytest.raises((thalweg.WrongType, thalweg.InvalidArgument), match="v|names of variables"):
+    with pytest.raises((thalweg.WrongType, thalweg.InvalidArgument, thalweg.Config), match='"v|names of variables'):
         ds.thalweg.to_bp(path, mode="w")
     assert list(opened(path)) == ["old"]
 
@@ -251,6 +253,8 @@ def test_modes_are_those_of_to_zarr(path):
     ):
         with pytest.raises(thalweg.InvalidArgument):
             ds.thalweg.to_bp(path, **wrong)
+    with pytest.raises(thalweg.Config, match="NONE_SUCH"):
+        ds.thalweg.to_bp(path, mode="w", method="NONE_SUCH")
     with pytest.raises(thalweg.InvalidArgument, match="not int"):
         thalweg.from_xarray(3, path)
     np.testing.assert_array_equal(opened(path)["v"], [2, 3])
@@ -375,6 +379,48 @@ def test_a_simulations_file_gets_further_variables(run):
     assert ds["mean"].dims == ("y",) and ds["T"].dims == ("step", "y", "x")
     with pytest.raises(thalweg.Unsupported, match='"T" of the file was not written from xarray'):
         xr.Dataset({"T": (("y", "x"), np.zeros((24, 32)))}).thalweg.to_bp(run, mode="a")
+
+
+def test_series_of_a_simulations_steps_have_its_dimension(run):
+    with pytest.warns(UserWarning, match="particles"):
+        ds = xr.open_dataset(run, engine="thalweg")
+    ds["T"].max(("x", "y")).rename("greatest").thalweg.to_bp(run, mode="a")
+    with pytest.warns(UserWarning, match="particles"):
+        again = xr.open_dataset(run, engine="thalweg")
+    assert again["T"].dims == ("step", "y", "x") and again["greatest"].dims == ("step",)
+    np.testing.assert_array_equal(again["greatest"], ds["T"].max(("x", "y")))
+
+
+def test_a_file_is_not_replaced_while_it_is_read(path):
+    at([0, 1]).thalweg.to_bp(path)
+    for how in ({}, {"chunks": {}}):
+        with pytest.raises(thalweg.InvalidArgument, match=r"\.load\(\) first"):
+            opened(path, **how).thalweg.to_bp(path, mode="w")
+    opened(path).load().thalweg.to_bp(path, mode="w")
+    xr.testing.assert_identical(opened(path).load(), at([0, 1]))
+
+
+@pytest.mark.parametrize("name", ["a b", "ä", "1", "a.b", "a=b", "x+1", "nx", "__adios__", "a/b/c", "_x", "'", '"'])
+def test_names_of_any_kind_are_held(path, name):
+    ds = xr.Dataset(
+        {name: ((name + "d",), [1.5, 2], {name.replace("/", "|"): 3})}, attrs={name.replace("/", "|"): "of the dataset"}
+    )
+    ds.thalweg.to_bp(path)
+    xr.testing.assert_identical(opened(path).load(), ds)
+    ds.thalweg.to_bp(path, append_dim=name + "d")
+    xr.testing.assert_identical(opened(path).load(), xr.concat([ds, ds], name + "d"))
+
+
+@pytest.mark.parametrize("method", ["MPI", "POSIX", "MPI_AGGREGATE"])
+def test_every_method_writes(path, method):
+    """In pieces of a step, as there are more bytes in small chunks than the writer buffers."""
+    values = np.arange(10_000_000.0)
+    ds = xr.Dataset({"v": ("x", da.from_array(values, chunks=100_000))}, attrs={"a": 1})
+    ds.thalweg.to_bp(path, method=method)
+    assert thalweg.open(path).status.subfiles == (method != "MPI")
+    xr.testing.assert_identical(opened(path).load(), ds.compute())
+    ds.thalweg.to_bp(path, method=method, append_dim="x")
+    np.testing.assert_array_equal(opened(path)["v"][::1000], np.tile(values[::1000], 2))
 
 
 def test_a_region_is_replaced(path):

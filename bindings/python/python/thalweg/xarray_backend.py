@@ -414,8 +414,9 @@ class _Names:
         self.steps[dim] = steps
         return dim
 
-    def of(self, short: str, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
-        return self._free(self.wanted(variable, shape), shape)
+    def of(self, variable: Variable, shape: tuple[int, ...], step: str | None = None) -> tuple[str, ...]:
+        """Names of the axes after the step axis, whose name is `step`."""
+        return self._free(self.wanted(variable, shape), shape, step)
 
     def wanted(self, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
         name = variable.name.strip("/")
@@ -424,16 +425,20 @@ class _Names:
                 return tuple(known)
         return tuple(f"dim_{d}" for d in range(len(shape)))
 
-    def _free(self, wanted: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
+    def _free(self, wanted: tuple[str, ...], shape: tuple[int, ...], step: str | None = None) -> tuple[str, ...]:
         """A name has one length; if the name is in use with another length, the length is appended to the name."""
         made: list[str] = []
         for dim, length in zip(wanted, shape):
             free = dim
-            while free in made or free in self.steps or self._lengths.get(free, length) != length:
+            while free in made or free == step or self._length(free, length) != length:
                 free = f"{dim}_{length}" if free == dim else f"{free}_"
             self._lengths[free] = length
             made.append(free)
         return tuple(made)
+
+    def _length(self, dim: str, length: int) -> int:
+        """The length of a dimension that is in use, else the given one."""
+        return len(self.steps[dim]) if dim in self.steps else self._lengths.get(dim, length)
 
 
 def _names_of_schema(schema: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -484,7 +489,7 @@ def _place(
         if position is None and is_coordinate and _does_not_change(variable):
             position = _last(variable, chosen)
     elif along in wanted:
-        return _joined_place(short, variable, wanted.index(along), names)
+        return _joined_place(variable, wanted.index(along), names)
     elif along is None and len(variable.steps) == 1 and (len(file.steps) > 1 or wanted == (short,)):
         position = 0
     elif along is None and len(variable.steps) > 1 and is_coordinate and _does_not_change(variable):
@@ -495,16 +500,16 @@ def _place(
         return "local array of several blocks"
     if position is not None:
         shape = variable.shape_at(position)
-        return _Place(names.of(short, variable, shape), shape, position)
+        return _Place(names.of(variable, shape), shape, position)
     if None in variable.shape:
         return "its shape changes"
     # The step dimensions are named first, so that no axis gets their names.
     step = names.step(variable.steps, along)
     shape = variable.shape_at(0)
-    return _Place(names.of(short, variable, shape), shape, step=step)
+    return _Place(names.of(variable, shape, step), shape, step=step)
 
 
-def _joined_place(short: str, variable: Variable, axis: int, names: _Names) -> _Place | str:
+def _joined_place(variable: Variable, axis: int, names: _Names) -> _Place | str:
     count = len(variable.steps)
     if not _is_one_array(variable, range(count)):
         return "local array of several blocks"
@@ -513,7 +518,7 @@ def _joined_place(short: str, variable: Variable, axis: int, names: _Names) -> _
         return "its shape changes"
     lengths = tuple(s[axis] for s in shapes)
     shape = (*shapes[0][:axis], sum(lengths), *shapes[0][axis + 1 :])
-    return _Place(names.of(short, variable, shape), shape, axis=axis, lengths=lengths)
+    return _Place(names.of(variable, shape), shape, axis=axis, lengths=lengths)
 
 
 def _last(variable: Variable, chosen: int | None) -> int | None:

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from . import dtypes
-from .errors import Config, InvalidArgument, NotFound, WrongType
-from .schema import Schema
-from .writer import Session
+from .errors import InvalidArgument, NotFound, WrongType
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -47,6 +45,11 @@ class Stored:
     @property
     def is_chunked(self) -> bool:
         return hasattr(self.values, "dask")
+
+    @property
+    def element(self) -> str:
+        """Its type in the file."""
+        return "string" if isinstance(self.values, str) else dtypes.name_of(self.values.dtype, self.name)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -219,8 +222,6 @@ def _stored(name: str, variable: Any, lazy: _Lazy | None, dataset: Dataset, widt
     """A variable that was encoded as CF, as the file gets it."""
     attrs = {k: v for k, v in variable.attrs.items() if v is not None or k != "_FillValue"}
     dims, transform = tuple(map(str, variable.dims)), variable.encoding.get("transform")
-    if transform is not None:
-        _check_transform(name, transform)
     if variable.dtype.kind in "OSUT":
         values, is_unicode = _characters(name, variable.values, width)
         if isinstance(values, str):
@@ -232,14 +233,6 @@ def _stored(name: str, variable: Any, lazy: _Lazy | None, dataset: Dataset, widt
         dtypes.name_of(variable.dtype, name)
         values = lazy[...] if lazy is not None and lazy.ndim == 0 else lazy or _source(name, variable)
     return Stored(name, dims, values, attrs, transform, tuple(values.shape), (0,) * len(dims))
-
-
-def _check_transform(name: str, transform: Any) -> None:
-    """Whether a variable can have the transform."""
-    try:
-        Session(Schema("data").array("v", "f8", count=1, transform=transform)).close()
-    except (Config, TypeError) as e:
-        raise Config(f'"{name}": {getattr(e, "what", e)}', variable=name) from None
 
 
 def _axis_of_characters(variable: Any, width: int, dataset: Dataset) -> str:

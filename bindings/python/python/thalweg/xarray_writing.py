@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dtypes
-from .errors import AlreadyExists, FileNotFound, InvalidArgument, NotFound, Unsupported, WrongType
+from .errors import AlreadyExists, Error, FileNotFound, InvalidArgument, NotFound, Unsupported, WrongType
 from .file import File
-from .writer import Writer
+from .schema import Schema, define_attribute, statistics_of
+from .writer import Session, Writer
 from .xarray_conventions import AXES, GROUP, STEPS
 from .xarray_encoding import Stored, attribute, encoded
 from .xarray_output import Output
@@ -64,12 +64,14 @@ def from_xarray(
         encoding = {"/" + node.strip("/"): e for node, e in encoding.items()} if tree else {"/": encoding}
         if unknown := set(encoding) - set(nodes):
             raise NotFound(f"encoding= of groups that the tree does not have: {', '.join(sorted(unknown))}")
+    if mode == "w" and exists:
+        _check_source(path, nodes)
     file = File(path) if exists and mode in ("a", "u") else None
     known = _opened(path, tree) if file is not None else {}
     plan = _Plan(file, append_dim, dict(region or {}))
     for node, dataset in nodes.items():
         plan.add(node, dataset, known.get(node), (encoding or {}).get(node, {}))
-    plan.check()
+    plan.check(method, parameters)
     group = file.groups[0] if file is not None and len(file.groups) == 1 else None
     if file is not None:
         file.close()
@@ -121,6 +123,18 @@ def _nodes(data: Any) -> tuple[dict[str, Dataset], bool]:
     raise InvalidArgument(f"a Dataset, DataArray or DataTree is written, not {type(data).__name__}")
 
 
+def _check_source(path: str, nodes: Mapping[str, Dataset]) -> None:
+    """Whether the data are not read from the file that is about to be replaced."""
+    for dataset in nodes.values():
+        source = dataset.encoding.get("source")
+        if not isinstance(source, str) or os.path.realpath(source) != os.path.realpath(path):
+            continue
+        for name, variable in dataset.variables.items():
+            if not variable._in_memory:
+                what = f'"{name}" would be read from {path}, which mode="w" replaces; call .load() first'
+                raise InvalidArgument(what, variable=str(name), file=path)
+
+
 def _opened(path: str, tree: bool) -> dict[str, Dataset]:
     """What the file holds, values not read."""
     from .xarray_backend import ThalwegBackend
@@ -169,10 +183,20 @@ class _Plan:
         if prefix and not variables and not attrs:
             self.attributes.append((prefix + GROUP, "", None))
 
-    def check(self) -> None:
-        """Whether the dimension of `append_dim` was found."""
+    def check(self, method: str, parameters: str) -> None:
+        """Whether all can be declared, and the dimension of `append_dim` was found."""
         if self._append_dim is not None and self._file is not None and not self._appended:
             raise NotFound(f"append_dim={self._append_dim!r}: no variable of the file and the data has this dimension")
+        with Session(Schema("data", method=method, parameters=parameters)) as session:
+            for v in self.variables:
+                local = ",".join(map(str, v.shape))
+                try:
+                    statistics = statistics_of(v.element, None)
+                    session._session.define_variable("data", v.name, v.element, local, "", "", statistics, v.transform)
+                except (Error, TypeError) as e:
+                    raise InvalidArgument(f'"{v.name}": {getattr(e, "what", e)}', variable=v.name) from None
+            for name, value, of in self.attributes:
+                define_attribute(session._session, "data", f"{of}/{name}" if of else name, value)
 
     def _widths(self, prefix: str, dataset: Dataset) -> dict[str, int]:
         """Bytes of each text, of variables of the file that are texts."""
@@ -209,9 +233,8 @@ class _Plan:
         if (held.dims or ()) != stored.dims:
             what = f'"{name}" has the dimensions {held.dims or ()} in the file, {stored.dims} in the data'
             raise InvalidArgument(what, variable=name)
-        element = "string" if isinstance(stored.values, str) else dtypes.name_of(stored.values.dtype, name)
-        if element != held.type:
-            raise WrongType(f'"{name}" is {held.type} in the file, {element} in the data', variable=name)
+        if stored.element != held.type:
+            raise WrongType(f'"{name}" is {held.type} in the file, {stored.element} in the data', variable=name)
         for key in _SHARED:
             if key in known.variables[short].encoding or key in ("scale_factor", "add_offset"):
                 here, there = stored.attrs.get(key), held.attrs.get(key)
