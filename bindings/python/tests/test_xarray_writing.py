@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
+import tempfile
 import warnings
 
 import numpy as np
@@ -489,18 +489,32 @@ def test_a_cluster_computes(path):
     xr.testing.assert_allclose(opened(path).load(), ds.compute(scheduler="synchronous"))
 
 
-def test_what_several_chunks_need_is_computed_once(path):
-    made = []
-    lock = threading.Lock()
+@pytest.mark.parametrize("on", ["threads", "a cluster"])
+def test_what_several_chunks_need_is_computed_once(path, tmp_path, monkeypatch, on):
+    monkeypatch.setattr("thalweg.xarray_output._BUFFERED", 1000)
+    made = tmp_path / "made"
+    made.mkdir()
 
     def block(block_info=None):
-        with lock:
-            made.append(1)
+        tempfile.mkstemp(dir=made)
         return np.ones((10, 10))
 
     base = da.map_blocks(block, chunks=((10,) * 4, (10,)), dtype=float, meta=np.zeros((0, 0)))
-    xr.Dataset({"v": (("y", "x"), base), "w": (("y", "x"), base - base.mean(0))}).thalweg.to_bp(path)
-    assert len(made) == 4
+    ds = xr.Dataset({"v": (("y", "x"), base), "w": (("y", "x"), base - base.mean(0)), "same": (("y", "x"), base)})
+    if on == "threads":
+        ds.thalweg.to_bp(path)
+    else:
+        distributed = pytest.importorskip("distributed")
+        with (
+            distributed.LocalCluster(
+                n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster),
+        ):
+            ds.thalweg.to_bp(path)
+    assert len(list(made.iterdir())) == 4
+    again = opened(path)
+    assert float(again["v"].sum()) == float(again["same"].sum()) == 400 and float(again["w"].sum()) == 0
 
 
 def test_a_failure_of_a_chunk_ends_the_write(path):

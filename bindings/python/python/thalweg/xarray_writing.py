@@ -12,7 +12,7 @@ import numpy as np
 
 from .errors import AlreadyExists, Error, FileNotFound, InvalidArgument, NotFound, Unsupported, WrongType
 from .file import File
-from .schema import Schema, define_attribute, statistics_of
+from .schema import Schema, statistics_of
 from .writer import Session, Writer
 from .xarray_conventions import AXES, GROUP, STEPS
 from .xarray_encoding import Stored, attribute, encoded
@@ -76,6 +76,7 @@ def from_xarray(
     if file is not None:
         file.close()
     with Writer(path, mode=mode, group=group, method=method, parameters=parameters) as writer:
+        # The file is opened by the step, behind all that can be refused.
         for name, value, of in plan.attributes:
             writer.attribute(name, value, of=of)
         output = Output(writer)
@@ -184,7 +185,7 @@ class _Plan:
             self.attributes.append((prefix + GROUP, "", None))
 
     def check(self, method: str, parameters: str) -> None:
-        """Whether all can be declared, and the dimension of `append_dim` was found."""
+        """Whether all variables can be declared, and the dimension of `append_dim` was found."""
         if self._append_dim is not None and self._file is not None and not self._appended:
             raise NotFound(f"append_dim={self._append_dim!r}: no variable of the file and the data has this dimension")
         with Session(Schema("data", method=method, parameters=parameters)) as session:
@@ -195,8 +196,6 @@ class _Plan:
                     session._session.define_variable("data", v.name, v.element, local, "", "", statistics, v.transform)
                 except (Error, TypeError) as e:
                     raise InvalidArgument(f'"{v.name}": {getattr(e, "what", e)}', variable=v.name) from None
-            for name, value, of in self.attributes:
-                define_attribute(session._session, "data", f"{of}/{name}" if of else name, value)
 
     def _widths(self, prefix: str, dataset: Dataset) -> dict[str, int]:
         """Bytes of each text, of variables of the file that are texts."""
