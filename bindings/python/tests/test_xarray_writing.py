@@ -313,7 +313,15 @@ def test_steps_of_one_length_are_read_together(path):
         at([2 * n, 2 * n + 1]).thalweg.to_bp(path, append_dim="time")
     whole = at(range(10))
     ds = opened(path)
-    for key in ({}, {"time": slice(2, 8)}, {"time": slice(4, 6), "x": 1}, {"time": slice(3, 8)}, {"y": 0, "x": [2, 1]}):
+    for key in (
+        {},
+        {"time": slice(2, 8)},
+        {"time": slice(4, 6), "x": 1},
+        {"time": slice(3, 8)},
+        {"y": 0, "x": [2, 1]},
+        {"x": []},
+        {"y": []},
+    ):
         xr.testing.assert_identical(ds.isel(key).load(), whole.isel(key))
     assert opened(path, chunks={})["T"].chunks == ((2,), (10,), (3,))
 

@@ -100,7 +100,7 @@ class JoinedArray(BackendArray):
         if runs and self._length and first % self._length == 0 and end % self._length == 0:
             steps = slice(first // self._length, end // self._length)
             values = np.moveaxis(variable.outer((steps, *before, slice(None), *behind)), 0, axis)
-            return values.reshape(*values.shape[:axis], -1, *values.shape[axis + 2 :])
+            return values.reshape(*values.shape[:axis], wanted.size, *values.shape[axis + 2 :])
         positions = np.searchsorted(self._starts, wanted, side="right") - 1
         parts = []
         for position, group in itertools.groupby(range(wanted.size), lambda i: int(positions[i])):
