@@ -375,6 +375,8 @@ class StepWriter:
 
         Raises `WrongType`, `InvalidArgument` or `OutOfBounds` if `data` does not fit: no data are lost then.
         """
+        if transform is not None and not self._writer._open_schema:
+            raise InvalidArgument(f'"{name}": the schema declares the transforms', variable=name)
         if self.closed or not self._output.write_known(self._known, name, data, shape, offset, not copy):
             self._write(name, data, shape, offset, dims, copy, transform)
 
@@ -397,8 +399,6 @@ class StepWriter:
             array = _values(name, data, element)
             turned = False
         else:
-            if transform is not None:
-                raise InvalidArgument(f'"{name}": the schema declares the transforms', variable=name)
             position = self._output.position(name)
             declared = self._writer._declared[position]
             array = _values(name, data, declared.element)

@@ -6,6 +6,7 @@ The engine `thalweg` also registers it, with the first file that it opens.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import xarray
@@ -19,9 +20,28 @@ class Accessor:
     def __init__(self, data: Any) -> None:
         self._data = data
 
-    def to_bp(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def to_bp(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: str | None = None,
+        append_dim: str | None = None,
+        region: Mapping[str, slice] | None = None,
+        encoding: Mapping[str, Mapping[str, Any]] | None = None,
+        method: str = "MPI",
+        parameters: str = "",
+    ) -> None:
         """Writes the data to a BP file; arguments as for `thalweg.from_xarray`."""
-        from_xarray(self._data, path, **options)
+        from_xarray(
+            self._data,
+            path,
+            mode=mode,
+            append_dim=append_dim,
+            region=region,
+            encoding=encoding,
+            method=method,
+            parameters=parameters,
+        )
 
 
 for _register in ("register_dataset_accessor", "register_dataarray_accessor", "register_datatree_accessor"):

@@ -57,7 +57,7 @@ def from_xarray(
     Raises `WrongType`, which names the variable, if a file cannot hold its type, before anything is written.
     """
     path = os.fspath(path)
-    exists = os.path.exists(path)
+    exists = os.path.exists(path) or _opens(path)
     nodes, tree = _nodes(data)
     mode = _mode(path, mode, exists, append_dim, region)
     if encoding is not None:
@@ -82,6 +82,17 @@ def from_xarray(
         output = Output(writer)
         output.write(plan.variables)
         output.close()
+
+
+def _opens(path: str) -> bool:
+    """Whether there is something of this name on a mount, which the system may not see."""
+    try:
+        File(path).close()
+    except FileNotFound:
+        return False
+    except Error:
+        pass
+    return True
 
 
 def _mode(path: str, mode: str | None, exists: bool, append_dim: str | None, region: Any) -> str:
