@@ -369,9 +369,16 @@ def test_what_does_not_fit_is_not_appended(path, change, message):
 def test_further_variables_are_added_and_others_replaced(path):
     ds = at([0, 1], title="old")
     ds.thalweg.to_bp(path)
-    xr.Dataset({"new": ("x", [7, 8, 9]), "dt": 0.25}, attrs={"title": "new"}).thalweg.to_bp(path, mode="a")
-    wanted = ds.assign(new=("x", [7, 8, 9]), dt=0.25).assign_attrs(title="new")
+    more = xr.Dataset(
+        {"new": ("x", [7, 8, 9]), "dt": ((), 0.25, {"units": "s", "list": ["a", "b"]})}, attrs={"title": "new"}
+    )
+    more.thalweg.to_bp(path, mode="a")
+    wanted = ds.assign(new=more["new"], dt=more["dt"]).assign_attrs(title="new")
     xr.testing.assert_identical(opened(path).load(), wanted)
+    more["dt"].attrs["units"] = "min"
+    more.thalweg.to_bp(path, mode="a")
+    xr.testing.assert_identical(opened(path)["dt"].load(), more["dt"])
+    assert thalweg.open(path)["dt"].steps == (0, 1)
     at([2]).assign(dt=0.25).thalweg.to_bp(path, append_dim="time")
     assert opened(path).sizes["time"] == 3 and float(opened(path)["dt"]) == 0.25
     with pytest.raises(thalweg.Unsupported, match='"T" was appended along'):

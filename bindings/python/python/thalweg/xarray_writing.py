@@ -270,7 +270,16 @@ class _Plan:
                 f'"{name}" was appended along {along!r}; append_dim={along!r} appends more, mode="w" writes a new file'
             )
             raise Unsupported(what, variable=name)
-        elif stored.is_chunked or values.nbytes > _COMPARED or not values.equals(known.variables[short]):
+        else:
+            self._replace(stored, held, values, known.variables[short])
+
+    def _replace(self, stored: Stored, held: Any, values: Any, there: Any) -> None:
+        """New values and attributes, if they differ from those of the file."""
+        for key, value in stored.attrs.items():
+            made = attribute(key, value, f'"{stored.name}"')
+            if not _same(made, held.attrs.get(key)):
+                self.attributes.append((key, made, stored.name))
+        if stored.is_chunked or values.nbytes > _COMPARED or not values.equals(there):
             self.variables.append(stored)
 
     def _place(self, stored: Stored, held: Any, known: Dataset) -> None:
@@ -331,7 +340,9 @@ def _same(a: Any, b: Any) -> bool:
         return a is b
     if isinstance(a, str) and isinstance(b, str):
         return _plain_units(a) == _plain_units(b)
-    return bool(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True))
+    one, other = np.asarray(a), np.asarray(b)
+    numbers = one.dtype.kind in "biufc" and other.dtype.kind in "biufc"
+    return bool(np.array_equal(one, other, equal_nan=numbers))
 
 
 def _plain_units(text: str) -> str:
