@@ -150,6 +150,40 @@ def test_transforms_are_undone_when_they_are_read(path):
     assert "zlib" in z._repr_html_()
 
 
+def test_a_transform_needs_no_schema(path):
+    data = np.zeros((1000, 10))
+    with thalweg.Writer(path) as w, w.step() as s:
+        for n in range(2):
+            s.write("v", data + n, shape=(2000, 10), offset=(1000 * n, 0), transform="zlib:5")
+    f = thalweg.open(path)
+    assert f["v"].transform == "zlib" and all(b.bytes < 2000 for b in f["v"].blocks())
+    np.testing.assert_array_equal(f["v"][0], np.repeat([0.0, 1.0], 10_000).reshape(2000, 10))
+    schema = thalweg.Schema("g").array("v", "f8", count=3)
+    with thalweg.Writer(path, schema) as w, w.step() as s:
+        with pytest.raises(thalweg.InvalidArgument, match="the schema declares"):
+            s.write("v", np.zeros(3), transform="zlib:5")
+        s["v"] = [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_arrays_of_characters_are_written(path, declared):
+    letters = np.array(list("abcdef"), "S1").reshape(2, 3)
+    schema = thalweg.Schema("g").array("c", "S1", count=(2, 3), shape=(4, 3), offset=("first", 0)) if declared else None
+    with thalweg.Writer(path, schema) as w, w.step() as s:
+        s.write("c", letters, shape=(4, 3), offset=(2, 0))
+    f = thalweg.open(path)
+    assert f["c"].dtype == np.dtype("S1")
+    np.testing.assert_array_equal(f["c"][0, 2:], letters)
+
+
+def test_attributes_are_listed_in_the_order_in_which_they_were_declared(path):
+    with thalweg.Writer(path) as w, w.step() as s:
+        s["v"] = 1
+        for name in ("b", "a", "c"):
+            w.attribute(name, np.array(2.5), of="v")
+    assert list(thalweg.open(path)["v"].attrs.items()) == [("b", 2.5), ("a", 2.5), ("c", 2.5)]
+
+
 def test_read_only_arrays_are_written(path):
     values = field()
     values.flags.writeable = False

@@ -48,6 +48,7 @@ from .steering import Since, control
 from .variable import Block, Characteristics, Variable
 from .windows import Window, Windows
 from .writer import Pending, Session, StepWriter, Writer
+from .xarray_writing import from_xarray
 
 __all__ = [
     "AlreadyExists",
@@ -86,6 +87,7 @@ __all__ = [
     "__version__",
     "control",
     "follow",
+    "from_xarray",
     "open",
 ]
 

@@ -24,7 +24,7 @@ _NUMBERS: dict[str, str] = {
 }
 
 _DTYPES: dict[str | None, np.dtype] = {name: np.dtype(code) for name, code in _NUMBERS.items()}
-_NAMES: dict[np.dtype, str] = {dtype: str(name) for name, dtype in _DTYPES.items() if name != "char"}
+_NAMES: dict[np.dtype, str] = {dtype: str(name) for name, dtype in _DTYPES.items()}
 
 _LONG_DOUBLE = np.dtype(np.longdouble) if np.dtype(np.longdouble).itemsize == 16 else np.dtype("V16")
 
@@ -53,8 +53,8 @@ def name_of(dtype: DTypeLike, variable: str) -> str:
         return "long double"
     hint = {
         "b": 'there is no bool in BP files; write .astype("uint8")',
-        "U": "texts are written one by one, as str; several make an attribute",
-        "S": "texts are written one by one, as str; several make an attribute",
+        "U": "texts are written one by one, as str; several make an attribute, or an array of characters (S1)",
+        "S": "texts are written one by one, as str; several make an attribute, or an array of characters (S1)",
         "O": "objects have no type of numbers",
         "M": 'write .astype("int64") and the unit as an attribute',
         "m": 'write .astype("int64") and the unit as an attribute',

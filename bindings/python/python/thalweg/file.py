@@ -194,6 +194,7 @@ class Attributes(Mapping[str, Any]):
         # The library's own attributes are left out.
         self._names = [n for n in names if not n.startswith("/__adios__")]
         self._known = {n.strip("/"): n for n in reversed(self._names)}
+        self._by_variable: dict[str, dict[str, str]] | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self._file._reader.attribute(name).value
@@ -208,9 +209,12 @@ class Attributes(Mapping[str, Any]):
         return isinstance(name, str) and name.strip("/") in self._known
 
     def _of(self, variable: str) -> dict[str, Any]:
-        start = variable.strip("/") + "/"
-        short = {n[len(start) :]: full for n, full in self._known.items() if n.startswith(start)}
-        return {n: self[full] for n, full in short.items() if "/" not in n}
+        if self._by_variable is None:
+            self._by_variable = {}
+            for full in self._names:
+                owner, _, short = full.strip("/").rpartition("/")
+                self._by_variable.setdefault(owner, {}).setdefault(short, full)
+        return {short: self[full] for short, full in self._by_variable.get(variable.strip("/"), {}).items()}
 
     def _typed(self, variable: str, name: str) -> Any:
         """An attribute of a variable; numbers keep the type in the file."""

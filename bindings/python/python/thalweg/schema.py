@@ -118,7 +118,8 @@ class Schema:
         session.declare(self.group, self.statistics)
         for v in self._variables:
             count, shape, offset = (",".join(map(str, e)) for e in (v.count, v.shape, v.offset))
-            session.define_variable(self.group, v.name, v.type, count, shape, offset, v.statistics, v.transform)
+            statistics = statistics_of(v.type, v.statistics)
+            session.define_variable(self.group, v.name, v.type, count, shape, offset, statistics, v.transform)
         for name, value in self._attributes:
             define_attribute(session, self.group, name, value)
         for name, variable in self._from:
@@ -142,8 +143,15 @@ def _extents(given: Sequence[Extent | None] | Extent | None) -> tuple[Extent, ..
     return tuple("JoinedDim" if e is None else e if isinstance(e, str) else int(e) for e in given)
 
 
+def statistics_of(element: str, wanted: str | None) -> str | None:
+    """Characters have no statistics."""
+    return "off" if element == "char" else wanted
+
+
 def define_attribute(session: _core.Session, group: str, name: str, value: Any) -> None:
     """Declares an attribute with the type of its value."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, (str, bytes)):
         session.define_text_attribute(group, name, [_encoded(value)], False)
         return

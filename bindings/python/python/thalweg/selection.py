@@ -145,7 +145,7 @@ def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
 def _in_runs(wanted: list[Axis], d: int, out: np.ndarray, read: ReadBox) -> None:
     """Reads adjacent indices on axis `d` together, others separately."""
     axis = wanted[d]
-    indices = np.asarray(axis.wanted)
+    indices = np.asarray(axis.wanted, np.int64)
     order = np.argsort(indices, kind="stable")
     rising = indices[order]
     for run in np.split(np.arange(len(rising)), np.flatnonzero(np.diff(rising) > 1) + 1):

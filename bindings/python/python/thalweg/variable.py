@@ -335,7 +335,7 @@ class Variable:
             # From the last axis on, so that the positions of the other axes do not change.
             wanted = selection.axes(rest, shape, self.name)
             for d, axis in reversed(list(enumerate(wanted, 1))):
-                values = np.take(values, np.asarray(axis.wanted) if axis.keeps else axis.wanted[0], axis=d)
+                values = np.take(values, np.asarray(axis.wanted, np.int64) if axis.keeps else axis.wanted[0], axis=d)
             return values if keeps else values[0]
         return values[(slice(None), *rest)] if keeps else values[0][rest]
 
@@ -431,11 +431,11 @@ def _split(key: Any, ndim: int) -> tuple[Any, tuple[Any, ...]]:
     return keys[0], tuple(keys[1:])
 
 
-def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
-    """Lengths of the intervals into which blocks divide each axis; `None` if the blocks form no grid."""
-    facts = variable._file._reader.blocks(variable.name, variable.steps[-1])
+def _grid(variable: Variable, position: int = -1) -> tuple[tuple[int, ...], ...]:
+    """Lengths of the intervals into which the blocks of one step divide each axis; none if they form no grid."""
+    facts = variable._file._reader.blocks(variable.name, variable.steps[position])
     blocks = [(f.offset, f.count) for f in facts if 0 not in f.count]
-    shape = variable.shape_at(-1)
+    shape = variable.shape_at(position)
     cuts: list[list[int]] = []
     for d, extent in enumerate(shape):
         edges = {0, extent}
@@ -446,6 +446,6 @@ def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
         following = dict(zip(cuts[d], cuts[d][1:]))
         if any(following.get(offset[d]) != offset[d] + count[d] for offset, count in blocks):
             return ()
-    return tuple(tuple(b - a for a, b in zip(edges, edges[1:])) for edges in cuts)
+    return tuple(tuple(b - a for a, b in zip(edges, edges[1:])) or (0,) for edges in cuts)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _core, dtypes, mpi, selection
 from .errors import Config, Error, InvalidArgument, OutOfBounds, WrongType, _kind_and_text
-from .schema import Schema, _encoded, define_attribute
+from .schema import Schema, _encoded, define_attribute, statistics_of
 
 class Session:
     """A configuration shared by several writers: groups, methods, and one buffer limit for all of them. Collective.
@@ -252,7 +252,13 @@ class Writer:
         if self._step is not None and not self._step.closed:
             raise InvalidArgument("a step is being written already", file=self.path)
         first = self._steps_written == 0
-        mode, after = (self._mode, self._after) if first else ("a", None)
+        return self._begin(*((self._mode, self._after) if first else ("a", None)), size)
+
+    def _more(self) -> StepWriter:
+        """Collective: opens the step that was closed last again, for more data."""
+        return self._begin("u", None, None)
+
+    def _begin(self, mode: str, after: int | None, size: int | None) -> StepWriter:
         try:
             output = self._session.open(self.group, self.path, mode, self._owner._ranks, after)
         finally:
@@ -352,6 +358,7 @@ class StepWriter:
         offset: Sequence[int] | None = None,
         dims: Sequence[str] | None = None,
         copy: bool = True,
+        transform: str | None = None,
     ) -> None:
         """Writes a number, a text, or one block of an array. Not collective. Blocks of different boxes and all blocks
         of a local array are kept; a repeated write of a number, a text or the same box of a global array replaces the
@@ -364,11 +371,14 @@ class StepWriter:
           written before.
         - `dims`: names of the axes for xarray, without a schema.
         - `copy`: `False` avoids the copy; the array must not change until the step is closed.
+        - `transform`: as in XML, `"zlib:5"`, with the first block of the variable and without a schema.
 
         Raises `WrongType`, `InvalidArgument` or `OutOfBounds` if `data` does not fit: no data are lost then.
         """
+        if transform is not None and not self._writer._open_schema:
+            raise InvalidArgument(f'"{name}": the schema declares the transforms', variable=name)
         if self.closed or not self._output.write_known(self._known, name, data, shape, offset, not copy):
-            self._write(name, data, shape, offset, dims, copy)
+            self._write(name, data, shape, offset, dims, copy, transform)
 
     def _write(
         self,
@@ -378,13 +388,14 @@ class StepWriter:
         offset: Sequence[int] | None,
         dims: Sequence[str] | None,
         copy: bool,
+        transform: str | None = None,
     ) -> None:
         """`write`, also of variables and values that `_core.Output.write_known` leaves."""
         if self.closed:
             raise InvalidArgument("the step is closed", variable=name)
         place = None
         if self._writer._open_schema:
-            position, element, place = self._define(name, data, shape, offset, dims)
+            position, element, place = self._define(name, data, shape, offset, dims, transform)
             array = _values(name, data, element)
             turned = False
         else:
@@ -409,6 +420,7 @@ class StepWriter:
         shape: Sequence[int] | None,
         offset: Sequence[int] | None,
         dims: Sequence[str] | None,
+        transform: str | None,
     ) -> tuple[int, str, tuple[Sequence[int], Sequence[int], Sequence[int]] | None]:
         """Position of the variable, its type, and the place of this block; defines the variable at its first
         block."""
@@ -433,7 +445,9 @@ class StepWriter:
         key = (name, element, len(count), bool(whole))
         if key not in w._made:
             local, bounds, place = (",".join(map(str, e)) for e in (count, whole, start))
-            w._made[key] = w._session.define_variable(w.group, name, element, local, bounds, place)
+            w._made[key] = w._session.define_variable(
+                w.group, name, element, local, bounds, place, statistics_of(element, None), transform
+            )
             w._known.add(name, w._made[key], element, len(count), bool(whole))
             if dims is not None:
                 w.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
