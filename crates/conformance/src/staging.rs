@@ -10,11 +10,12 @@ use thalweg_partition::server::staging::Staging;
 use thalweg_partition::server::{Serve, Serving};
 use thalweg_remote::transport::unix;
 use thalweg_store::Posix;
+use thalweg_types::mutex::Mutex;
 
 /// A partition that runs until this is dropped.
 pub struct StagingServer {
     folder: Scratch,
-    serving: Option<Serving>,
+    serving: Mutex<Option<Serving>>,
     configuration: Configuration,
 }
 
@@ -51,7 +52,7 @@ impl StagingServer {
         let serving = Serving::begin(&serve, vec![listener]).unwrap();
         let registry = Registry::at(&configuration.registry);
         instance::register(&registry, &entry, 0, socket.display().to_string(), None).unwrap();
-        StagingServer { folder, serving: Some(serving), configuration }
+        StagingServer { folder, serving: Mutex::new(Some(serving)), configuration }
     }
 
     /// The partition's configuration file.
@@ -61,21 +62,22 @@ impl StagingServer {
 
     /// Bytes that are held.
     pub fn held(&self) -> u64 {
-        self.serving.as_ref().and_then(Serving::staged).map_or(0, |staged| staged.held)
+        self.serving.lock().as_ref().and_then(Serving::staged).map_or(0, |staged| staged.held)
     }
 
     /// Waits until everything is stored, and ends the server.
     ///
     /// # Panics
     /// If something could not be stored of which no client was told.
-    pub fn end(mut self) {
-        self.serving.take().unwrap().end().unwrap();
+    pub fn end(self) {
+        let serving = self.serving.lock().take();
+        serving.unwrap().end().unwrap();
     }
 }
 
 impl Drop for StagingServer {
     fn drop(&mut self) {
-        drop(self.serving.take());
+        drop(self.serving.lock().take());
         let _ = instance::unregister(&Registry::at(&self.configuration.registry), "p", 0);
     }
 }

@@ -19,7 +19,7 @@
 //!
 //! Axes have the names of the attribute `_ARRAY_DIMENSIONS`, else `dim_0`, `dim_1`...; a name has one extent: with another extent, it
 //! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
-//! coordinates. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
+//! coordinates; no axis has the name of a group. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
 
 use crate::boxes;
 use crate::grid::{Grid, Place, Taken};
@@ -177,7 +177,8 @@ impl Arrays {
     /// Time and memory proportional to the number of blocks; no payload is read, but for scalars that the index does not contain.
     pub fn of(reader: &Reader, pieces: Pieces) -> Result<Arrays> {
         let mut all = Arrays::default();
-        let mut axes = Axes::default();
+        let groups = reader.variables().iter().filter_map(|head| head.name.trim_matches('/').split_once('/'));
+        let mut axes = Axes { groups: groups.map(|(group, _)| group.to_string()).collect(), ..Axes::default() };
         let mut attributes = Attributes::of(reader, &mut all.left_out)?;
         let names: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
         for head in reader.variables() {
@@ -569,6 +570,8 @@ struct Axes {
     extents: HashMap<String, u64>,
     /// The axes of steps, and the steps that they stand for; the first one is the longest-known.
     of_steps: BTreeMap<String, Vec<u64>>,
+    /// Names of groups, which no axis gets: a group has one thing of a name.
+    groups: HashSet<String>,
 }
 
 impl Axes {
@@ -576,9 +579,13 @@ impl Axes {
         if let Some((axis, _)) = self.of_steps.iter().find(|(_, known)| *known == steps) {
             return axis.clone();
         }
-        let axis = match self.of_steps.len() {
-            0 => "step".to_string(),
-            n => format!("step_{n}"),
+        let mut number = self.of_steps.len();
+        let axis = loop {
+            let axis = if number == 0 { "step".to_string() } else { format!("step_{number}") };
+            if !self.groups.contains(&axis) && !self.of_steps.contains_key(&axis) {
+                break axis;
+            }
+            number += 1;
         };
         self.of_steps.insert(axis.clone(), steps.to_vec());
         axis
@@ -590,6 +597,7 @@ impl Axes {
             let mut free = name.clone();
             while made.contains(&free)
                 || self.of_steps.contains_key(&free)
+                || self.groups.contains(&free)
                 || self.extents.get(&free).is_some_and(|known| known != extent)
             {
                 free = if free == *name { format!("{name}_{extent}") } else { format!("{free}_") };

@@ -87,3 +87,30 @@ fn without_a_url_there_are_no_references_and_with_one_they_are_below_it() {
     let text = String::from_utf8(view.json).unwrap();
     assert_eq!(text.matches("[\"s3://bucket/x.bp\",").count(), 4);
 }
+
+#[test]
+fn no_axis_has_the_name_of_a_group() {
+    let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Memory::new())).unwrap());
+    let xml = r#"<adios-config><adios-group name="g">
+        <var name="a" type="integer"/><var name="b" type="integer"/><var name="v" path="/step_1" type="integer"/>
+      </adios-group><method group="g" method="MPI"/></adios-config>"#;
+    let schema = thalweg_schema::xml::parse(xml, "g.xml").unwrap();
+    threads::run(1, |comm| {
+        let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
+        // Two lists of steps: 0, 1, 2 and 1, 2.
+        for (step, mode) in [(0, Mode::Write), (1, Mode::Append), (2, Mode::Append)] {
+            let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
+            output.write_values("a", &[step]).unwrap();
+            if step > 0 {
+                output.write_values("b", &[step]).unwrap();
+                output.write_values("/step_1/v", &[step]).unwrap();
+            }
+            output.close().unwrap();
+        }
+        session.finalize().unwrap();
+    });
+    let all = Arrays::of(&Reader::open(layout, "x.bp").unwrap(), Pieces::Chunks).unwrap();
+    let axes = |name: &str| all.arrays.iter().find(|array| array.name == name).map(|array| array.axes.clone()).unwrap();
+    assert_eq!((axes("a"), axes("b"), axes("step_1/v")), (vec!["step".into()], vec!["step_2".into()], vec!["step_2".into()]));
+    assert!(all.arrays.iter().all(|array| array.name != "step_1"), "a group, and no array");
+}
