@@ -41,8 +41,8 @@ commit() {
         echo unknown
     fi
 }
-# A release alone tells it: the command would be linked anew at every commit.
-if [[ $BUILD == release && -z ${THALWEG_COMMIT:-} ]]; then
+# Builds for tests don't tell it: the command would be linked anew at every commit.
+if [[ ($BUILD == release || -e COMMIT) && -z ${THALWEG_COMMIT:-} ]]; then
     THALWEG_COMMIT=$(commit)
     export THALWEG_COMMIT
 fi

@@ -59,7 +59,7 @@ if [[ ${#features[@]} -gt 0 ]]; then
 else
     left_out "thalweg-convert, which writes views for HDF5 and VTK" "no HDF5 ($(packages_for hdf5)); HDF5_DIR names its folder"
 fi
-bindings/c/install.sh "$prefix"
+BUILT=1 bindings/c/install.sh "$prefix"
 
 "$thalweg" man "$THALWEG_INSTALLING/man"
 for page in "$THALWEG_INSTALLING"/man/*.1; do
