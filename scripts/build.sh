@@ -53,6 +53,7 @@ build_all() {
     local options=(--workspace --lib --bins --examples "${features[@]}")
     # Benches are built by ./dev bench: each of them takes half a minute to link.
     [[ $BUILD == dev ]] || options+=(--release --exclude thalweg-benches)
-    # Build scripts of libraries run again where it differs, and all that stands on them is built again.
-    env -u PKG_CONFIG_PATH cargo build --quiet "${options[@]}"
+    # Build scripts of libraries run again where PKG_CONFIG_PATH differs, and all that stands on them is built again. DESTDIR is that
+    # of an installation: libraries that CMake builds would follow it.
+    env -u PKG_CONFIG_PATH -u DESTDIR -u LIBDIR cargo build --quiet "${options[@]}"
 }

@@ -133,5 +133,5 @@ from() {
 built() { printf '  built     %s\n' "$1" >>"$THALWEG_INSTALLING/parts"; }
 left_out() { printf '  left out  %s: %s\n' "$1" "$2" >>"$THALWEG_INSTALLING/parts"; }
 
-# report_parts [left]: one line per part; with `left` those alone that are not there.
-report_parts() { grep -F "${1:-}" "$THALWEG_INSTALLING/parts" || true; }
+# report_parts WORD: one line per part, where it holds this word.
+report_parts() { grep -F "$1" "$THALWEG_INSTALLING/parts" || true; }

@@ -45,8 +45,8 @@ needs_tools
 # Tests install what they were built with.
 BUILD=${BUILD:-release}
 source scripts/build.sh
-# cargo_build ARGUMENT...: BUILT=1: what lies there is taken.
-cargo_build() { [[ -n ${BUILT:-} ]] || cargo build --quiet --profile "$BUILD" "$@"; }
+# cargo_build ARGUMENT...: BUILT=1: what lies there is taken. DESTDIR is ours: libraries that CMake builds would follow it.
+cargo_build() { [[ -n ${BUILT:-} ]] || env -u DESTDIR -u LIBDIR cargo build --quiet --profile "$BUILD" "$@"; }
 # The extension for Python is built by `pip install bindings/python`.
 cargo_build -p thalweg-cli -p thalweg-capi -p thalweg-preload "${far[@]}"
 install_to "$to"
@@ -76,4 +76,4 @@ completions fish fish/vendor_completions.d/thalweg.fish
 built "completions for bash, zsh and fish"
 
 echo "installed in $prefix${DESTDIR:+, below $DESTDIR}; libraries in $libdir:"
-report_parts
+report_parts ''

@@ -42,7 +42,7 @@ fi
 bare() {
     mkdir -p "$1"
     cp -rs /usr/bin/. "$1" 2>/dev/null || true
-    (cd "$1" && rm -rf apt* dpkg* sudo* mpi* *mpicc* *gfortran* f95 f77 pkg-config pkgconf cargo rustc rustup)
+    (cd "$1" && rm -rf apt* dpkg* sudo* mpi* ./*mpicc* ./*gfortran* f95 f77 pkg-config pkgconf cargo rustc rustup)
     rm -f "$1/cc"
     # HDF5 is looked for below a folder that the compiler names.
     # shellcheck disable=SC2016  # the script's
@@ -210,6 +210,7 @@ try "libraries in a folder of their own, with --mpicc and clang" elsewhere
 # The commands of the guide, as they are printed there.
 in_the_guide() {
     local line lines
+    # shellcheck disable=SC2016  # the marks of code
     sed -n '/^```sh$/,/^```$/p' docs/guide/installing.md | grep -v '^```' >"$work/commands.sh"
     mapfile -t lines <"$work/commands.sh"
     [[ ${#lines[@]} -ge 5 ]]
@@ -230,21 +231,21 @@ commits() { # of sources from which a release is built
     local scratch=$work/sources found
     mkdir -p "$scratch"
     # shellcheck disable=SC2016  # the script's
-    told() { (cd "$scratch" && BUILD=dev bash -c 'source "$1/scripts/build.sh"; commit' - "$source"); }
+    told() { (cd "$1" && BUILD=dev bash -c 'source "$1/scripts/build.sh"; commit' - "$source"); }
     git init -q "$scratch"
-    [[ $(told) == unknown ]]
+    [[ $(told "$scratch") == unknown ]]
     echo 1 >"$scratch/file"
     git -C "$scratch" add file
     git -C "$scratch" -c user.name=test -c user.email=test@localhost commit -qm 'a file'
     found=$(git -C "$scratch" rev-parse --short=12 HEAD)
-    [[ $(told) == "$found" ]]
+    [[ $(told "$scratch") == "$found" ]]
     echo 2 >"$scratch/file"
-    [[ $(told) == "$found-changed" ]]
+    [[ $(told "$scratch") == "$found-changed" ]]
     # A folder within a repository that is not ours.
     mkdir "$scratch/below"
-    [[ $(scratch=$scratch/below && told) == unknown ]]
+    [[ $(told "$scratch/below") == unknown ]]
     echo 0123456789ab >"$scratch/COMMIT"
-    [[ $(told) == 0123456789ab ]]
+    [[ $(told "$scratch") == 0123456789ab ]]
     [[ $BUILD != release ]] || "$thalweg" --version | grep -qx "commit    ${THALWEG_COMMIT:?}"
 }
 try "the commit of the sources is known" commits
