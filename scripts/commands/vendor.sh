@@ -22,7 +22,10 @@ mkdir -p "$(dirname "$file")"
 git archive --prefix="$name/" HEAD | tar -x -C "$scratch"
 git rev-parse --short=12 HEAD >"$scratch/$name/COMMIT"
 # Its answer tells cargo to look for all crates in that folder alone.
-(cd "$scratch/$name" && cargo vendor --quiet --locked vendor >"../config.toml")
+if ! (cd "$scratch/$name" && cargo vendor --locked vendor >../config.toml 2>../said.txt); then
+    cat "$scratch/said.txt" >&2
+    exit 1
+fi
 printf '\n' | cat - "$scratch/config.toml" >>"$scratch/$name/.cargo/config.toml"
 # The same commit packs the same bytes.
 tar --auto-compress --create --file "$file" --directory "$scratch" --sort=name --owner=0 --group=0 --numeric-owner \
