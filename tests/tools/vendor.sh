@@ -11,6 +11,7 @@ work=$PWD/build/vendor
 source tests/checks.sh
 unset BUILT CARGO_TARGET_DIR LIBDIR DESTDIR THALWEG_COMMIT
 
+commit=$(git rev-parse --short=12 HEAD)
 printed() { grep -xF "$1" docs/guide/installing.md; }
 packs() {
     local line
@@ -43,7 +44,7 @@ installs() {
 try "they build and install without a network" installs
 runs() {
     "$work/prefix/bin/thalweg" --version >"$work/told.txt"
-    grep -qx "commit    $(git rev-parse --short=12 HEAD)" "$work/told.txt"
+    grep -qx "commit    $commit" "$work/told.txt"
     export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
     cc -std=c11 -D_GNU_SOURCE $(pkg-config --cflags thalweg-nompi) tests/system/c/heat_noxml.c -o "$work/program" $(pkg-config --libs thalweg-nompi)
     (cd "$work" && ./program MPI run.bp 2 && "$work/prefix/bin/thalweg" ls run.bp)
