@@ -23,8 +23,28 @@ if [[ -z ${HDF5_DIR:-} && -e /usr/lib/$(cc -print-multiarch 2>/dev/null)/hdf5/se
     HDF5_DIR=/usr/lib/$(cc -print-multiarch)/hdf5/serial
     export HDF5_DIR
 fi
-if [[ -n ${HDF5_DIR:-} ]] || pkg-config --exists hdf5 2>/dev/null; then
+# RHEL and openSUSE have it in /usr/lib64, without a file for pkg-config.
+if [[ -n ${HDF5_DIR:-} || -e /usr/lib64/libhdf5_hl.so && -e /usr/include/hdf5.h ]] || pkg-config --exists hdf5 2>/dev/null; then
     features=(--features thalweg-convert/hdf5)
+fi
+
+# commit: of these sources, for thalweg --version: git's, with "-changed" where files differ from it, or that of packed sources
+# (./dev vendor).
+commit() {
+    local found
+    if [[ -e COMMIT ]]; then
+        cat COMMIT
+    elif [[ $(git rev-parse --show-toplevel 2>/dev/null) == "$(pwd -P)" ]] && found=$(git rev-parse --short=12 HEAD 2>/dev/null); then
+        [[ -z $(git status --porcelain --untracked-files=no) ]] || found+=-changed
+        echo "$found"
+    else
+        echo unknown
+    fi
+}
+# Builds for tests don't tell it: the command would be linked anew at every commit.
+if [[ ($BUILD == release || -e COMMIT) && -z ${THALWEG_COMMIT:-} ]]; then
+    THALWEG_COMMIT=$(commit)
+    export THALWEG_COMMIT
 fi
 
 # build_all: every library, program and example; a second call costs half a second. BUILT=1: what lies there is taken.
@@ -33,24 +53,7 @@ build_all() {
     local options=(--workspace --lib --bins --examples "${features[@]}")
     # Benches are built by ./dev bench: each of them takes half a minute to link.
     [[ $BUILD == dev ]] || options+=(--release --exclude thalweg-benches)
-    # Build scripts of libraries run again where it differs, and all that stands on them is built again.
-    env -u PKG_CONFIG_PATH cargo build --quiet "${options[@]}"
-}
-
-# put_built FROM TO: installs what was built, where it differs from what lies there, under a new name first, as programs may be running.
-# Of a release the debug information lies beside it, in .debug/, where debuggers look for it.
-put_built() {
-    local name folder
-    if [[ $BUILD != release ]]; then
-        cmp -s "$1" "$2" || install -D -m 755 "$1" "$2"
-        return
-    fi
-    [[ -e $2 && ! $1 -nt $2 ]] && return
-    name=$(basename "$2") folder=$(dirname "$2")
-    mkdir -p "$folder/.debug"
-    objcopy --only-keep-debug --compress-debug-sections "$1" "$folder/.debug/$name.debug"
-    # The link tells the file's name and checksum.
-    (cd "$folder/.debug" && objcopy --strip-debug --strip-unneeded --add-gnu-debuglink="$name.debug" "$1" "../$name.new")
-    chmod 755 "$folder/$name.new"
-    mv "$folder/$name.new" "$2"
+    # Build scripts of libraries run again where PKG_CONFIG_PATH differs, and all that stands on them is built again. DESTDIR is that
+    # of an installation: libraries that CMake builds would follow it.
+    env -u PKG_CONFIG_PATH -u DESTDIR -u LIBDIR cargo build --quiet "${options[@]}"
 }

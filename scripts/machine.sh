@@ -35,6 +35,41 @@ door_packages=(fuse3 rsync fio sqlite3 git)
 # What benches compare mounts with.
 bench_packages=(bindfs git)
 
+# What an installation is built with, and the packages that bring it: name | Debian, Ubuntu | RHEL, Rocky, Fedora | openSUSE.
+# RHEL and Rocky have some of them in the repositories CRB and EPEL.
+package_names=(
+    'cc|gcc libc6-dev|gcc|gcc'
+    'c++|g++|gcc-c++|gcc-c++'
+    'binutils|binutils|binutils|binutils'
+    'cmake|cmake|cmake|cmake'
+    'make|make|make|make'
+    'libclang|libclang-dev|clang-devel|clang-devel'
+    'cargo|cargo|cargo|cargo'
+    'python3|python3|python3|python3'
+    'gfortran|gfortran|gcc-gfortran|gcc-fortran'
+    'openmpi|libopenmpi-dev openmpi-bin|openmpi-devel|openmpi4-devel'
+    'mpich|libmpich-dev mpich|mpich-devel|mpich-devel'
+    'hdf5|libhdf5-dev|hdf5-devel|hdf5-devel'
+)
+
+# packages_for NAME: how distributions call what brings it.
+packages_for() {
+    local line debian redhat suse
+    for line in "${package_names[@]}"; do
+        [[ ${line%%|*} == "$1" ]] || continue
+        IFS='|' read -r _ debian redhat suse <<<"$line"
+        echo "Debian: $debian; RHEL, Rocky: $redhat; openSUSE: $suse"
+    done
+}
+
+# may_install: whether system packages can be installed here: apt is there, and the user is root or may become it.
+may_install() {
+    command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || return 1
+    [[ $(id -u) != 0 ]] || return 0
+    command -v sudo >/dev/null || return 1
+    sudo -n true 2>/dev/null || [[ -t 0 && " $(id -nG) " =~ \ (sudo|admin|wheel)\  ]]
+}
+
 as_root() {
     if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
 }
@@ -72,18 +107,60 @@ wants() {
     [[ ${#offered[@]} == 0 ]] || needs "${offered[@]}"
 }
 
-# needs_rust: a cargo at least as new as Cargo.toml's rust-version.
-needs_rust() {
-    [[ -d $HOME/.cargo/bin ]] && PATH=$HOME/.cargo/bin:$PATH
+# rust_wanted: the oldest Rust that builds this.
+rust_wanted() { sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; }
+
+# has_rust: whether there is a cargo at least as new as Cargo.toml's rust-version.
+has_rust() {
+    [[ ! -d ${HOME:-}/.cargo/bin ]] || PATH=$HOME/.cargo/bin:$PATH
     local wanted found
-    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    wanted=$(rust_wanted)
     found=$(cargo --version 2>/dev/null | cut -d' ' -f2) || true
-    if [[ -n $found && $(printf '%s\n' "$wanted" "$found" | sort -V | head -n 1) == "$wanted" ]]; then
-        return
-    fi
+    [[ -n $found && $(printf '%s\n' "$wanted" "$found" | sort -V | sed -n 1p) == "$wanted" ]]
+}
+
+# needs_rust: installs it where there is none.
+needs_rust() {
+    if has_rust; then return; fi
     # Never run so far: every machine at hand has Rust already.
     curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile default --no-modify-path
     PATH=$HOME/.cargo/bin:$PATH
+}
+
+# has_libclang: whether bindgen finds it.
+has_libclang() {
+    [[ -n ${LIBCLANG_PATH:-} ]] || command -v llvm-config >/dev/null ||
+        compgen -G '/usr/lib*/libclang*.so*' >/dev/null || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null ||
+        compgen -G '/usr/lib*/llvm*/lib*/libclang*.so*' >/dev/null
+}
+
+# compiles COMPILER LANGUAGE: whether it makes programs.
+compiles() {
+    local program
+    program=$(mktemp) || return 1
+    printf '#include <stdio.h>\nint main(void) { return puts(""); }\n' | "$1" -x "$2" - -o "$program" 2>/dev/null || { rm -f "$program" && return 1; }
+    rm -f "$program"
+}
+
+# needs_tools: what builds the command and the libraries is there; or all that is missing is named, and it fails. BUILT=1: what builds
+# the libraries for each MPI is enough.
+needs_tools() {
+    local missing=() tool
+    lacks() { missing+=("  $1: $2 ($(packages_for "$3"))"); }
+    compiles "${CC:-cc}" c || lacks "a C compiler (${CC:-cc})" "builds the libraries for each MPI" cc
+    for tool in nm ld objcopy ar; do
+        command -v "$tool" >/dev/null || lacks "$tool" "makes the static libraries" binutils
+    done
+    if [[ -z ${BUILT:-} ]]; then
+        has_rust || lacks "cargo $(rust_wanted) or newer" "builds the command and libthalweg-core; a distribution's may be older, that of https://rustup.rs needs no root" cargo
+        compiles "${CXX:-c++}" c++ || lacks "a C++ compiler (${CXX:-c++})" "CMake asks for it to build zfp" c++
+        command -v cmake >/dev/null || lacks cmake "builds zfp" cmake
+        command -v make >/dev/null || lacks make "builds zfp" make
+        has_libclang || lacks libclang "reads zfp's headers; LIBCLANG_PATH names its folder" libclang
+    fi
+    [[ ${#missing[@]} -gt 0 ]] || return 0
+    printf '%s\n' "install: these are missing here, and nothing was installed:" "${missing[@]}" >&2
+    return 1
 }
 
 # needs_python: build/venv with the packages of scripts/python-packages.txt; made once, made again when the list changes.

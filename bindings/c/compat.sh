@@ -9,48 +9,40 @@
 #   lib/libadios.so         and libadios_nompi, libadiosf, libadiosread, libadiosreadf...: linker scripts that name ours
 #   lib/libadios.a          the same for static linking, C alone
 set -euo pipefail
-prefix=$(realpath -m "${1:?usage: compat.sh PREFIX MPI}")
 plain=${2:-}
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-compat=$prefix/compat
-mkdir -p "$compat"/{bin,lib,include}
+source scripts/installation.sh
+install_to "${1:?usage: compat.sh PREFIX MPI}"
+compat=$root/compat
+folder "$compat/lib"
 
-# Programs may be compiled against the folder meanwhile: nothing that stays is away for a moment.
 wanted=()
-# link TARGET NAME: a symbolic link; left alone where it is right.
-link() {
+# keep TARGET NAME: a symbolic link that is no leftover.
+keep() {
     wanted+=("$2")
-    [[ $(readlink "$2" || true) == "$1" ]] && return
-    ln -sfn "$1" "$2.new"
-    mv -T "$2.new" "$2"
-}
-# put FROM TO: copies where the contents differ, under a new name first.
-put() {
-    cmp -s "$1" "$2" && return
-    install -m 755 "$1" "$2.new"
-    mv "$2.new" "$2"
+    link "$1" "$2"
 }
 for program in adios_config gpp.py; do
-    put "bindings/c/package/$program" "$compat/bin/$program"
+    put "bindings/c/package/$program" "$compat/bin/$program" 755
 done
-for header in "$prefix"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
-    link "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
+for header in "$root"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
+    keep "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
 done
+libraries=$(from "$prefix/compat/lib" "$libdir")
 
 # script NAME LIBRARY...: a linker script of that name in lib, for libraries that lie beside it: programs then look for them here.
 script() {
     local name=$1 library found=()
     shift
     for library; do
-        [[ -e $prefix/lib/$library ]] || return 0
+        [[ -e $lib/$library ]] || return 0
     done
     for library; do
-        link "../../lib/$library" "$compat/lib/$library"
-        found+=("$compat/lib/$library")
+        keep "$libraries/$library" "$compat/lib/$library"
+        found+=("$prefix/compat/lib/$library")
     done
     [[ $name != *.a ]] || found+=(-lm -lpthread -ldl -lgcc_s)
-    printf '/* For the linker. */\nGROUP ( %s )\n' "${found[*]}" >"$compat/lib/$name.new"
-    mv "$compat/lib/$name.new" "$compat/lib/$name"
+    put_text "/* For the linker. */"$'\n'"GROUP ( ${found[*]} )" "$compat/lib/$name"
 }
 
 # names MPI SUFFIX: the libraries of one MPI, under names that end so.
@@ -64,7 +56,7 @@ names() {
     for name in adiosf adiosreadf; do
         script "lib$name${2}_v1.so" "libthalweg-fortran-v1-$1.so" "libthalweg-fortran-$1.so" "libthalweg-$1.so" libthalweg-core.so
     done
-    [[ ! -d $prefix/include/thalweg/fortran/$1 ]] || link "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
+    [[ ! -d $root/include/thalweg/fortran/$1 ]] || keep "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
 }
 [[ -z $plain ]] || names "$plain" ''
 names nompi _nompi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: the C libraries, headers and pkg-config files. Called by ./dev install; quick where nothing changed.
+# install.sh PREFIX: the C libraries, headers and pkg-config files. Called by ./dev install; quick where nothing changed. Folders:
+# scripts/installation.sh; `lib` is LIBDIR.
 #
 #   lib/libthalweg-core.so      everything but what knows an MPI; built by cargo
 #   lib/libthalweg-preload.so   what `thalweg run` loads into programs
@@ -13,22 +14,19 @@
 #   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc; thalweg-cpp.pc
 #   lib/cmake/thalweg/          what find_package(thalweg) finds
 #   bin/thalweg-config          what adios_config answers
+#   libexec/thalweg/lib         a link to the folder of libraries, for the command
 #   libexec/thalweg/spawn-openmpi     what these libraries start with MPI_Comm_spawn, one per MPI
+#
+# THALWEG_MPICC: compilers to be asked first which MPI they belong to, in lines; the first one stands for plain mpicc.
 set -euo pipefail
-prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/machine.sh
+source scripts/installation.sh
+install_to "${1:?usage: install.sh PREFIX}"
 here=bindings/c shim=crates/comm-mpi/mpi door=crates/doors/mpiio/mpi
-lib=$prefix/lib include=$prefix/include/thalweg
-mkdir -p build
-exec 9>build/install.lock # one at a time
-flock 9
+include=$root/include/thalweg
 # THALWEG_OF_MPI: what the library itself defines refers to no MPI.
-flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim" "-I$door")
-
-# put FROM TO: copies where the contents differ, under a new name first, as programs may be running.
-put() {
-    cmp -s "$1" "$2" || install -D -m "${3:-644}" "$1" "$2"
-}
+flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -fPIC "-I$here/include" "-I$here/mpi" "-I$shim" "-I$door")
 
 # newer FILE SOURCE...: whether a source is newer than the file, or the file is missing.
 newer() {
@@ -42,6 +40,8 @@ newer() {
 }
 
 source scripts/build.sh
+# Compilers of users may warn of more.
+[[ $BUILD == release ]] || flags+=(-Werror)
 # BUILD=release: ./dev install has built it, with the stores that were asked for.
 [[ $BUILD == release ]] || build_all
 put_built "$built/libthalweg_core.so" "$lib/libthalweg-core.so"
@@ -49,6 +49,7 @@ put_built "$built/libthalweg_core.so" "$lib/libthalweg-core.so"
 if [[ -e $built/libthalweg_preload.so ]]; then put_built "$built/libthalweg_preload.so" "$lib/libthalweg-preload.so"; fi
 
 # The core as one object whose other names, those of compression libraries among them, no program can meet.
+place "$lib/libthalweg-core.a"
 if newer "$lib/libthalweg-core.a" "$built/libthalweg_core.a" "$here/install.sh"; then
     scratch=$(mktemp -d)
     nm -D --defined-only "$lib/libthalweg-core.so" | awk '{ print $3 }' >"$scratch/names"
@@ -57,14 +58,20 @@ if newer "$lib/libthalweg-core.a" "$built/libthalweg_core.a" "$here/install.sh";
     objcopy --keep-global-symbols="$scratch/names" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$scratch/all.o" "$scratch/core.o"
     rm -f "$scratch/core.a"
     ar rcs "$scratch/core.a" "$scratch/core.o"
-    install -D -m 644 "$scratch/core.a" "$lib/libthalweg-core.a"
+    install -m 644 "$scratch/core.a" "$lib/libthalweg-core.a"
     rm -r "$scratch"
 fi
 for header in "$here"/include/*.h; do
     put "$header" "$include/$(basename "$header")"
 done
+# The command finds its libraries by this, whatever their folder is called.
+link "$(from "$prefix/libexec/thalweg" "$libdir")" "$root/libexec/thalweg/lib"
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# How files of pkg-config name the folder of libraries.
+pc_libdir=$libdir
+# shellcheck disable=SC2016  # ${...} is pkg-config's
+[[ $libdir != "$prefix"/* ]] || pc_libdir='${prefix}/'${libdir#"$prefix/"}
 
 # thin NAME COMPILER SOURCE...: libthalweg-NAME.so and thalweg-NAME.pc
 thin() {
@@ -72,11 +79,13 @@ thin() {
     shift 2
     local library=$lib/libthalweg-$name.so
     [[ $name == nompi ]] && more=' -D_NOMPI'
+    place "$library"
+    place "$lib/libthalweg-$name.a"
     if newer "$library" "$@" "$here"/include/*.h "$here"/mpi/*.h "$shim"/*.h "$here/install.sh"; then
         # It finds the core beside itself. Its names carry its own: parts of one program may be linked with different ones.
         # shellcheck disable=SC2016,SC2086  # $ORIGIN is the loader's; $more is one flag or none
-        "$compiler" "${flags[@]}" -shared $more "$@" -o "$library.new" "-L$lib" -lthalweg-core \
-            -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--default-symver -Wl,--no-undefined
+        "$compiler" "${flags[@]}" "-DTHALWEG_LIBEXEC=\"$(from "$libdir" "$prefix/libexec/thalweg")\"" -shared $more "$@" -o "$library.new" \
+            "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--default-symver -Wl,--no-undefined
         mv "$library.new" "$library"
         objects "$name" "$compiler" "$more" "$@"
     fi
@@ -86,18 +95,19 @@ thin() {
 # door NAME COMPILER: libthalweg-mpiio-NAME.so, of which programs see MPI's own functions alone
 door() {
     local library=$lib/libthalweg-mpiio-$1.so sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c" "$shim/spawn.c")
+    place "$library"
     newer "$library" "${sources[@]}" "$door"/*.h "$shim"/*.h "$here/install.sh" || return 0
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
-    "$2" "${flags[@]}" -fvisibility=hidden -shared "${sources[@]}" -o "$library.new" "-L$lib" -lthalweg-core \
-        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so" -Wl,--no-undefined
+    "$2" "${flags[@]}" "-DTHALWEG_LIBEXEC=\"$(from "$libdir" "$prefix/libexec/thalweg")\"" -fvisibility=hidden -shared "${sources[@]}" \
+        -o "$library.new" "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so" -Wl,--no-undefined
     mv "$library.new" "$library"
 }
 
 # spawned NAME COMPILER: libexec/thalweg/spawn-NAME, what the libraries for this MPI start with MPI_Comm_spawn
 spawned() {
-    local program=$prefix/libexec/thalweg/spawn-$1
+    local program=$root/libexec/thalweg/spawn-$1
+    place "$program"
     newer "$program" "$shim/spawned.c" "$shim"/*.h "$here/install.sh" || return 0
-    mkdir -p "$(dirname "$program")"
     "$2" "${flags[@]}" "$shim/spawned.c" -o "$program.new"
     mv "$program.new" "$program"
 }
@@ -118,62 +128,95 @@ objects() {
 
 # config FILE NAME FLAGS: lib/pkgconfig/FILE.pc for libthalweg-NAME
 config() {
-    local file=$lib/pkgconfig/thalweg${1:+-$1}.pc
-    mkdir -p "$lib/pkgconfig"
+    local text
     # shellcheck disable=SC2016  # ${...} is pkg-config's
-    printf '%s\n' \
+    text=$(printf '%s\n' \
         "prefix=$prefix" \
-        'libdir=${prefix}/lib' \
+        "libdir=$pc_libdir" \
         'includedir=${prefix}/include' \
         '' \
         'Name: thalweg' \
         "Description: I/O layer for parallel simulations, ADIOS 1.13 interface ($2)" \
         "Version: $version" \
         "Cflags: -I\${includedir}/thalweg$3" \
-        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-$2 -lthalweg-core" >"$file.new"
-    put "$file.new" "$file"
-    rm "$file.new"
+        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-$2 -lthalweg-core")
+    put_text "$text" "$lib/pkgconfig/thalweg${1:+-$1}.pc"
 }
 
-# of_plain_mpicc: which MPI `mpicc` belongs to; what it says of itself is kept as long as mpicc stays the same.
-of_plain_mpicc() {
+# mpi_of COMPILER: which MPI it belongs to. Nothing where it finds no mpi.h, or one of an MPI that is not known.
+mpi_of() {
     local macros
-    macros=$(printf '#include <mpi.h>\n' | mpicc -E -dM -x c - 2>/dev/null) || return 0
+    macros=$(printf '#include <mpi.h>\n' | "$1" -E -dM -x c - 2>/dev/null) || return 0
     case $macros in
         *'define OPEN_MPI '*) echo openmpi ;;
-        *'define MPICH_VERSION '*) echo mpich ;;
+        # Those of Cray and Intel are made of MPICH, and have its binary interface.
+        *'define MPICH_VERSION '* | *'define I_MPI_VERSION '*) echo mpich ;;
     esac
 }
 
-plain=''
-command -v mpicc >/dev/null && plain=$(of_plain_mpicc)
-for mpi in openmpi mpich; do
-    compiler=mpicc.$mpi
+# compiler_of MPI: the compiler for it, and prints nothing where there is none.
+compiler_of() {
+    local compiler
+    for compiler in "${asked[@]}"; do
+        [[ $(mpi_of "$compiler") != "$1" ]] || { echo "$compiler" && return; }
+    done
     # Where only plain mpicc is there, it may be this one.
-    command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
+    for compiler in "mpicc.$1" mpicc; do
+        if [[ $(mpi_of "$compiler") == "$1" ]]; then echo "$compiler" && return; fi
+    done
+}
+
+# fortran_of COMPILER: the Fortran compiler of the same MPI, by its name
+fortran_of() {
+    local folder='' name
+    name=$(basename "$1")
+    [[ $1 != */* ]] || folder=$(dirname "$1")/
+    case $name in
+        mpicc*) echo "${folder}mpif90${name#mpicc}" ;;
+        cc) echo "${folder}ftn" ;; # Cray's
+        *) echo mpif90 ;;
+    esac
+}
+
+declare -A title=([openmpi]='Open MPI' [mpich]=MPICH)
+asked=()
+[[ -z ${THALWEG_MPICC:-} ]] || mapfile -t asked <<<"$THALWEG_MPICC"
+plain=$(mpi_of "${asked[0]:-mpicc}")
+fortran=()
+for mpi in openmpi mpich; do
+    compiler=$(compiler_of "$mpi")
+    if [[ -z $compiler ]]; then
+        left_out "C and C++ with ${title[$mpi]}, MPI-IO" "no compiler of it ($(packages_for "$mpi")); --mpicc COMPILER names one"
+        continue
+    fi
     thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c" "$shim/spawn.c"
     spawned "$mpi" "$compiler"
     door "$mpi" "$compiler"
+    built "C and C++ with ${title[$mpi]} ($compiler), MPI-IO"
+    fortran+=("$mpi=$(fortran_of "$compiler")")
 done
-thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c" "$here/mpi/nompi_guard.c"
+thin nompi "${CC:-cc}" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c" "$here/mpi/nompi_guard.c"
+built "C and C++ without MPI"
 if [[ -n $plain ]]; then
     config '' "$plain" ''
 else
-    echo "install: no mpicc, or of an MPI that is not known; thalweg.pc is left out, thalweg-nompi.pc is there" >&2
+    left_out "thalweg.pc" "no mpicc, or of an MPI that is not known; thalweg-nompi.pc is there"
 fi
 
 # fill FROM TO [MODE]: a file of package/ with what is known now.
 fill() {
-    mkdir -p "$(dirname "$2")"
-    sed -e "s|@version@|$version|g; s|@prefix@|$prefix|g; s|@default@|${plain:-nompi}|g" \
-        -e "s|@of@|$([[ -n $plain ]] || echo -nompi)|g" "$here/package/$1" >"$2.new"
-    put "$2.new" "$2" "${3:-644}"
-    rm "$2.new"
+    local text
+    text=$(sed -e "s|@version@|$version|g; s|@prefix@|$prefix|g; s|@default@|${plain:-nompi}|g" \
+        -e "s|@of@|$([[ -n $plain ]] || echo -nompi)|g; s|@libdir@|$libdir|g; s|@lib@|$(from "$prefix" "$libdir")|g" \
+        -e "s|@up@|$(from "$libdir/cmake/thalweg" "$prefix")|g" "$here/package/$1")
+    put_text "$text" "$2" "${3:-644}"
 }
 put bindings/cpp/include/thalweg.hpp "$include/thalweg.hpp"
 fill thalweg-cpp.pc "$lib/pkgconfig/thalweg-cpp.pc"
-fill thalweg-config "$prefix/bin/thalweg-config" 755
+fill thalweg-config "$root/bin/thalweg-config" 755
 fill thalwegConfig.cmake "$lib/cmake/thalweg/thalwegConfig.cmake"
 fill thalwegConfigVersion.cmake "$lib/cmake/thalweg/thalwegConfigVersion.cmake"
-bindings/fortran/install.sh "$prefix"
+bindings/fortran/install.sh "$prefix" "${fortran[@]}"
 bindings/c/compat.sh "$prefix" "$plain"
+# Called by itself, it says what is missing.
+[[ -z ${outermost:-} ]] || report_parts 'left out' >&2

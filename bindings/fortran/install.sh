@@ -1,27 +1,24 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: the Fortran libraries and modules. Called by bindings/c/install.sh, after the C libraries; quick where
-# nothing changed. Each library is compiled with the gfortran behind its MPI's compiler, as module files are that one's.
+# install.sh PREFIX [openmpi=COMPILER] [mpich=COMPILER]: the Fortran libraries and modules, for these MPIs and for none. Called by
+# bindings/c/install.sh, after the C libraries; quick where nothing changed. Each library is compiled with the gfortran behind its MPI's compiler, as module files are that one's.
 #
 #   lib/libthalweg-fortran-openmpi.so   one per MPI whose Fortran compiler is gfortran and here, and one for no MPI
 #   lib/libthalweg-fortran-v1-openmpi.so  version 1 of the read interface, linked in front of it
 #   include/thalweg/fortran/openmpi/    adios_write_mod.mod ... thalweg_windows_mod.mod
 #   lib/pkgconfig/                      thalweg-fortran-openmpi.pc ... and thalweg-fortran.pc, as thalweg.pc
 set -euo pipefail
-prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/machine.sh
+source scripts/installation.sh
+install_to "${1:?usage: install.sh PREFIX [MPI=COMPILER]...}"
+shift
 here=bindings/fortran c=bindings/c
-lib=$prefix/lib
 modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod thalweg_async_mod thalweg_steering_mod)
-fortran_flags=(-std=f2018 -O2 -Wall -Wextra -Werror -fPIC)
-c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
-
-build=$(mktemp -d)
-trap 'rm -rf "$build"' EXIT
-
-# put FROM TO: copies where the contents differ.
-put() {
-    cmp -s "$1" "$2" || install -D -m "${3:-644}" "$1" "$2"
-}
+fortran_flags=(-std=f2018 -O2 -Wall -Wextra -fPIC)
+c_flags=(-std=gnu11 -O2 -Wall -Wextra -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
+[[ ${BUILD:-dev} == release ]] || fortran_flags+=(-Werror) c_flags+=(-Werror)
+build=$THALWEG_INSTALLING/fortran
+mkdir -p "$build"
 
 is_gfortran() {
     command -v "$1" >/dev/null && "$1" --version 2>/dev/null | grep -q '^GNU Fortran'
@@ -30,8 +27,13 @@ is_gfortran() {
 # library NAME COMPILER: libthalweg-fortran-NAME.so and its modules
 library() {
     local name=$1 compiler=$2 module source words=()
-    local library=$lib/libthalweg-fortran-$name.so out=$build/$name
-    if [[ -e $library && -e $lib/libthalweg-fortran-v1-$name.so && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
+    local library=$lib/libthalweg-fortran-$name.so first=$lib/libthalweg-fortran-v1-$name.so out=$build/$name
+    place "$library"
+    place "$first"
+    for module in "${modules[@]}"; do
+        place "$root/include/thalweg/fortran/$name/$module.mod"
+    done
+    if [[ -e $library && -e $first && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
         return
     fi
     mkdir -p "$out"
@@ -51,12 +53,11 @@ library() {
     gfortran -shared "$out"/*.o -o "$out/new.so" "-L$lib" "-lthalweg-$name" -lthalweg-core -Wl,-rpath,'$ORIGIN' \
         -Wl,-soname,"libthalweg-fortran-$name.so" -Wl,--default-symver -Wl,--no-undefined
     for module in "${modules[@]}"; do
-        put "$out/$module.mod" "$prefix/include/thalweg/fortran/$name/$module.mod"
+        put "$out/$module.mod" "$root/include/thalweg/fortran/$name/$module.mod"
     done
     install -m 755 "$out/new.so" "$library.new"
     mv "$library.new" "$library"
     # Some names of version 1 of the read interface mean something else there: a library that is linked in front.
-    local first=$lib/libthalweg-fortran-v1-$name.so
     gfortran "${c_flags[@]}" -c "$here/version1/read.c" -o "$out/version1.o"
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     gfortran -shared "$out/version1.o" -o "$out/version1.so" "-L$lib" "-lthalweg-fortran-$name" "-lthalweg-$name" -lthalweg-core \
@@ -65,36 +66,52 @@ library() {
     mv "$first.new" "$first"
 }
 
+# How files of pkg-config name the folder of libraries.
+pc_libdir=$libdir
+# shellcheck disable=SC2016  # ${...} is pkg-config's
+[[ $libdir != "$prefix"/* ]] || pc_libdir='${prefix}/'${libdir#"$prefix/"}
+
 # config FILE NAME: lib/pkgconfig/FILE.pc for libthalweg-fortran-NAME
 config() {
+    local text
     # shellcheck disable=SC2016  # ${...} is pkg-config's
-    printf '%s\n' \
+    text=$(printf '%s\n' \
         "prefix=$prefix" \
-        'libdir=${prefix}/lib' \
+        "libdir=$pc_libdir" \
         'includedir=${prefix}/include' \
         '' \
         'Name: thalweg-fortran' \
         "Description: I/O layer for parallel simulations, ADIOS 1.x interface for Fortran ($2)" \
         "Version: $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" \
         "Cflags: -I\${includedir}/thalweg/fortran/$2" \
-        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-fortran-$2 -lthalweg-$2 -lthalweg-core" >"$build/pc"
-    put "$build/pc" "$lib/pkgconfig/$1.pc"
+        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-fortran-$2 -lthalweg-$2 -lthalweg-core")
+    put_text "$text" "$lib/pkgconfig/$1.pc"
 }
 
+for needed in gfortran python3; do
+    command -v "$needed" >/dev/null || {
+        left_out "Fortran" "no $needed ($(packages_for "$needed"))"
+        exit 0
+    }
+done
 is_gfortran gfortran || {
-    echo "install: no gfortran; the Fortran libraries are left out" >&2
+    left_out "Fortran" "the program gfortran is not GNU Fortran"
     exit 0
 }
-for mpi in openmpi mpich; do
-    compiler=mpif90.$mpi
-    [[ -e $lib/libthalweg-$mpi.so ]] || continue
+for given; do
+    mpi=${given%%=*} compiler=${given#*=}
     # Where only plain mpif90 is there, it is of the MPI of plain mpicc.
     command -v "$compiler" >/dev/null || compiler=mpif90
-    is_gfortran "$compiler" || continue
+    if ! is_gfortran "$compiler"; then
+        left_out "Fortran with $mpi" "$compiler is not there, or does not call GNU Fortran"
+        continue
+    fi
     library "$mpi" "$compiler"
     config "thalweg-fortran-$mpi" "$mpi"
+    built "Fortran with $mpi ($compiler)"
 done
 library nompi gfortran
 config thalweg-fortran-nompi nompi
+built "Fortran without MPI"
 plain=$(sed -n 's/^Libs:.* -lthalweg-\([a-z]*\) .*/\1/p' "$lib/pkgconfig/thalweg.pc" 2>/dev/null || true)
 [[ -z $plain || ! -e $lib/libthalweg-fortran-$plain.so ]] || config thalweg-fortran "$plain"

@@ -1,18 +1,20 @@
 # shellcheck shell=bash
-# test [--long] [--mpi openmpi|mpich]: every test; says how many ran, what was skipped and why
+# test [--long] [--mpi openmpi|mpich] [--tools]: every test; says how many ran, what was skipped and why
 #
 # Kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), beside ADIOS 1.13
 # (tests/compare/*.sh), Python (tests/**/test_*.py),
 # and pytest for the package in bindings/python, which runs on both MPIs whichever is chosen.
 # A script passes with exit code 0. It may print one line per check, "ok NAME" or "not ok NAME"; else it counts as one.
 # Any kind says "skipped: WHAT: WHY" on a line of its own. Where CI=true a skip is a failure.
+# --tools runs tests/tools/*.sh alone: what builds everything a second time, and takes as long.
 # Rust tests with #[ignore = "long"] and scripts that ask for $LONG=1 wait for --long.
 source scripts/machine.sh
 
-long=0 mpi=openmpi
+long=0 mpi=openmpi tools=0
 while [[ $# -gt 0 ]]; do
     case $1 in
         --long) long=1 ;;
+        --tools) tools=1 ;;
         --mpi) mpi=${2:?--mpi needs a name} && shift ;;
         *) echo "dev test: unknown argument $1" >&2 && exit 2 ;;
     esac
@@ -100,7 +102,7 @@ script_tests() {
     local script log status yes no width=2
     [[ $mpi == openmpi ]] || width=1
     # What they all install, once.
-    bindings/c/install.sh build/c-api/prefix
+    [[ $tools == 1 ]] || bindings/c/install.sh build/c-api/prefix
     for script; do
         [[ -x $script ]] || continue
         while [[ $(jobs -rp | wc -l) -ge $width ]]; do wait -n || true; done
@@ -164,11 +166,15 @@ package_tests() {
     echo "   $yes passed, $no failed"
 }
 
-rust_tests
-# The longest ones first.
-script_tests tests/compare/*.sh tests/mpi/*.sh tests/system/*.sh
-python_tests
-package_tests
+if [[ $tools == 1 ]]; then
+    script_tests tests/tools/*.sh
+else
+    rust_tests
+    # The longest ones first.
+    script_tests tests/compare/*.sh tests/mpi/*.sh tests/system/*.sh
+    python_tests
+    package_tests
+fi
 
 echo
 [[ $waiting == 0 ]] || echo "$waiting long tests wait for ./dev test --long"

@@ -108,7 +108,8 @@ size_at_most() { # size_at_most FILE MEGABYTES, tenths of them too
 }
 if [[ $BUILD == release ]]; then
     # As ./dev install puts it: without debug information.
-    put_built "$thalweg" "$work/bin/thalweg"
+    source scripts/installation.sh
+    root=$work lib=$work put_built "$thalweg" "$work/bin/thalweg"
     try "the command has at most 25 MB" size_at_most "$work/bin/thalweg" 25
     # The target is 15 MB; the limit keeps today's size from growing.
     try "the core has at most 19 MB" size_at_most "$prefix/lib/libthalweg-core.so" 19

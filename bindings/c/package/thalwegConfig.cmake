@@ -8,15 +8,16 @@
 #
 # MPI itself is the program's choice: find_package(MPI), and MPI::MPI_C or the like beside these.
 
-get_filename_component(_thalweg_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+get_filename_component(_thalweg_lib "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
+get_filename_component(_thalweg_prefix "@up@" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 set(_thalweg_default @default@)
 set(_thalweg_include "${_thalweg_prefix}/include/thalweg")
 
 function(_thalweg_library target file)
-    if(NOT TARGET thalweg::${target} AND EXISTS "${_thalweg_prefix}/lib/${file}")
+    if(NOT TARGET thalweg::${target} AND EXISTS "${_thalweg_lib}/${file}")
         add_library(thalweg::${target} SHARED IMPORTED)
         set_target_properties(thalweg::${target} PROPERTIES
-            IMPORTED_LOCATION "${_thalweg_prefix}/lib/${file}"
+            IMPORTED_LOCATION "${_thalweg_lib}/${file}"
             IMPORTED_SONAME "${file}")
     endif()
 endfunction()
@@ -29,12 +30,12 @@ foreach(_thalweg_mpi openmpi mpich nompi)
             INTERFACE_INCLUDE_DIRECTORIES "${_thalweg_include}"
             INTERFACE_LINK_LIBRARIES thalweg::core)
     endif()
-    if(NOT TARGET thalweg::${_thalweg_mpi}-static AND EXISTS "${_thalweg_prefix}/lib/libthalweg-${_thalweg_mpi}.a")
+    if(NOT TARGET thalweg::${_thalweg_mpi}-static AND EXISTS "${_thalweg_lib}/libthalweg-${_thalweg_mpi}.a")
         add_library(thalweg::${_thalweg_mpi}-static STATIC IMPORTED)
         set_target_properties(thalweg::${_thalweg_mpi}-static PROPERTIES
-            IMPORTED_LOCATION "${_thalweg_prefix}/lib/libthalweg-${_thalweg_mpi}.a"
+            IMPORTED_LOCATION "${_thalweg_lib}/libthalweg-${_thalweg_mpi}.a"
             INTERFACE_INCLUDE_DIRECTORIES "${_thalweg_include}"
-            INTERFACE_LINK_LIBRARIES "${_thalweg_prefix}/lib/libthalweg-core.a;m;pthread;dl;gcc_s")
+            INTERFACE_LINK_LIBRARIES "${_thalweg_lib}/libthalweg-core.a;m;pthread;dl;gcc_s")
     endif()
     _thalweg_library(fortran-${_thalweg_mpi} libthalweg-fortran-${_thalweg_mpi}.so)
     if(TARGET thalweg::fortran-${_thalweg_mpi})

@@ -59,6 +59,8 @@ pub enum Command {
     Tune(Tune),
     Help(Help),
     Completions(Completions),
+    #[command(hide = true)]
+    Man(Man),
 }
 
 /// List variables, with types, steps and shapes.
@@ -1075,6 +1077,17 @@ Examples:
 pub struct Completions {
     /// The shell
     pub shell: clap_complete::Shell,
+}
+
+/// Write manual pages, one for each command.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg man ~/.local/share/man/man1")]
+pub struct Man {
+    /// Folder to write them in
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub folder: PathBuf,
 }
 
 /// Measure methods and their parameters on the storage of this machine.

@@ -9,6 +9,8 @@
 //! | [`npy`] | NumPy files |
 //! | [`mod@file`] | opens files; warns about files that were cut off |
 //! | [`tune`] | methods tried on the storage at hand |
+//! | [`installed`] | where an installation keeps its libraries |
+//! | [`version`] | what this build is |
 //! | [`detached`] | commands that go on when what started them has ended |
 //! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
 //! | [`outcome`] | exit codes |
@@ -21,26 +23,35 @@ mod command;
 mod detached;
 mod file;
 mod format;
+mod installed;
 mod npy;
 mod outcome;
 mod progress;
 mod slice;
 mod terminal;
 mod tune;
+mod version;
 mod writers;
 
 use arguments::{Arguments, Command, Config, View};
 use clap::Parser;
+use clap::error::ErrorKind;
 use outcome::{Failure, Outcome};
 use std::io::Write;
 use std::process::ExitCode;
 use terminal::Terminal;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
     thalweg_warnings::listen();
     let mut out = Terminal::stdout();
-    let ended = run(&arguments.command, &mut out).and_then(|outcome| {
+    let asked = match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments.command, &mut out),
+        Err(other) if other.kind() == ErrorKind::DisplayVersion => {
+            version::print(&mut out).map(|()| Outcome::Done).map_err(Failure::from)
+        }
+        Err(other) => other.exit(),
+    };
+    let ended = asked.and_then(|outcome| {
         out.flush()?;
         Ok(outcome)
     });
@@ -84,5 +95,6 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Tune(a) => command::tune::run(a, out),
         Command::Help(a) => command::help::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
+        Command::Man(a) => command::man::run(a),
     }
 }

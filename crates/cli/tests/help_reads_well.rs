@@ -50,6 +50,36 @@ fn completions_know_every_command() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let ran = run(&["man", folder.path().to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+    let mut missing = Vec::new();
+    for command in ["", "-ls", "-dump", "-find", "-view-hdf5", "-partition-start", "-config-lint", "-control", "-run"] {
+        let page = std::fs::read_to_string(folder.path().join(format!("thalweg{command}.1"))).unwrap_or_default();
+        if !page.contains(".SH NAME") || !page.contains(".SH NOTES\n.nf\n") || !page.contains(".SH SYNOPSIS") {
+            missing.push(command);
+        }
+    }
+    assert_eq!(missing, [""; 0]);
+    // A file where the folder is wanted.
+    let file = folder.path().join("thalweg.1");
+    assert_eq!(run(&["man", file.to_str().unwrap()]).code, 3);
+}
+
+#[test]
+fn the_version_tells_what_was_built() {
+    for asked in ["--version", "-V"] {
+        let told = printed(&[asked]);
+        let mut lines = told.lines();
+        assert_eq!(lines.next(), Some(concat!("thalweg ", env!("CARGO_PKG_VERSION"))));
+        let words: Vec<&str> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(words[..4], ["commit", "build", "stores", "views"], "{told}");
+        assert!(told.contains("posix"), "{told}");
+    }
+}
+
+#[test]
 fn a_wrong_command_line_ends_with_2() {
     for wrong in [
         &["lst", "x.bp"][..],

@@ -21,7 +21,12 @@ typedef struct Spawned {
     int count; /* of processes, one per host */
 } Spawned;
 
-/* The program spawned.c, PREFIX/libexec/thalweg/spawn-MPI for a library in PREFIX/lib. 0: it is not there. */
+/* From the folder of this library to that of spawn-MPI; ./dev install tells it where libraries do not lie in PREFIX/lib. */
+#ifndef THALWEG_LIBEXEC
+#define THALWEG_LIBEXEC "../libexec/thalweg"
+#endif
+
+/* The program spawned.c, PREFIX/libexec/thalweg/spawn-MPI. 0: it is not there. */
 static int find_program(char *path, size_t room, char *said, size_t said_room) {
     Dl_info about;
     char library[PATH_MAX];
@@ -31,7 +36,7 @@ static int find_program(char *path, size_t room, char *said, size_t said_room) {
     }
     char *slash = strrchr(library, '/');
     if (slash) *slash = 0;
-    int length = snprintf(path, room, "%s/../libexec/thalweg/spawn-" OF_MPI, library);
+    int length = snprintf(path, room, "%s/" THALWEG_LIBEXEC "/spawn-" OF_MPI, library);
     if (length > 0 && (size_t)length < room && access(path, X_OK) == 0) return 1;
     snprintf(said, said_room, "there is no program %.1000s", path);
     return 0;

@@ -122,10 +122,12 @@ def find() -> str:
     prefix = os.environ.get("THALWEG_PREFIX")
     installed = f"libthalweg-{name}.so"
     if prefix:
-        path = Path(prefix) / "lib" / installed
-        if path.is_file():
-            return str(path)
-        tried.append(f"{path} is not there")
+        # The second is a link to the folder of the libraries, where that is not called lib.
+        for folder in ("lib", "libexec/thalweg/lib"):
+            path = Path(prefix) / folder / installed
+            if path.is_file():
+                return str(path)
+        tried.append(f"{Path(prefix) / 'lib' / installed} is not there")
     try:
         _core.Mpi(installed)
         return installed

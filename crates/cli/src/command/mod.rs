@@ -11,6 +11,7 @@ pub mod help;
 pub mod index;
 pub mod layout;
 pub mod ls;
+pub mod man;
 pub mod mount;
 pub mod partition;
 pub mod profile;

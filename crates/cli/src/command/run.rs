@@ -1,6 +1,7 @@
 //! `thalweg run`: runs an unchanged program with access to the mounts.
 
 use crate::arguments::{Mpi, Run as Arguments};
+use crate::installed::{library_folders, own_folder};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{complain, plain};
 use std::ffi::{OsStr, OsString};
@@ -79,15 +80,14 @@ fn library() -> Result<PathBuf, Failure> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         return Ok(PathBuf::from(named));
     }
-    let own = std::env::current_exe()?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let known = [folder.join("libthalweg_preload.so"), folder.join("../lib/libthalweg-preload.so")];
+    let installed = library_folders()?.into_iter().skip(1).map(|folder| folder.join("libthalweg-preload.so"));
+    let known: Vec<PathBuf> = std::iter::once(own_folder()?.join("libthalweg_preload.so")).chain(installed).collect();
     let there = known.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok());
     there.ok_or_else(|| {
         let what = format!(
             "{} and {} do not exist; set {VARIABLE} to the path of the library",
             known[0].display(),
-            known[1].display()
+            known[known.len() - 1].display()
         );
         Failure::File(Error::new(ErrorKind::NotFound, what))
     })
@@ -96,10 +96,11 @@ fn library() -> Result<PathBuf, Failure> {
 /// The door for MPI-IO with this MPI: in the folder that the variable names, beside this command, or in the installation.
 fn mpiio(mpi: &str) -> Result<PathBuf, String> {
     let name = format!("libthalweg-mpiio-{mpi}.so");
-    let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
     let named = std::env::var_os(MPIIO_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
-    let known = named.map_or_else(|| vec![folder.to_owned(), folder.join("../lib")], |named| vec![named]);
+    let known = match named {
+        Some(named) => vec![named],
+        None => library_folders().map_err(|e| e.to_string())?,
+    };
     let there = known.iter().find_map(|folder| folder.join(&name).canonicalize().ok());
     there.ok_or_else(|| {
         let folders: Vec<String> = known.iter().map(|folder| folder.display().to_string()).collect();
