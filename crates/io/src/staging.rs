@@ -100,7 +100,8 @@ fn connect(file: &Path, promise: Promise) -> Result<Files> {
     let (layout, configuration) = layouts::staged(file, promise)?;
     let folder = configuration.dynamic.staging.unwrap_or_default();
     if !folder.starts_with('/') {
-        let what = format!("staging = {folder} is no folder: mount it with layout \"staging\", and choose another method");
+        let what =
+            format!("staging = {folder} is no folder: mount it with layout \"staging\", and choose another method");
         return Err(Error::new(ErrorKind::Config, what).in_object(file.display().to_string()));
     }
     Ok(Files { layout: Arc::new(Guarded::new(layout)), folder: folder.into() })

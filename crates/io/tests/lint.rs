@@ -56,11 +56,16 @@ fn every_name_and_parameter_of_the_table_is_accepted() {
                     "index" => "each",
                     "pattern" => "brigade",
                     "chunk" => "1M",
+                    "promise" => "held",
                     "url" => "http://localhost:8080/",
                     _ => "1",
                 };
-                // Triggering needs something to run.
-                let also = if *name == "TRIGGER" && parameter.key != "url" { "command=true;" } else { "" };
+                // Triggering needs something to run, staging a server.
+                let also = match (kind.names[0], parameter.key) {
+                    ("TRIGGER", key) if key != "url" => "command=true;",
+                    ("STAGING", key) if key != "partition" => "partition=p.cfg;",
+                    _ => "",
+                };
                 let document = DOCUMENT.lines().take(2).collect::<Vec<_>>().join("\n")
                     + &format!(
                         "<method group=\"g\" method=\"{}\">{also}{}={value}</method></adios-config>",

@@ -94,7 +94,8 @@ fn setups(further: bool) -> Vec<MethodCase> {
         let more = if further { more } else { &[] };
         let moves_groups = name == "ADAPTIVE";
         for parameters in [""].iter().chain(more) {
-            let both = [needed.as_str(), parameters].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(";");
+            let both =
+                [needed.as_str(), parameters].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(";");
             setups.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, &both) });
         }
     }

@@ -257,7 +257,10 @@ fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_i
     gate.watch().open();
     behind.drain().unwrap();
     let count = |call, name: &str| gate.watch().done.lock().iter().filter(|(c, n)| *c == call && n == name).count();
-    assert_eq!((count(StoreCall::Write, "x"), count(StoreCall::Close, "x"), count(StoreCall::OpenWrite, "x")), (1, 0, 1));
+    assert_eq!(
+        (count(StoreCall::Write, "x"), count(StoreCall::Close, "x"), count(StoreCall::OpenWrite, "x")),
+        (1, 0, 1)
+    );
     again.close().unwrap();
     behind.drain().unwrap();
     assert_eq!(count(StoreCall::Close, "x"), 1);

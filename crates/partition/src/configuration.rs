@@ -100,7 +100,8 @@ pub const STAGING_MEMORY: Parameter =
 /// Settings that hold from a partition's creation on.
 pub const STATIC: &[Parameter] = &[NAME, REGISTRY, STRIPE_SIZE, NR_IOS, AHPIOS_SERVER, METADATA];
 /// Settings that are read when servers start.
-pub const DYNAMIC: &[Parameter] = &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT, STAGING, STAGING_MEMORY];
+pub const DYNAMIC: &[Parameter] =
+    &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT, STAGING, STAGING_MEMORY];
 
 /// How clients reach servers: `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -111,6 +111,9 @@ fn no_axis_has_the_name_of_a_group() {
     });
     let all = Arrays::of(&Reader::open(layout, "x.bp").unwrap(), Pieces::Chunks).unwrap();
     let axes = |name: &str| all.arrays.iter().find(|array| array.name == name).map(|array| array.axes.clone()).unwrap();
-    assert_eq!((axes("a"), axes("b"), axes("step_1/v")), (vec!["step".into()], vec!["step_2".into()], vec!["step_2".into()]));
+    assert_eq!(
+        (axes("a"), axes("b"), axes("step_1/v")),
+        (vec!["step".into()], vec!["step_2".into()], vec!["step_2".into()])
+    );
     assert!(all.arrays.iter().all(|array| array.name != "step_1"), "a group, and no array");
 }

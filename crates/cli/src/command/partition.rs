@@ -256,10 +256,8 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
         });
         listeners.push(Arc::new(listener));
     }
-    let serving = Serving::begin(
-        &Serve { entry: &entry, number, data, names, cache: dynamic.cache_size, staging },
-        listeners,
-    )?;
+    let serving =
+        Serving::begin(&Serve { entry: &entry, number, data, names, cache: dynamic.cache_size, staging }, listeners)?;
     if arguments.detached {
         detach(&entry, number)?;
     }

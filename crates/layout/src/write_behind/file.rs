@@ -72,7 +72,7 @@ impl WriteObject for HeldWriter {
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {
-        let change = change.clone();
+        let change = *change;
         self.owner.queue.call(self.file, move |object| object.set_attributes(&change))
     }
 }

@@ -48,7 +48,8 @@ impl Overlay {
             return;
         }
         let before = self.pieces.range(..offset).next_back().filter(|(_, piece)| piece.end > offset);
-        let starts: Vec<u64> = before.into_iter().chain(self.pieces.range(offset..end)).map(|(start, _)| *start).collect();
+        let starts: Vec<u64> =
+            before.into_iter().chain(self.pieces.range(offset..end)).map(|(start, _)| *start).collect();
         for start in starts {
             let Some(piece) = self.pieces.remove(&start) else { continue };
             if start < offset {
@@ -111,7 +112,7 @@ mod tests {
                 overlay.take_out(*offset..*offset + *length as u64, number as u64);
                 model.iter_mut().filter(|byte| byte.is_some_and(|(of, _)| of == number as u64)).for_each(|byte| *byte = None);
             }
-            let mut got = vec![None; 100];
+            let mut got = [None; 100];
             let mut last = 0;
             for covered in overlay.within(from..from + length) {
                 prop_assert!(covered.range.start >= last.max(from) && covered.range.end <= from + length);

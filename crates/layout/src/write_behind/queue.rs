@@ -248,7 +248,11 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    fn wait_until<'a>(&'a self, mut state: MutexGuard<'a, State>, is_so: impl Fn(&State) -> bool) -> MutexGuard<'a, State> {
+    fn wait_until<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        is_so: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
         while !is_so(&state) {
             state = self.changed.wait(state);
         }
@@ -265,8 +269,12 @@ impl Queue {
     /// The last failure of a file that no program has been told, which is then told.
     pub(super) fn untold(&self) -> Result<()> {
         let mut state = self.state.lock();
-        let untold: Vec<u64> =
-            state.files.iter().filter(|(_, file)| file.failed.is_some() && !file.told).map(|(number, _)| *number).collect();
+        let untold: Vec<u64> = state
+            .files
+            .iter()
+            .filter(|(_, file)| file.failed.is_some() && !file.told)
+            .map(|(number, _)| *number)
+            .collect();
         let mut outcome = Ok(());
         for number in untold {
             outcome = outcome.and(state.file(number).and_then(File::usable));
@@ -313,7 +321,8 @@ impl Queue {
             drop(state);
             return self.settle();
         };
-        let (of_file, kept) = std::mem::take(&mut state.queue).into_iter().partition(|operation| operation.file == number);
+        let (of_file, kept) =
+            std::mem::take(&mut state.queue).into_iter().partition(|operation| operation.file == number);
         state.queue = kept;
         let of_file: VecDeque<Operation> = of_file;
         for operation in &of_file {
@@ -377,7 +386,7 @@ impl Queue {
         let mut state = self.state.lock();
         let found = state.find(path, identity);
         let number = found.unwrap_or_else(|| state.add(path, identity));
-        if state.by_path.get(path).is_none() {
+        if !state.by_path.contains_key(path) {
             state.by_path.insert(path.to_string(), number);
         }
         let file = state.file(number)?;
@@ -465,7 +474,11 @@ impl Queue {
     }
 
     /// A call of the file below, behind those that are queued; its result.
-    pub(super) fn call(&self, file: u64, call: impl FnOnce(&dyn WriteObject) -> Result<()> + Send + 'static) -> Result<()> {
+    pub(super) fn call(
+        &self,
+        file: u64,
+        call: impl FnOnce(&dyn WriteObject) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         let answer = Answer::default();
         let mut state = self.state.lock();
         state.file(file)?.usable()?;
@@ -517,7 +530,13 @@ impl Queue {
     /// Reads: held bytes from memory, others from the file below.
     ///
     /// - `own`: the reader's own object below, opened here where it is needed; `None` for a writer.
-    pub(super) fn read(&self, file: u64, offset: u64, out: &mut [u8], own: Option<(&str, &mut ReaderBelow)>) -> Result<usize> {
+    pub(super) fn read(
+        &self,
+        file: u64,
+        offset: u64,
+        out: &mut [u8],
+        own: Option<(&str, &mut ReaderBelow)>,
+    ) -> Result<usize> {
         let (object, length, covered, closes) = {
             let mut state = self.state.lock();
             let of = state.file(file)?;
@@ -532,7 +551,9 @@ impl Queue {
         let mut below = |at: u64, out: &mut [u8]| -> Result<usize> {
             if let Some(object) = &object {
                 match object.ask(|object| object.read_at(at, out)) {
-                    Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument) && own.is_some() => {}
+                    Err(e)
+                        if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument) && own.is_some() => {
+                    }
                     outcome => return outcome,
                 }
             }
@@ -724,8 +745,10 @@ impl Queue {
         };
         let made = calls.iter().map(about).collect();
         let lost = || Error::new(ErrorKind::InvalidArgument, "the file is closed");
-        let ask = |what: &mut dyn FnMut(&dyn WriteObject) -> Result<()>| object.ok_or_else(lost)?.ask(|object| what(object));
-        let writes: Vec<&Arc<Vec<u8>>> = calls.iter().filter_map(|o| if let Work::Write(_, b) = &o.work { Some(b) } else { None }).collect();
+        let ask =
+            |what: &mut dyn FnMut(&dyn WriteObject) -> Result<()>| object.ok_or_else(lost)?.ask(|object| what(object));
+        let writes: Vec<&Arc<Vec<u8>>> =
+            calls.iter().filter_map(|o| if let Work::Write(_, b) = &o.work { Some(b) } else { None }).collect();
         if let Some(Operation { work: Work::Write(offset, _), .. }) = calls.first() {
             let pieces: Vec<IoSlice<'_>> = writes.iter().map(|bytes| IoSlice::new(bytes)).collect();
             return (made, ask(&mut |object| object.write_at(*offset, &pieces)).err());

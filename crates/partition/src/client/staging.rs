@@ -27,7 +27,9 @@ pub fn open(
     let configuration = Configuration::read(file)?;
     let name = &configuration.fixed.name;
     if configuration.dynamic.staging.is_none() {
-        let what = format!("partition {name} stages nothing: staging = FOLDER in its configuration says where outputs are stored");
+        let what = format!(
+            "partition {name} stages nothing: staging = FOLDER in its configuration says where outputs are stored"
+        );
         return Err(Error::new(ErrorKind::Config, what).in_object(file.display().to_string()));
     }
     let registry = Registry::at(&configuration.registry);
