@@ -53,6 +53,11 @@ pub fn in_background() {
     IN_BACKGROUND.set(true);
 }
 
+/// Whether this thread has declared that it is none of the program's.
+pub fn is_in_background() -> bool {
+    IN_BACKGROUND.get()
+}
+
 /// A communicator over `below` for any thread. Call it on the program's thread.
 pub fn for_threads(below: Box<dyn Communicator>) -> Box<dyn Communicator> {
     let timeout = below.timeout();

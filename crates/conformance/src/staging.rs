@@ -60,9 +60,10 @@ impl StagingServer {
         self.folder.join("p.cfg").display().to_string()
     }
 
-    /// Bytes that are held.
-    pub fn held(&self) -> u64 {
-        self.serving.lock().as_ref().and_then(Serving::staged).map_or(0, |staged| staged.held)
+    /// Bytes that it has taken over, and those of them that are held.
+    pub fn taken_and_held(&self) -> (u64, u64) {
+        let staged = self.serving.lock().as_ref().and_then(Serving::staged).unwrap_or_default();
+        (staged.held + staged.stored, staged.held)
     }
 
     /// Waits until everything is stored, and ends the server.

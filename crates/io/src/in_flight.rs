@@ -15,6 +15,7 @@
 //! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 //! | communicators | of outputs that have ended are given back by the program's calls, in the order of the opens, as on all ranks: a program that writes a new file at each step needs no more of them than it has outputs in flight |
 
+use crate::staging::pacing::Pacer;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -256,6 +257,8 @@ pub(crate) struct OutputsInFlight {
     outputs: Mutex<Outputs>,
     changed: Condvar,
     due: Due,
+    /// When methods that send outputs to servers do that.
+    pub(crate) pacer: Arc<Pacer>,
 }
 
 /// Those of all sessions of the process, with the longest wait for one output.
@@ -286,7 +289,7 @@ impl OutputsInFlight {
     ///
     /// - `timeout`: as in [`OutputsInFlight::add`].
     pub(crate) fn of_session(timeout: Duration) -> Arc<OutputsInFlight> {
-        let own = Arc::default();
+        let own: Arc<OutputsInFlight> = Arc::default();
         let mut sessions = SESSIONS.lock();
         sessions.retain(|(session, _)| session.strong_count() > 0);
         sessions.push((Arc::downgrade(&own), timeout));
@@ -300,6 +303,7 @@ impl OutputsInFlight {
             return;
         }
         let begun = Instant::now();
+        let _hurry = self.pacer.hurry();
         let mut outputs = self.outputs.lock();
         while !outputs.busy.is_empty() {
             let Some(rest) = timeout.checked_sub(begun.elapsed()) else { return };
@@ -448,6 +452,7 @@ impl OutputsInFlight {
 
     /// Waits until fewer than `limit` of these outputs are under way.
     fn wait_for_fewer(&self, which: impl Fn(&InFlight) -> bool, limit: usize, timeout: Duration) -> Result<()> {
+        let mut hurry = None;
         let mut outputs = self.outputs.lock();
         let mut left = usize::MAX;
         let mut since = Instant::now();
@@ -456,6 +461,7 @@ impl OutputsInFlight {
             if under_way < limit {
                 return Ok(());
             }
+            hurry.get_or_insert_with(|| self.pacer.hurry());
             if under_way != left {
                 (left, since) = (under_way, Instant::now());
             }
@@ -485,8 +491,10 @@ impl OutputsInFlight {
 
     /// Waits until none of these outputs is under way, or until a time.
     fn wait_until(&self, which: impl Fn(&InFlight) -> bool, end: Option<Instant>) {
+        let mut hurry = None;
         let mut outputs = self.outputs.lock();
         while outputs.all.iter().any(|o| which(o) && o.is_under_way()) {
+            hurry.get_or_insert_with(|| self.pacer.hurry());
             let rest = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
             if rest.is_zero() {
                 return;

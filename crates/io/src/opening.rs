@@ -301,6 +301,7 @@ impl OpenBehind {
             state = self.state.lock();
         }
         let begun = Instant::now();
+        let _hurry = state.opened.is_none().then(|| self.in_flight.pacer.hurry());
         loop {
             match &mut state.opened {
                 Some(Ok(methods)) => {

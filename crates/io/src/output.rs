@@ -183,7 +183,7 @@ impl<'a> Output<'a> {
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
             line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
             for (_, to_open) in made.iter().filter(|(_, to_open)| !staging::is(to_open.kind)) {
-                staging::settle(&shared.cache, &*shared.layout, &to_open.path)?;
+                staging::settle(&*shared.layout, &to_open.path)?;
             }
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());

@@ -213,7 +213,18 @@ pub fn examine(choice: &MethodChoice) -> Examined {
         }
     }
     remarks.sort_by_key(|r| r.parameter);
-    Examined { kind: Some(kind), parameters: of(&kept), remarks }
+    let mut parameters = of(&kept);
+    // Attributes of the element are parameters of methods that have such.
+    let attributes = [
+        (staging::ITERATIONS, i64::from(choice.iterations.max(1))),
+        (staging::PRIORITY, choice.priority.max(0).into()),
+    ];
+    for (parameter, value) in attributes {
+        if kind.parameters.iter().any(|p| p.key == parameter.key) && parameters.text(&parameter).is_none() {
+            parameters.push(parameter.key, value.to_string());
+        }
+    }
+    Examined { kind: Some(kind), parameters, remarks }
 }
 
 /// Whether a method's outputs are profiled.

@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::mounts;
 use crate::output::{Output, level_of, stored};
 use crate::registry;
+use crate::staging;
 use crate::steering::{self, Steering};
 use crate::transform;
 use std::collections::HashMap;
@@ -225,6 +226,7 @@ impl Session {
             rank: comm.rank(),
             comm: Mutex::new(comm),
         };
+        staging::set_pace(&session.shared.cache, &session.shared.in_flight.pacer);
         if buffer.allocate == AllocateTime::Now {
             session.settle_buffer()?;
         }

@@ -8,20 +8,26 @@
 //! | what moves | each rank's process group to the server, once |
 //! | who survives what | a held output: the death of all ranks, not of the server; a stored one: both. If the server ends, the file has the outputs that were stored, each of them whole |
 //! | who reads | any program opens the file, and sees what is stored; through a mount with the layout `staging` also what is held |
+//! | at what pace | outputs in flight: in phases of calculation, over `iterations`, in the order of `priority` ([`pacing`]) |
 //! | other methods | a method that writes a staged file next waits until it is stored |
 //! | on failure | all ranks return the kind of the lowest failing rank's error. Where the server cannot store what it held, the next call or the next open of the file fails, on all ranks |
 //!
 //! Source: Lofstead et al., SAND2009-7763, the DataTap method; CUG 2009, staging.
 //! Differs: the file is the queue: there is no other rendezvous between programs that write and programs that read.
 
+pub(crate) mod pacing;
+
 use crate::mounts::layouts;
+use pacing::Pacer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::in_calls;
 use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_movement::events::Listener;
 use thalweg_movement::guarded::Guarded;
 use thalweg_movement::method::{self, CloseRequest, Finished, MethodKind, Opened, Parameter, Parameters, independent};
 use thalweg_movement::output_file::cache::Cache;
@@ -29,6 +35,8 @@ use thalweg_movement::output_file::memory::Memory;
 use thalweg_movement::pack::Reach;
 use thalweg_movement::pack::blocks::Takes;
 use thalweg_movement::{Closed, Method, OpenRequest};
+use thalweg_partition::client::staging::Pace;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// `partition`.
@@ -44,6 +52,20 @@ pub const PROMISE: Parameter = Parameter::choice(
     "when close returns. none: at once, as with async=yes; held: when the server has the output, which then survives the program; stored: when it lies in the storage",
 );
 
+/// `iterations`, also the attribute of the method's element.
+pub const ITERATIONS: Parameter = Parameter::count(
+    "iterations",
+    1,
+    "outputs in flight are sent over so many iterations (adios_end_iteration), a share in each",
+)
+.at_least(1);
+/// `priority`, also the attribute of the method's element.
+pub const PRIORITY: Parameter = Parameter::count(
+    "priority",
+    1,
+    "of outputs in flight of several groups, those of the highest priority are sent first",
+);
+
 /// The method's entry in the registry.
 pub const KIND: MethodKind = MethodKind {
     names: &["STAGING", "DATATAP"],
@@ -52,6 +74,8 @@ pub const KIND: MethodKind = MethodKind {
     parameters: &[
         PARTITION,
         PROMISE,
+        ITERATIONS,
+        PRIORITY,
         method::SYNC,
         method::INDEX,
         method::INDEX_FAN_IN,
@@ -72,7 +96,9 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         _ => (Promise::Held, true),
     };
     let inner = (independent::KIND.make)(parameters)?;
-    Ok(Box::new(Staging { inner, partition: partition.into(), promise, in_background }))
+    let (iterations, priority) = (parameters.get(&ITERATIONS)?, parameters.get::<i32>(&PRIORITY)?);
+    let pacer = None;
+    Ok(Box::new(Staging { inner, partition: partition.into(), promise, in_background, iterations, priority, pacer }))
 }
 
 struct Staging {
@@ -81,6 +107,23 @@ struct Staging {
     partition: PathBuf,
     promise: Promise,
     in_background: bool,
+    iterations: u64,
+    priority: i32,
+    /// From the open on.
+    pacer: Option<Arc<Pacer>>,
+}
+
+/// The pace of the session's outputs, where methods find it.
+#[derive(Default)]
+struct Paced(Option<Arc<Pacer>>);
+
+impl Memory for Paced {}
+
+/// Gives a session's pace to its outputs.
+pub(crate) fn set_pace(cache: &Cache, pacer: &Arc<Pacer>) {
+    cache.of::<Paced>().lock().0 = Some(pacer.clone());
+    let listener: Arc<dyn Listener> = pacer.clone();
+    cache.events().listen(&listener);
 }
 
 /// The files that a partition's server takes over, below the folder of its configuration.
@@ -96,8 +139,8 @@ struct Connected(HashMap<(PathBuf, bool), Files>);
 
 impl Memory for Connected {}
 
-fn connect(file: &Path, promise: Promise) -> Result<Files> {
-    let (layout, configuration) = layouts::staged(file, promise)?;
+fn connect(file: &Path, promise: Promise, pacer: Option<Arc<Pacer>>) -> Result<Files> {
+    let (layout, configuration) = layouts::staged(file, promise, pacer.map(|pacer| pacer as Arc<dyn Pace>))?;
     let folder = configuration.dynamic.staging.unwrap_or_default();
     if !folder.starts_with('/') {
         let what =
@@ -120,7 +163,7 @@ impl Staging {
         // Not under the lock: a start of servers may take a while, and other outputs go on.
         let files = match known {
             Some(files) => files,
-            None => connect(&self.partition, self.promise)?,
+            None => connect(&self.partition, self.promise, self.pacer.clone())?,
         };
         cache.of::<Connected>().lock().0.entry(key).or_insert_with(|| files.clone());
         let Some(name) = plain.strip_prefix(&files.folder).ok().and_then(Path::to_str) else {
@@ -138,6 +181,7 @@ impl Method for Staging {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        self.pacer = request.cache.of::<Paced>().lock().0.clone();
         let place = caught("reach the staging server", || self.place(&**request.layout, request.path, request.cache));
         let place = place.map_err(|e| e.in_object(request.path));
         let (place, own) = match place {
@@ -147,7 +191,7 @@ impl Method for Staging {
         agree(request.comm, own, "reach the staging server", &[])?;
         let (layout, plain, name) = place.ok_or_else(|| Error::new(ErrorKind::Io, "no staging server"))?;
         let opened = self.inner.open(&OpenRequest { layout: &layout, path: &name, ..*request })?;
-        request.cache.of::<HandedOver>().lock().0.insert(plain, (layout, name));
+        HANDED_OVER.lock().insert(plain, (layout, name));
         Ok(opened)
     }
 
@@ -168,6 +212,9 @@ impl Method for Staging {
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        // Where the program waits for this close, there is nothing to pace.
+        let pacer = self.pacer.as_ref().filter(|_| in_calls::is_in_background());
+        let _sending = pacer.map(|pacer| pacer.begin(self.priority, self.iterations, request.pack.length()));
         self.inner.close(request)
     }
 
@@ -181,23 +228,20 @@ pub(crate) fn is(kind: &MethodKind) -> bool {
     kind.names == KIND.names
 }
 
-/// Files that were handed over by this process, with what has them: they may not be stored.
-#[derive(Default)]
-struct HandedOver(HashMap<PathBuf, (Arc<dyn Layout>, String)>);
-
-impl Memory for HandedOver {}
+/// Files that were handed over by this process, with what has them: they may not be stored. Of all sessions: the next one may write the
+/// file by another method.
+static HANDED_OVER: LazyLock<Mutex<HashMap<PathBuf, (Arc<dyn Layout>, String)>>> = LazyLock::new(Mutex::default);
 
 /// Waits until a file that this process has handed over is stored: another method opens it.
 ///
 /// # Errors
 /// What could not be stored; `PeerLost` if the server has ended.
-pub(crate) fn settle(cache: &Cache, layout: &dyn Layout, path: &str) -> Result<()> {
-    let handed_over = cache.of::<HandedOver>();
-    if handed_over.lock().0.is_empty() {
+pub(crate) fn settle(layout: &dyn Layout, path: &str) -> Result<()> {
+    if HANDED_OVER.lock().is_empty() {
         return Ok(());
     }
     let plain = layout.plain_file(path).and_then(|plain| std::path::absolute(plain).ok());
-    let Some((files, name)) = plain.and_then(|plain| handed_over.lock().0.remove(&plain)) else { return Ok(()) };
+    let Some((files, name)) = plain.and_then(|plain| HANDED_OVER.lock().remove(&plain)) else { return Ok(()) };
     let store = || {
         let object = files.open_write(&name, OpenWrite::Existing, WriterId(0))?;
         object.sync()?;

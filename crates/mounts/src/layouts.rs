@@ -137,7 +137,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
                 "stored" => Promise::Stored,
                 _ => Promise::Held,
             };
-            Ok(staged(&configuration(parameters)?, promise)?.0)
+            Ok(staged(&configuration(parameters)?, promise, None)?.0)
         },
     },
 ];
@@ -154,10 +154,16 @@ fn configuration(parameters: &Parameters) -> Result<PathBuf> {
 
 /// The files that a partition's server takes over, as a layout, and the partition's configuration.
 ///
+/// - `pace`: when this process sends long writes.
+///
 /// # Errors
 /// As [`staging::open`].
-pub fn staged(file: &Path, promise: Promise) -> Result<(Arc<dyn Layout>, Configuration)> {
-    let (files, configuration) = staging::open(file, promise, starting::start_partition)?;
+pub fn staged(
+    file: &Path,
+    promise: Promise,
+    pace: Option<Arc<dyn staging::Pace>>,
+) -> Result<(Arc<dyn Layout>, Configuration)> {
+    let (files, configuration) = staging::open(file, promise, pace, starting::start_partition)?;
     Ok((Arc::new(files), configuration))
 }
 

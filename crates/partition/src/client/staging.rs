@@ -11,8 +11,11 @@ use thalweg_layout::write_behind::Promise;
 use thalweg_remote::Remote;
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub use thalweg_remote::client::Pace;
+
 /// Connects to the staged files of a partition. A layout, whose paths are relative to the configuration's `staging`.
 ///
+/// - `pace`: when this process sends long bodies; at any time if there is none.
 /// - `start`: as for [`super::Partition::open`].
 ///
 /// # Errors
@@ -22,6 +25,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub fn open(
     file: &Path,
     promise: Promise,
+    pace: Option<Arc<dyn Pace>>,
     start: impl FnOnce(&Path, &Configuration) -> Result<()>,
 ) -> Result<(Remote, Configuration)> {
     let configuration = Configuration::read(file)?;
@@ -43,7 +47,7 @@ pub fn open(
         return Err(Error::new(ErrorKind::PeerLost, what));
     }
     let server = Arc::new(place::of(&entry, SERVER, &registry.token(name)?)?);
-    let remote = Remote::over(server, prefix(promise)).map_err(|e| match e.kind() {
+    let remote = Remote::paced(server, prefix(promise), pace).map_err(|e| match e.kind() {
         ErrorKind::NotFound => Error::new(
             ErrorKind::Config,
             format!("the servers of partition {name} were started without staging: stop and start them"),

@@ -1,8 +1,9 @@
 //! The session, its connections, and the open files with unsent bytes.
 
+use super::Pace;
 use super::open::File;
 use crate::channel::{Channel, WORTH_LENDING, WORTH_SHARING, Way};
-use crate::message::{Reply, Request, Unsent, VERSION};
+use crate::message::{LONGEST_PIECE, Reply, Request, Unsent, VERSION};
 use crate::transport::Transport;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,6 +31,8 @@ pub struct Link {
     /// Number of requests that changed names.
     names: AtomicU64,
     numbers: AtomicU64,
+    /// When long bodies are sent.
+    pace: Option<Arc<dyn Pace>>,
 }
 
 /// A process's session at the daemon.
@@ -128,9 +131,20 @@ impl Link {
             buffers: AtomicUsize::new(0),
             names: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
+            pace: None,
         };
         link.session()?;
         Ok(link)
+    }
+
+    /// With a pace for the bytes of writes.
+    pub fn paced(self, pace: Option<Arc<dyn Pace>>) -> Link {
+        Link { pace, ..self }
+    }
+
+    /// Longest body of a write.
+    pub fn longest_piece(&self) -> usize {
+        self.pace.as_ref().map_or(LONGEST_PIECE, |pace| pace.piece().clamp(1, LONGEST_PIECE))
     }
 
     /// For messages.
@@ -211,6 +225,9 @@ impl Link {
     pub fn begin<'b>(&self, session: &Session, request: &Request, body: &[IoSlice<'b>]) -> Result<Sent<'b>> {
         if session.is_lost() {
             return Err(self.gone(Error::new(ErrorKind::PeerLost, "this file was open there")));
+        }
+        if let Some(pace) = self.pace.as_ref().filter(|_| !body.is_empty()) {
+            pace.before(body.iter().map(|piece| piece.len() as u64).sum());
         }
         let idle = session.idle.lock().pop();
         let channel = match idle {

@@ -30,6 +30,14 @@ pub mod link;
 pub mod locks;
 mod open;
 
+/// When a process sends long bodies of requests.
+pub trait Pace: Send + Sync {
+    /// Longest body in bytes that the calling thread sends at once.
+    fn piece(&self) -> usize;
+    /// Waits until the calling thread may send a body of so many bytes.
+    fn before(&self, bytes: u64);
+}
+
 /// A layout that a daemon serves.
 ///
 /// # Cost
@@ -54,6 +62,14 @@ impl Remote {
     /// One connection and one request.
     pub fn over(transport: Arc<dyn Transport>, prefix: &str) -> Result<Remote> {
         Ok(Remote { link: Arc::new(Link::new(transport, prefix)?) })
+    }
+
+    /// As [`Remote::over`], with a pace for the bytes of writes.
+    ///
+    /// # Errors
+    /// As [`Remote::over`].
+    pub fn paced(transport: Arc<dyn Transport>, prefix: &str, pace: Option<Arc<dyn Pace>>) -> Result<Remote> {
+        Ok(Remote { link: Arc::new(Link::new(transport, prefix)?.paced(pace)) })
     }
 
     /// Connects to a daemon on this machine by its socket, see [`crate::default_socket`].

@@ -152,8 +152,9 @@ impl File {
             };
             let mut now: Vec<IoSlice<'_>> = Vec::new();
             let mut gathered = 0;
-            for piece in pieces.iter().flat_map(|piece| piece.chunks(LONGEST_PIECE)) {
-                if gathered + piece.len() > LONGEST_PIECE {
+            let longest = self.link.longest_piece();
+            for piece in pieces.iter().flat_map(|piece| piece.chunks(longest)) {
+                if gathered + piece.len() > longest {
                     end = send(end, gathered, &now)?;
                     (gathered, now) = (0, Vec::new());
                 }

@@ -133,8 +133,14 @@ pub(super) const METHOD: &[Parameter] = &[
     Parameter::text("group", "a group", "group that it writes"),
     Parameter::text("method", "a method, as MPI", "name of the method: thalweg help method lists them"),
     Parameter::text("base-path", "a folder", "put in front of file names").or_else("none"),
-    Parameter::text("priority", "a whole number", "checked, without effect so far").or_else("1"),
-    Parameter::text("iterations", "a whole number, not negative", "checked, without effect so far").or_else("1"),
+    Parameter::text("priority", "a whole number", "parameter priority of method STAGING; no effect in others")
+        .or_else("1"),
+    Parameter::text(
+        "iterations",
+        "a whole number, not negative",
+        "parameter iterations of method STAGING; no effect in others",
+    )
+    .or_else("1"),
 ];
 
 pub(super) const MAX_SIZE: Parameter = Parameter::real(
