@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Method STAGING and the layout `staging` over real MPI: a server of a partition takes outputs over. Each promise; programs that are killed
 # after a close; a server that is killed, stopped, or whose disk is slow; readers of what is held. The program is that of methods.sh.
+# STAGING_SEED=N chooses the moments of kills; LONG=1 kills 200 times instead of 8.
 # shellcheck disable=SC2317,SC2046  # functions are called by name, through try; flags are several words
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -129,6 +130,52 @@ server_dies() { # while the program writes
 }
 try "a program whose server is killed gets an error ($MPI)" server_dies
 rm -f "$work/out/held.bp"
+
+kills=8 seed=${STAGING_SEED:-$((${LONG:-0} == 0 ? 1 : RANDOM))}
+[[ ${LONG:-0} == 0 ]] || kills=200
+RANDOM=$seed
+# Ranks wait for their server, or MPI ends them.
+end_program() { # end_program PID
+    pkill -9 -f "$work/methods die" || true
+    wait "$1" || true
+}
+killed() { # killed program|server PROMISE MOUNTS MILLISECONDS: steps whose close had returned are there
+    local closed there program
+    rm -f "$work/out/$2.bp"
+    begin "$3"
+    "${mpiexec[@]}" -n "$MPI_RANKS" "$work/methods" die "$work/out" "$2" 99 >"$work/said.txt" 2>"$work/said.err.txt" &
+    program=$!
+    sleep "$(printf '%d.%03d' $(($4 / 1000)) $(($4 % 1000)))"
+    if [[ $1 == server ]]; then
+        kill -9 "$server"
+        wait "$program" || true
+    else
+        end_program "$program"
+        end
+    fi
+    closed=$(grep -c '^closed' "$work/said.txt" || true)
+    echo "$1, promise=$2, after $4 ms: $closed steps closed (STAGING_SEED=$seed)"
+    [[ $closed != 0 ]] || return 0
+    some=yes
+    mended "$work/out/$2.bp"
+    there=$(steps "$2")
+    ((there >= closed))
+    run 1 ./methods has "$work/out" "$MPI_RANKS" "$closed" "$2" || run 1 ./methods check "$work/out" "$MPI_RANKS" "$closed" "$2"
+}
+at_moments() {
+    local n mounts some=no
+    for ((n = 0; n < kills; n++)); do
+        mounts=$([[ $((n / 3 % 2)) == 0 ]] || echo "$work/slow4.toml")
+        case $((n % 3)) in
+            0) killed program held "$mounts" $((300 + RANDOM % 1500)) ;;
+            1) killed program stored "$mounts" $((300 + RANDOM % 1500)) ;;
+            2) killed server stored "$mounts" $((300 + RANDOM % 1500)) ;;
+        esac
+    done
+    [[ $some == yes ]]
+}
+try "steps whose close had returned are there after $kills kills of program or server ($MPI)" at_moments
+rm -f "$work"/out/*.bp
 
 mistakes() {
     local status=0
