@@ -167,7 +167,10 @@ fn write_in_turns(behind: &WriteBehind) -> Result<(), Error> {
 
 #[test]
 fn after_any_failing_call_the_files_are_as_after_one_of_the_calls_and_the_program_is_told() {
-    for call in [StoreCall::Write, StoreCall::Sync, StoreCall::Close] {
+    let faults = [StoreCall::Write, StoreCall::Sync, StoreCall::Close].map(Fault::of);
+    for fault in
+        faults.iter().chain([&Fault::of(StoreCall::Write).half_way(), &Fault::of(StoreCall::Write).panics()])
+    {
         for skipped in 0.. {
             let memory = Arc::new(Memory::new());
             memory.write_all("a", b"").unwrap();
@@ -175,13 +178,13 @@ fn after_any_failing_call_the_files_are_as_after_one_of_the_calls_and_the_progra
             let failing = Arc::new(Failing::new(memory.clone()));
             let below: Arc<dyn Layout> = Arc::new(Direct::new(failing.clone()).unwrap());
             let behind = WriteBehind::new(below, 1 << 20).unwrap();
-            failing.fail(Fault::of(call).skipping(skipped).times(1));
+            failing.fail(fault.clone().skipping(skipped).times(1));
             let at_once = write_in_turns(&behind);
             let drained = behind.drain();
             let (a, b) = (memory.read_all("a").unwrap(), memory.read_all("b").unwrap());
             // What `b` refers to is in `a`.
             let of_a: Vec<u8> = (0..6u8).flat_map(|step| [step + 1; 10]).collect();
-            assert!(of_a.starts_with(&a) && a.len() >= usize::from(b[0]) * 10, "{call:?} {skipped}: {a:?} {b:?}");
+            assert!(of_a.starts_with(&a) && a.len() >= usize::from(b[0]) * 10, "{fault:?} {skipped}: {a:?} {b:?}");
             assert!(a.len() <= usize::from(b[0]) * 10 + 10, "nothing behind the failure: {a:?} {b:?}");
             if failing.failed().0 == 0 {
                 assert!(at_once.is_ok() && drained.is_ok() && a.len() == 60 && b == [6]);

@@ -5,6 +5,7 @@ use super::overlay::Overlay;
 use crate::{Layout, OpenWrite, ReadObject, WriteObject, WriterId};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -21,13 +22,20 @@ impl Opened {
     fn ask<T>(&self, what: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
         let object = self.0.read();
         let closed = || Error::new(ErrorKind::InvalidArgument, "the file is closed");
-        what(&**object.as_ref().ok_or_else(closed)?)
+        let object = object.as_ref().ok_or_else(closed)?;
+        caught(|| what(&**object))
     }
 
     fn close(&self) -> Result<()> {
         let object = self.0.write().take();
-        object.map_or(Ok(()), |object| object.close())
+        caught(|| object.map_or(Ok(()), |object| object.close()))
     }
+}
+
+/// A panic below is a failure: the thread that makes the calls goes on.
+fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    let panicked = |_| Err(Error::new(ErrorKind::Io, "a call of the layout below panicked"));
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
 }
 
 type Call = Box<dyn FnOnce(&dyn WriteObject) -> Result<()> + Send>;
@@ -395,13 +403,23 @@ impl Queue {
         if anew {
             (file.failed, file.told) = (None, false);
         }
-        file.usable()?;
+        if let Err(e) = file.usable() {
+            drop(state);
+            let _ = object.close();
+            return Err(e);
+        }
         file.writers += 1;
         file.unstored = makes && file.queued == 0;
-        if file.object.is_none() || anew {
+        // Another thread may have opened it meanwhile, and a replaced file was open as what it was.
+        let spare = if file.object.is_none() || anew {
             file.length = if file.queued > 0 && !anew { length.max(file.length) } else { length };
-            file.object = Some(Arc::new(Opened(RwLock::new(Some(object)))));
-        }
+            file.object.replace(Arc::new(Opened(RwLock::new(Some(object)))))
+        } else {
+            Some(Arc::new(Opened(RwLock::new(Some(object)))))
+        };
+        drop(state);
+        // Nothing was written through it, or everything that was has reached it.
+        spare.map_or(Ok(()), |spare| spare.close())?;
         Ok(number)
     }
 
