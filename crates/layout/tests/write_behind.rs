@@ -168,9 +168,7 @@ fn write_in_turns(behind: &WriteBehind) -> Result<(), Error> {
 #[test]
 fn after_any_failing_call_the_files_are_as_after_one_of_the_calls_and_the_program_is_told() {
     let faults = [StoreCall::Write, StoreCall::Sync, StoreCall::Close].map(Fault::of);
-    for fault in
-        faults.iter().chain([&Fault::of(StoreCall::Write).half_way(), &Fault::of(StoreCall::Write).panics()])
-    {
+    for fault in faults.iter().chain([&Fault::of(StoreCall::Write).half_way(), &Fault::of(StoreCall::Write).panics()]) {
         for skipped in 0.. {
             let memory = Arc::new(Memory::new());
             memory.write_all("a", b"").unwrap();
@@ -243,6 +241,27 @@ fn a_temporary_file_waits_for_nothing_and_other_removals_keep_their_order() {
     });
     assert_eq!((memory.read_all("new").unwrap(), memory.exists("old").unwrap()), (b"new".to_vec(), false));
     file.close().unwrap();
+}
+
+#[test]
+fn attributes_wait_for_nothing_and_the_time_is_that_of_the_write() {
+    let scratch = Scratch::new();
+    let posix: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let gate = Arc::new(Wrapped::with(posix, Gate::default()));
+    let behind = WriteBehind::new(Arc::new(Direct::new(gate.clone()).unwrap()), 1 << 20).unwrap();
+    gate.watch().shut(StoreCall::Write);
+    let file = open(&behind, "x");
+    let begun = std::time::SystemTime::now();
+    write_all_at(&*file, 0, b"written").unwrap();
+    let (held, of_handle) = (behind.attributes("x").unwrap(), file.attributes().unwrap());
+    file.close().unwrap();
+    assert_eq!((held.length, held.mtime), (7, of_handle.mtime));
+    assert!(held.mtime >= begun && of_handle.length == 7);
+    std::thread::sleep(Duration::from_millis(50));
+    gate.watch().open();
+    behind.drain().unwrap();
+    assert_eq!(behind.attributes("x").unwrap().mtime, held.mtime, "as before it was stored");
+    assert_eq!(std::fs::metadata(scratch.join("x")).unwrap().modified().unwrap(), held.mtime);
 }
 
 #[test]

@@ -67,13 +67,17 @@ impl WriteObject for HeldWriter {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        self.owner.queue.settle();
-        self.owner.queue.ask(self.file, |object| object.attributes())
+        let about = self.owner.queue.ask(self.file, |object| object.attributes())?;
+        Ok(self.owner.queue.complete(Some(self.file), "", about))
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {
-        let change = *change;
-        self.owner.queue.call(self.file, move |object| object.set_attributes(&change))
+        let own = *change;
+        let set = self.owner.queue.call(self.file, move |object| object.set_attributes(&own));
+        if change.mtime.is_some() {
+            self.owner.queue.forget_time_of(self.file);
+        }
+        set
     }
 }
 

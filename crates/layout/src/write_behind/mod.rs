@@ -8,8 +8,9 @@
 //! | promise  | [`Promise::Held`]: `publish` and `close` return at once. [`Promise::Stored`]: they return when the file's bytes lie below |
 //! | sync     | returns when the file's bytes lie below and the layout below has synced them |
 //! | a file that is made and removed before anything of it was stored | never reaches the layout below but by its name: temporary files cost memory alone |
-//! | other removals, renames, truncations, holes, attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
+//! | other removals, renames, truncations, holes, changes of attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
 //! | a call that fails below | the file fails: what was held of it is given up, and its calls fail with the same kind until the program has closed it and been told. The calls behind it are given up, too, and their files fail: they may refer to the bytes that are lost. What reached the layout below before stays |
+//! | times    | a file that was written has the time of the program's last write, before and after it is stored |
 //! | names | of one file, through links too, where the layout below knows the identity of files; two names of one file elsewhere are two files |
 //! | threads  | one, which makes the calls of the layout below |
 //!
@@ -197,13 +198,16 @@ impl Layout for WriteBehind {
         self.below().make_one_folder(path, mode)
     }
 
-    /// Behind the file's writes: its times are those of the layout below.
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        self.settled().attributes(path)
+        self.below().attributes(path).map(|about| self.queue().complete(None, path, about))
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        self.settled().set_attributes(path, change)
+        let set = self.settled().set_attributes(path, change);
+        if change.mtime.is_some() {
+            self.queue().forget_time(path);
+        }
+        set
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {

@@ -2,11 +2,12 @@
 
 use super::Counts;
 use super::overlay::Overlay;
-use crate::{Layout, OpenWrite, ReadObject, WriteObject, WriterId};
+use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, WriteObject, WriterId};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
+use std::time::SystemTime;
 use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -76,6 +77,8 @@ struct File {
     closes: u64,
     /// It was made here, and nothing of it has reached the layout below.
     unstored: bool,
+    /// The last write, if the layout below does not have its time.
+    written: Option<SystemTime>,
 }
 
 impl File {
@@ -147,6 +150,7 @@ impl State {
             told: false,
             closes: 0,
             unstored: false,
+            written: None,
         };
         self.files.insert(number, file);
         number
@@ -161,6 +165,7 @@ impl State {
             if let Work::Write(offset, bytes) = &work {
                 of.held.put(*offset, bytes, number);
                 of.length = of.length.max(*offset + bytes.len() as u64);
+                of.written = Some(SystemTime::now());
                 self.counts.held += bytes.len() as u64;
             }
         }
@@ -302,6 +307,34 @@ impl Queue {
         let state = self.state.lock();
         let file = state.find(path, identity).and_then(|number| state.files.get(&number));
         file.filter(|file| file.is_active() && file.failed.is_none()).map(|file| file.length)
+    }
+
+    /// The attributes of a file of which the layout below may not know all: length and time are those of the last write.
+    ///
+    /// - `file`: its number, if that is known.
+    pub(super) fn complete(&self, file: Option<u64>, path: &str, about: Attributes) -> Attributes {
+        let state = self.state.lock();
+        let file = file.or_else(|| state.find(path, about.identity)).and_then(|number| state.files.get(&number));
+        match file.filter(|file| file.is_active() && file.failed.is_none()) {
+            Some(file) => Attributes { length: file.length, mtime: file.written.unwrap_or(about.mtime), ..about },
+            None => about,
+        }
+    }
+
+    /// The time of a file has been set.
+    pub(super) fn forget_time(&self, path: &str) {
+        let identity = self.identity(path);
+        let mut state = self.state.lock();
+        if let Some(file) = state.find(path, identity).and_then(|number| state.files.get_mut(&number)) {
+            file.written = None;
+        }
+    }
+
+    /// As [`Queue::forget_time`], of an open file.
+    pub(super) fn forget_time_of(&self, file: u64) {
+        if let Ok(file) = self.state.lock().file(file) {
+            file.written = None;
+        }
     }
 
     /// Lengths have been changed by name.
@@ -720,14 +753,19 @@ impl Queue {
             let mut object = of.as_ref().and_then(|of| of.object.clone());
             // Closed below if nobody has opened it again.
             let closes = matches!(first.work, Work::Close);
+            let mut stamp = None;
             if closes {
                 let idle = of.filter(|of| of.writers == 0 && of.queued == 1);
                 object = idle.and_then(|of| {
                     of.closes += 1;
+                    stamp = of.written.take().map(|time| (time, of.path.clone()));
                     of.object.take()
                 });
             }
             drop(state);
+            if let (Some((time, path)), Some(object)) = (stamp, &object) {
+                self.set_time(object, time, &path);
+            }
             let (made, failed) = Queue::make(calls, object.as_deref());
             let mut state = self.state.lock();
             state.counts.queued -= made.len() as u64;
@@ -751,6 +789,17 @@ impl Queue {
             state.let_go(file);
             drop(state);
             self.changed.notify_all();
+        }
+    }
+
+    /// The file's time is that of the program's last write, not of ours. A layout that keeps no times has none.
+    fn set_time(&self, object: &Opened, time: SystemTime, path: &str) {
+        let change = Change { mtime: Some(time), ..Change::default() };
+        match object.ask(|object| object.set_attributes(&change)) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                let _ = caught(|| self.below.set_attributes(path, &change));
+            }
+            _ => {}
         }
     }
 
