@@ -50,6 +50,7 @@ impl WriteObject for HeldWriter {
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.owner.queue.forget_time_of(self.file);
         self.owner.queue.call(self.file, move |object| object.punch(offset, length))
     }
 
@@ -67,8 +68,8 @@ impl WriteObject for HeldWriter {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        let about = self.owner.queue.ask(self.file, |object| object.attributes())?;
-        Ok(self.owner.queue.complete(Some(self.file), "", about))
+        let queue = &self.owner.queue;
+        queue.attributes(Some(self.file), "", || queue.ask(self.file, |object| object.attributes()))
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {

@@ -10,7 +10,7 @@
 //! | a file that is made and removed before anything of it was stored | never reaches the layout below but by its name: temporary files cost memory alone |
 //! | other removals, renames, truncations, holes, changes of attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
 //! | a call that fails below | the file fails: what was held of it is given up, and its calls fail with the same kind until the program has closed it and been told. The calls behind it are given up, too, and their files fail: they may refer to the bytes that are lost. What reached the layout below before stays |
-//! | times    | a file that was written has the time of the program's last write, before and after it is stored |
+//! | times    | a file that was written has the time of the program's last write, before and after it is stored, if files of the layout below are the system's; elsewhere that of the storing, and attributes wait for it |
 //! | names | of one file, through links too, where the layout below knows the identity of files; two names of one file elsewhere are two files |
 //! | threads  | one, which makes the calls of the layout below |
 //!
@@ -199,7 +199,7 @@ impl Layout for WriteBehind {
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        self.below().attributes(path).map(|about| self.queue().complete(None, path, about))
+        self.queue().attributes(None, path, || self.below().attributes(path))
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
@@ -212,6 +212,7 @@ impl Layout for WriteBehind {
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
         self.settled().truncate(path, length)?;
+        self.queue().forget_time(path);
         self.queue().ask_lengths();
         Ok(())
     }

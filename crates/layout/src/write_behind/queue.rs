@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::overlay::Overlay;
-use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, WriteObject, WriterId};
+use crate::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, WriteObject, WriterId};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -182,9 +182,7 @@ impl State {
             return;
         }
         let Some(file) = self.files.remove(&number) else { return };
-        if self.by_path.get(&file.path) == Some(&number) {
-            self.by_path.remove(&file.path);
-        }
+        self.by_path.retain(|_, of| *of != number);
         if self.by_identity.get(&file.identity) == Some(&number) {
             self.by_identity.remove(&file.identity);
         }
@@ -239,6 +237,9 @@ impl State {
 pub(super) struct Queue {
     pub(super) below: Arc<dyn Layout>,
     limit: u64,
+    /// Files of the layout below are the system's: their times can be set as they are closed. Elsewhere attributes wait until the file is
+    /// stored, and its time is that of the storing.
+    sets_times: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -248,7 +249,8 @@ pub(super) type ReaderBelow = Option<(Box<dyn ReadObject>, u64)>;
 
 impl Queue {
     pub(super) fn new(below: Arc<dyn Layout>, limit: u64) -> Queue {
-        Queue { below, limit, state: Mutex::default(), changed: Condvar::default() }
+        let sets_times = below.plain_file("file").is_some();
+        Queue { below, limit, sets_times, state: Mutex::default(), changed: Condvar::default() }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -296,10 +298,13 @@ impl Queue {
         outcome
     }
 
-    /// A name means another file from now on, or none.
+    /// A name means another file from now on, or none; other names may lead there through links. Files are then found by their identity.
     pub(super) fn forget(&self, path: &str) {
         let below = format!("{path}/");
-        self.state.lock().by_path.retain(|name, _| name != path && !name.starts_with(&below));
+        let mut state = self.state.lock();
+        let State { by_path, files, .. } = &mut *state;
+        let is_known_otherwise = |number: &u64| files.get(number).is_none_or(|file| file.identity != 0);
+        by_path.retain(|name, number| name != path && !name.starts_with(&below) && !is_known_otherwise(number));
     }
 
     /// The length of a file of which the layout below may not know all.
@@ -312,13 +317,31 @@ impl Queue {
     /// The attributes of a file of which the layout below may not know all: length and time are those of the last write.
     ///
     /// - `file`: its number, if that is known.
-    pub(super) fn complete(&self, file: Option<u64>, path: &str, about: Attributes) -> Attributes {
+    /// - `ask`: those of the layout below.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub(super) fn attributes(
+        &self,
+        file: Option<u64>,
+        path: &str,
+        ask: impl FnOnce() -> Result<Attributes>,
+    ) -> Result<Attributes> {
+        if !self.sets_times {
+            self.settle();
+            return ask();
+        }
+        let about = ask()?;
+        // A link has its own.
+        if about.kind != Kind::File {
+            return Ok(about);
+        }
         let state = self.state.lock();
         let file = file.or_else(|| state.find(path, about.identity)).and_then(|number| state.files.get(&number));
-        match file.filter(|file| file.is_active() && file.failed.is_none()) {
+        Ok(match file.filter(|file| file.is_active() && file.failed.is_none()) {
             Some(file) => Attributes { length: file.length, mtime: file.written.unwrap_or(about.mtime), ..about },
             None => about,
-        }
+        })
     }
 
     /// The time of a file has been set.
@@ -547,6 +570,7 @@ impl Queue {
 
     /// Truncates or extends a file.
     pub(super) fn truncate(&self, file: u64, length: u64) -> Result<()> {
+        self.forget_time_of(file);
         let after = Arc::new(Mutex::new(None));
         let told = after.clone();
         let outcome = self.call(file, move |object| {
@@ -758,13 +782,15 @@ impl Queue {
                 let idle = of.filter(|of| of.writers == 0 && of.queued == 1);
                 object = idle.and_then(|of| {
                     of.closes += 1;
-                    stamp = of.written.take().map(|time| (time, of.path.clone()));
+                    stamp = of.written.take();
                     of.object.take()
                 });
             }
             drop(state);
-            if let (Some((time, path)), Some(object)) = (stamp, &object) {
-                self.set_time(object, time, &path);
+            if let (Some(time), Some(object)) = (stamp, object.as_ref().filter(|_| self.sets_times)) {
+                // The file's time is that of the program's last write, not of ours. The bytes do not depend on it.
+                let change = Change { mtime: Some(time), ..Change::default() };
+                let _ = object.ask(|object| object.set_attributes(&change));
             }
             let (made, failed) = Queue::make(calls, object.as_deref());
             let mut state = self.state.lock();
@@ -789,17 +815,6 @@ impl Queue {
             state.let_go(file);
             drop(state);
             self.changed.notify_all();
-        }
-    }
-
-    /// The file's time is that of the program's last write, not of ours. A layout that keeps no times has none.
-    fn set_time(&self, object: &Opened, time: SystemTime, path: &str) {
-        let change = Change { mtime: Some(time), ..Change::default() };
-        match object.ask(|object| object.set_attributes(&change)) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => {
-                let _ = caught(|| self.below.set_attributes(path, &change));
-            }
-            _ => {}
         }
     }
 
