@@ -68,8 +68,7 @@ impl WriteObject for HeldWriter {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        let queue = &self.owner.queue;
-        queue.attributes(Some(self.file), "", || queue.ask(self.file, |object| object.attributes()))
+        self.owner.queue.attributes_of(self.file)
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {

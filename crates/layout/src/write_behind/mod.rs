@@ -155,9 +155,7 @@ impl Layout for WriteBehind {
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
-        let about = self.below().stat(path)?;
-        let held = self.queue().length_of(path, about.identity);
-        Ok(Stat { length: held.unwrap_or(about.length), ..about })
+        self.queue().stat(path)
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
@@ -165,10 +163,8 @@ impl Layout for WriteBehind {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let renamed = self.settled().rename(from, to);
-        self.queue().forget(from);
-        self.queue().forget(to);
-        renamed
+        let (old, new) = (from.to_string(), to.to_string());
+        self.queue().names(&[from, to], move |below| below.rename(&old, &new))
     }
 
     fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
@@ -176,10 +172,7 @@ impl Layout for WriteBehind {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        self.queue().before_removal(path);
-        let removed = self.below().remove(path);
-        self.queue().forget(path);
-        removed
+        self.queue().remove(path)
     }
 
     fn make_folder(&self, path: &str) -> Result<()> {
@@ -199,11 +192,12 @@ impl Layout for WriteBehind {
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        self.queue().attributes(None, path, || self.below().attributes(path))
+        self.queue().attributes(path)
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        let set = self.settled().set_attributes(path, change);
+        let (name, own) = (path.to_string(), *change);
+        let set = self.queue().names(&[path], move |below| below.set_attributes(&name, &own));
         if change.mtime.is_some() {
             self.queue().forget_time(path);
         }
@@ -211,10 +205,10 @@ impl Layout for WriteBehind {
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
-        self.settled().truncate(path, length)?;
+        let name = path.to_string();
+        let truncated = self.queue().names(&[path], move |below| below.truncate(&name, length));
         self.queue().forget_time(path);
-        self.queue().ask_lengths();
-        Ok(())
+        truncated
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
@@ -226,7 +220,8 @@ impl Layout for WriteBehind {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
-        self.settled().make_hard_link(from, to)
+        let (old, new) = (from.to_string(), to.to_string());
+        self.queue().names(&[from, to], move |below| below.make_hard_link(&old, &new))
     }
 
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
@@ -276,9 +271,14 @@ impl Layout for WriteBehind {
     }
 
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
-        let made = self.settled().make_on_target(name, target, stripe);
-        self.queue().forget(name);
-        made
+        let (path, made) = (name.to_string(), Arc::new(Mutex::new(false)));
+        let told = made.clone();
+        self.queue().names(&[name], move |below| {
+            *told.lock() = below.make_on_target(&path, target, stripe)?;
+            Ok(())
+        })?;
+        let made = *made.lock();
+        Ok(made)
     }
 
     fn make_striped(&self, path: &str, asked: Stripes) -> Result<bool> {

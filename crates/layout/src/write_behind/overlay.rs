@@ -82,6 +82,11 @@ impl Overlay {
         pieces.map(inside).collect()
     }
 
+    /// The end of the last held byte; 0 if there is none.
+    pub(super) fn end(&self) -> u64 {
+        self.pieces.last_key_value().map_or(0, |(_, piece)| piece.end)
+    }
+
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
     }
