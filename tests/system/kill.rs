@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads;
-use thalweg_io::registry::{self, METHODS};
+use thalweg_io::registry;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
@@ -27,7 +27,7 @@ use thalweg_types::{Selection, Value};
 
 /// Each method that leaves a file.
 fn methods() -> Vec<&'static str> {
-    METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]).collect()
+    registry::that_write_by_themselves().map(|kind| kind.names[0]).collect()
 }
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

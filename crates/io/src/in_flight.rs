@@ -181,6 +181,7 @@ impl PendingOutput {
 
     /// Whether the output has ended, without asking for its result.
     pub fn has_ended(&self) -> bool {
+        self.of.pacer.lift();
         in_calls::move_messages();
         self.result.0.lock().result.is_some()
     }
@@ -190,6 +191,7 @@ impl PendingOutput {
     /// # Errors
     /// The failure of the output, also when asked again.
     pub fn test(&self) -> Result<Option<Closed>> {
+        self.of.pacer.lift();
         self.of.call_back();
         self.result.hear().transpose()
     }

@@ -7,6 +7,7 @@ use crate::joined::{Requirements, agree_on_open};
 use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared};
+use crate::staging;
 use std::sync::Arc;
 use thalweg_bp::shape::JOINED;
 use thalweg_comm::Communicator;
@@ -45,6 +46,7 @@ impl Input {
             };
             // Closed steps are read, even if their outputs end later.
             shared.in_flight.settle(std::slice::from_ref(&path), None, comm.timeout())?;
+            staging::settle(&*shared.layout, &path)?;
             Ok((group, Reader::open(shared.layout.clone(), &path)?))
         });
         let (opened, outcome) = match opened {

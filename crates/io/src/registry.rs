@@ -237,6 +237,12 @@ pub fn stores(kind: &MethodKind) -> bool {
     ![method::null::KIND.id, method::STORES_NOTHING].contains(&kind.id)
 }
 
+/// The methods that write files and can be chosen by their name alone: without a server, or a parameter of which only the user knows the
+/// value.
+pub fn that_write_by_themselves() -> impl Iterator<Item = &'static MethodKind> {
+    METHODS.iter().filter(|kind| stores(kind) && (kind.make)(&Parameters::default()).is_ok())
+}
+
 /// Checks that the methods of one group do not write the same files.
 ///
 /// # Errors
@@ -338,6 +344,7 @@ mod tests {
         let of_adios1 = [
             ("NULL", 255),
             ("MPI", 0),
+            ("DATATAP", 1),
             ("POSIX", 2),
             ("MPI_CIO", 6),
             ("MPI_LUSTRE", 10),

@@ -214,7 +214,9 @@ impl Method for Staging {
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
         // Where the program waits for this close, there is nothing to pace.
         let pacer = self.pacer.as_ref().filter(|_| in_calls::is_in_background());
-        let _sending = pacer.map(|pacer| pacer.begin(self.priority, self.iterations, request.pack.length()));
+        // Other ranks wait for this one inside the close.
+        let longest = request.comm.timeout() / 4;
+        let _sending = pacer.map(|pacer| pacer.begin(self.priority, self.iterations, request.pack.length(), longest));
         self.inner.close(request)
     }
 
@@ -235,13 +237,13 @@ static HANDED_OVER: LazyLock<Mutex<HashMap<PathBuf, (Arc<dyn Layout>, String)>>>
 /// Waits until a file that this process has handed over is stored: another method opens it.
 ///
 /// # Errors
-/// What could not be stored; `PeerLost` if the server has ended.
+/// What could not be stored.
 pub(crate) fn settle(layout: &dyn Layout, path: &str) -> Result<()> {
     if HANDED_OVER.lock().is_empty() {
         return Ok(());
     }
-    let plain = layout.plain_file(path).and_then(|plain| std::path::absolute(plain).ok());
-    let Some((files, name)) = plain.and_then(|plain| HANDED_OVER.lock().remove(&plain)) else { return Ok(()) };
+    let Some(plain) = layout.plain_file(path).and_then(|plain| std::path::absolute(plain).ok()) else { return Ok(()) };
+    let Some((files, name)) = HANDED_OVER.lock().get(&plain).cloned() else { return Ok(()) };
     let store = || {
         let object = files.open_write(&name, OpenWrite::Existing, WriterId(0))?;
         object.sync()?;
@@ -249,7 +251,13 @@ pub(crate) fn settle(layout: &dyn Layout, path: &str) -> Result<()> {
     };
     match store() {
         // It was removed.
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        outcome => outcome.map_err(|e| e.in_object(path)),
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        // One that was told to stop has stored everything.
+        Err(e) if e.kind() == ErrorKind::PeerLost => {
+            thalweg_warnings::tell_once(&format!("{}: {e}; the file has what was stored", plain.display()));
+        }
+        outcome => outcome.map_err(|e| e.in_object(path))?,
     }
+    HANDED_OVER.lock().remove(&plain);
+    Ok(())
 }

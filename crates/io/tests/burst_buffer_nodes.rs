@@ -203,7 +203,7 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         Placed::Together => OfOneNode,
     };
     // A server writes what STAGING hands over, to files of the system.
-    let kinds = registry::METHODS.iter().filter(|kind| registry::stores(kind) && kind.names[0] != "STAGING");
+    let kinds = registry::that_write_by_themselves();
     let all = kinds.map(|kind| match kind.names[0] {
         "POSIX" => ("POSIX", "", of(Apart, Apart)),
         "MPI" => ("MPI", "", of(Sharing, Sharing)),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
-use thalweg_io::registry::{self, METHODS};
+use thalweg_io::registry;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::Direct;
 use thalweg_reader::{FindingKind, Partial, Reader, RecoverOptions, recover, verify};
@@ -43,7 +43,7 @@ fn setups() -> Vec<(&'static str, &'static str)> {
         ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
         ("ADAPTIVE", "num_files=2;chunk=8k"),
     ];
-    let all = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| (kind.names[0], ""));
+    let all = registry::that_write_by_themselves().map(|kind| (kind.names[0], ""));
     // `METHOD=NAME` runs that method alone.
     let wanted = std::env::var("METHOD").ok();
     let is_wanted = |method: &str| wanted.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(method));

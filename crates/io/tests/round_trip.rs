@@ -3,13 +3,12 @@
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, everything};
-use thalweg_io::registry::{self, METHODS};
+use thalweg_io::registry;
 use thalweg_schema::HostLanguage;
 
 /// First name of each method that writes anything to any layout.
 fn methods() -> Vec<&'static str> {
-    let stores = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]);
-    stores.filter(|name| *name != "STAGING").collect()
+    registry::that_write_by_themselves().map(|kind| kind.names[0]).collect()
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn writes(document: &str) -> Vec<f64> {
 
 #[test]
 fn parameters_of_adios_1_mean_nothing_to_any_method() {
-    for kind in registry::METHODS.iter().filter(|kind| kind.names[0] != "TRIGGER") {
+    for kind in registry::METHODS.iter().filter(|kind| !["TRIGGER", "STAGING"].contains(&kind.names[0])) {
         for (_, keys) in thalweg_movement::method::OF_ADIOS1 {
             for key in *keys {
                 let value = if *key == "aggregation_type" { "2" } else { "1" };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use thalweg_io::mounts;
-use thalweg_io::registry::{self, METHODS};
+use thalweg_io::registry;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{FindingKind, Reader, verify};
 use thalweg_store::Posix;
@@ -75,7 +75,7 @@ pub fn stores(work: &Path, mounts: &Path, table: &str) -> Outcome<()> {
 
 /// The names of the methods that write files.
 pub fn methods() -> impl Iterator<Item = &'static str> {
-    METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0])
+    registry::that_write_by_themselves().map(|kind| kind.names[0])
 }
 
 /// One output by a method.

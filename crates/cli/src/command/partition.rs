@@ -185,13 +185,13 @@ fn storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
 
 /// Where staged files lie: a mount of this server's table, or as [`storage`]. A mount whose files a partition has is for the programs
 /// that hand over.
-fn staging_storage(place: &str) -> Result<Arc<dyn Layout>, Failure> {
+fn staging_storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
     let entries = mounts::entries(&mounts::files()?)?;
     let of_partitions = ["partition", "staging"];
     let own = |entry: &&mounts::Entry| !of_partitions.iter().any(|layout| entry.layout.eq_ignore_ascii_case(layout));
     match entries.iter().filter(own).find(|entry| Path::new(&entry.path) == Path::new(place)) {
         Some(entry) => Ok(mounts::make_now(entry).map_err(|why| Error::new(ErrorKind::Config, why))?),
-        None => storage(place, true),
+        None => storage(place, make),
     }
 }
 
@@ -236,7 +236,7 @@ fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
     };
     let dynamic = &configuration.dynamic;
     let place = dynamic.staging.as_ref().filter(|_| number == staging::SERVER);
-    let staging = place.map(|place| staging_storage(place)).transpose()?;
+    let staging = place.map(|place| staging_storage(place, new)).transpose()?;
     let staging = staging.map(|storage| Staging { storage, memory: dynamic.staging_memory });
     let socket = instance::socket(&entry, number);
     let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&socket)?)];

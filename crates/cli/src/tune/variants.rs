@@ -1,7 +1,7 @@
 //! The candidates: every method that writes files, and variants of the best one in the parameters that affect speed.
 
 use super::search::Candidate;
-use thalweg_io::registry::{self, METHODS};
+use thalweg_io::registry;
 use thalweg_movement::method::{self, Parameter};
 use thalweg_schema::MethodChoice;
 
@@ -20,10 +20,8 @@ pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
         .collect();
     let in_use = used
         .map(|choice| Candidate { method: choice.method.to_ascii_uppercase(), parameters: choice.parameters.clone() });
-    let all = METHODS.iter().filter(|kind| registry::stores(kind));
+    let all = registry::that_write_by_themselves();
     let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: fixed.clone() });
-    // Not those that need a parameter of which only the user knows the value.
-    let all = all.filter(|candidate| registry::make(&choice("tune", candidate)).is_ok());
     let mut candidates: Vec<Candidate> = in_use.into_iter().collect();
     // In use under another name, and as it comes: the same thing.
     let known = |c: &Candidate, of: &[Candidate]| {

@@ -4,15 +4,15 @@
 //! |----------|--------|
 //! | order    | writes, publications and closes of all files reach the layout below in the order in which they returned, one at a time. After a kill of this process the files are as they were after one of them: a step whose index is there has all its data |
 //! | seen     | every call through this layout sees all writes that have returned; others see what has reached the layout below |
-//! | memory   | held bytes are bounded: at the limit, writes wait. A single write longer than the limit is taken when nothing else is held |
+//! | memory   | held bytes are bounded: at the limit, writes wait, in the order in which they came. A single write longer than the limit is taken when nothing else is held |
 //! | promise  | [`Promise::Held`]: `publish` and `close` return at once. [`Promise::Stored`]: they return when the file's bytes lie below |
 //! | sync     | returns when the file's bytes lie below and the layout below has synced them |
 //! | a file that is made and removed before anything of it was stored | never reaches the layout below but by its name: temporary files cost memory alone |
 //! | other removals, renames, truncations, holes, changes of attributes | wait until all earlier calls have reached the layout below, and are then calls of it |
-//! | a call that fails below | the file fails: what was held of it is given up, and its calls fail with the same kind until the program has closed it and been told. The calls behind it are given up, too, and their files fail: they may refer to the bytes that are lost. What reached the layout below before stays |
+//! | a call that fails below | the file fails: what was held of it is given up, and its calls fail with the same kind until the program has closed it and been told. What is behind it may refer to the lost bytes: calls in the queue are given up, files that are open in the same folder (of a subfile: in that of the BP file) fail, and so does the first call there of a program that does not know. What reached the layout below before stays |
 //! | times    | a file that was written has the time of the program's last write, before and after it is stored, if files of the layout below are the system's; elsewhere that of the storing, and attributes wait for it |
 //! | names | of one file, through links too, where the layout below knows the identity of files; two names of one file elsewhere are two files |
-//! | threads  | one, which makes the calls of the layout below |
+//! | threads  | one, which makes the calls in the queue; opens, looks and reads are made by the callers' |
 //!
 //! For servers that take outputs over from programs ("staging"): see `partition`. It is no burst buffer: held bytes end with the process.
 //!

@@ -48,7 +48,8 @@ pub fn open(
     }
     let server = Arc::new(place::of(&entry, SERVER, &registry.token(name)?)?);
     let remote = Remote::paced(server, prefix(promise), pace).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => Error::new(
+        // The server knows no such mount.
+        ErrorKind::Config => Error::new(
             ErrorKind::Config,
             format!("the servers of partition {name} were started without staging: stop and start them"),
         )
