@@ -8,7 +8,7 @@
 //! | what moves | each rank's process group to the server, once |
 //! | who survives what | a held output: the death of all ranks, not of the server; a stored one: both. If the server ends, the file has the outputs that were stored, each of them whole |
 //! | who reads | any program opens the file, and sees what is stored; through a mount with the layout `staging` also what is held |
-//! | at what pace | outputs in flight: in phases of calculation, over `iterations`, in the order of `priority` ([`pacing`]) |
+//! | at what pace | outputs in flight: in phases of calculation, over `iterations`, in the order of `priority` (`pacing`) |
 //! | other methods | a method that writes a staged file next waits until it is stored |
 //! | on failure | all ranks return the kind of the lowest failing rank's error. Where the server cannot store what it held, the next call or the next open of the file fails, on all ranks |
 //!
@@ -230,9 +230,12 @@ pub(crate) fn is(kind: &MethodKind) -> bool {
     kind.names == KIND.names
 }
 
-/// Files that were handed over by this process, with what has them: they may not be stored. Of all sessions: the next one may write the
-/// file by another method.
-static HANDED_OVER: LazyLock<Mutex<HashMap<PathBuf, (Arc<dyn Layout>, String)>>> = LazyLock::new(Mutex::default);
+/// Files by their absolute paths, with what has them, and their names there.
+type HandedOver = HashMap<PathBuf, (Arc<dyn Layout>, String)>;
+
+/// Files that were handed over by this process: they may not be stored. Of all sessions: the next one may write the file by another
+/// method.
+static HANDED_OVER: LazyLock<Mutex<HandedOver>> = LazyLock::new(Mutex::default);
 
 /// Waits until a file that this process has handed over is stored: another method opens it.
 ///
