@@ -177,6 +177,25 @@ at_moments() {
 try "steps whose close had returned are there after $kills kills of program or server ($MPI)" at_moments
 rm -f "$work"/out/*.bp
 
+as_in_the_guide() { # its configuration and commands, with folders of ours; a program writes in between
+    local page=$PWD/docs/guide/staging.md folder=$work/guide line
+    mkdir -p "$folder/run7"
+    awk '/^```$/ { n++; next } n == 1' "$page" | sed "s#/lustre/run7#$folder/run7#; s#n9:/local#localhost:$folder#; s#16G#16M#" >"$folder/stage.cfg"
+    grep -q "^staging .*$folder/run7" "$folder/stage.cfg"
+    sed -n 's/^\$ \(thalweg partition [^#]*\).*/\1/p' "$page" >"$folder/commands.txt"
+    [[ $(wc -l <"$folder/commands.txt") == 4 ]]
+    sed -e "s/METHOD/STAGING/" -e "s#PARAMETERS#partition=$folder/stage.cfg;promise=held#" tests/mpi/methods.xml >"$folder/run7/x.xml"
+    while read -r line; do
+        # shellcheck disable=SC2086  # several words
+        (cd "$folder" && "$thalweg" ${line#thalweg } >>said.txt </dev/null)
+        [[ $line != *start* ]] || run "$MPI_RANKS" ./methods write "$folder/run7" x </dev/null
+    done <"$folder/commands.txt"
+    grep -Eq 'staging: [0-9]+ of at most 16777216 bytes held' "$folder/said.txt"
+    run 1 ./methods check "$folder/run7" "$MPI_RANKS" 5 x
+}
+try "the guide's configuration and commands ($MPI)" as_in_the_guide
+rm -rf "$work/guide"
+
 mistakes() {
     local status=0
     begin ''
