@@ -72,11 +72,18 @@ fn gated_over(store: Arc<dyn Store>) -> (Arc<Wrapped<Gate>>, WriteBehind) {
     (gate, behind)
 }
 
-fn failing() -> (Arc<Failing>, Arc<Memory>, WriteBehind) {
+fn failing() -> (Arc<Failing>, Arc<Memory>, Arc<Wrapped<Gate>>, WriteBehind) {
     let memory = Arc::new(Memory::new());
     let failing = Arc::new(Failing::new(memory.clone()));
-    let behind = WriteBehind::new(Arc::new(Direct::new(failing.clone()).unwrap()), 1 << 20).unwrap();
-    (failing, memory, behind)
+    let (gate, behind) = gated_over(failing.clone());
+    (failing, memory, gate, behind)
+}
+
+/// A file whose bytes are held when it is closed, and reach the layout below after that.
+fn hold(gate: &Wrapped<Gate>, behind: &WriteBehind, name: &'static str, bytes: &[u8]) {
+    gate.watch().shut(StoreCall::Write, name, false);
+    put(behind, name, bytes).unwrap();
+    gate.watch().open();
 }
 
 fn open(layout: &dyn Layout, path: &str) -> Box<dyn WriteObject> {
@@ -113,10 +120,10 @@ fn within<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Optio
 
 #[test]
 fn a_rename_does_not_replace_a_good_file_by_one_whose_bytes_are_lost() {
-    let (failing, memory, behind) = failing();
+    let (failing, memory, gate, behind) = failing();
     memory.write_all("final", b"good").unwrap();
     failing.fail(Fault::of(StoreCall::Write).times(1));
-    put(&behind, "final.tmp", b"newer").unwrap();
+    hold(&gate, &behind, "final.tmp", b"newer");
     let renamed = behind.rename("final.tmp", "final");
     let at_open = put(&behind, "final", b"").err();
     let drained = behind.drain().err();
@@ -127,23 +134,21 @@ fn a_rename_does_not_replace_a_good_file_by_one_whose_bytes_are_lost() {
     );
 }
 
-/// the only copy is removed.
 #[test]
 fn a_removal_behind_a_failed_write_is_given_up() {
-    let (failing, memory, behind) = failing();
+    let (failing, memory, gate, behind) = failing();
     memory.write_all("old", b"the only copy").unwrap();
     failing.fail(Fault::of(StoreCall::Write).times(1));
-    put(&behind, "copy", b"the only copy").unwrap();
+    hold(&gate, &behind, "copy", b"the only copy");
     let removed = behind.remove("old");
     assert!(removed.is_err() && memory.exists("old").unwrap(), "{removed:?}: no copy is left");
 }
 
-/// what is given up depends on how fast the storage fails.
 #[test]
 fn an_index_written_after_the_loss_does_not_refer_to_lost_data() {
-    let (failing, memory, behind) = failing();
+    let (failing, memory, gate, behind) = failing();
     failing.fail(Fault::of(StoreCall::Write).times(1));
-    put(&behind, "data", b"data").unwrap();
+    hold(&gate, &behind, "data", b"data");
     // The storage fails before the index is written. Nobody has been told.
     until(|| behind.counts().failures == 1);
     let told = put(&behind, "index", b"data is there");
@@ -288,14 +293,13 @@ fn an_open_reader_does_not_read_another_file() {
     assert_eq!(&out[..got], b"own bytes");
 }
 
-/// one failure is returned, and all are taken for told.
 #[test]
 fn drain_takes_no_failure_for_told_that_it_does_not_tell() {
-    let (failing, _, behind) = failing();
+    let (failing, _, gate, behind) = failing();
     failing.fail(Fault::of(StoreCall::Write).times(2));
     for (folder, name) in [("one", "one/file"), ("two", "two/file")] {
         behind.make_folder(folder).unwrap();
-        put(&behind, name, b"lost").unwrap();
+        hold(&gate, &behind, name, b"lost");
         until(|| behind.counts().queued == 0);
     }
     assert_eq!(behind.counts().failures, 2);
@@ -311,18 +315,17 @@ fn drain_takes_no_failure_for_told_that_it_does_not_tell() {
 fn a_failure_is_told_under_every_name_of_the_file() {
     let scratch = Scratch::new();
     let failing = Arc::new(Failing::new(Arc::new(Posix::at(scratch.join(".")).unwrap())));
-    let behind = WriteBehind::new(Arc::new(Direct::new(failing.clone()).unwrap()), 1 << 20).unwrap();
+    let (gate, behind) = gated_over(failing.clone());
     put(&behind, "x", b"1").unwrap();
     behind.make_hard_link("x", "y").unwrap();
     failing.fail(Fault::of(StoreCall::Write).times(1));
-    put(&behind, "x", b"lost").unwrap();
+    hold(&gate, &behind, "x", b"lost");
     until(|| behind.counts().queued == 0);
     let by_link = put(&behind, "y", b"2");
     let drained = behind.drain();
     assert!(by_link.is_err() || drained.is_err(), "nobody is told");
 }
 
-/// bodies of writes that wait are not counted.
 #[test]
 fn writes_that_wait_hold_no_memory() {
     let memory = Arc::new(Memory::new());
@@ -349,7 +352,6 @@ fn writes_that_wait_hold_no_memory() {
     });
 }
 
-/// a small write that comes later is taken before a long one that waits.
 #[test]
 fn a_long_write_is_not_passed_by_short_ones_for_ever() {
     let gate = Arc::new(Wrapped::with(Arc::new(Memory::new()) as Arc<dyn Store>, Gate::default()));
@@ -390,7 +392,6 @@ fn two_replacing_opens_leave_the_right_length() {
     assert_eq!((seen, memory.read_all("x").unwrap().len()), ((10, 10), 10));
 }
 
-/// the handle that a replacing open closes is the one that the thread is about to write through.
 #[test]
 fn a_replacing_open_makes_no_write_of_another_handle_fail() {
     let memory = Arc::new(Memory::new());
@@ -414,7 +415,6 @@ fn a_replacing_open_makes_no_write_of_another_handle_fail() {
     assert_eq!(behind.counts().last_failure, None);
 }
 
-/// nobody has the handle of an open that failed, and it counts as a writer.
 #[test]
 fn a_replacing_open_whose_close_of_the_older_handle_fails_leaves_a_file_that_can_be_opened() {
     let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
