@@ -6,6 +6,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | `comm` | the promises of `Communicator`, `Request` and `SharedWindow` |
+//! | [`gate`] | a gate at which operations of a store wait |
 //! | [`scratch`] | a folder for one test, removed afterwards |
 //! | `staging` | a server that takes outputs over, in this process (feature `round-trip`) |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
@@ -16,6 +17,7 @@
 
 #[cfg(feature = "comm")]
 pub mod comm;
+pub mod gate;
 #[cfg(feature = "layout")]
 pub mod layout;
 #[cfg(feature = "round-trip")]

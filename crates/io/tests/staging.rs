@@ -4,47 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::alone::Alone;
 use thalweg_comm::{Communicator, threads};
+use thalweg_conformance::gate::{At, Gate};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::staging::StagingServer;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, RecoverOptions};
-use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::wrap::{Failing, Fault, StoreCall, Wrapped};
 use thalweg_store::{Posix, Store};
 use thalweg_types::ErrorKind;
-use thalweg_types::mutex::{Condvar, Mutex};
 
 /// Values of a rank: 10 MiB.
 const VALUES: usize = 10 << 17;
 const BYTES: u64 = 8 * VALUES as u64;
-
-/// Writes wait until it is open.
-#[derive(Default)]
-struct Gate {
-    shut: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Watch for Gate {
-    fn describe(&self) -> &'static str {
-        "gate"
-    }
-
-    fn before(&self, operation: &Operation<'_>) -> Verdict {
-        let mut shut = self.shut.lock();
-        while *shut && operation.asked == StoreCall::Write {
-            shut = self.changed.wait(shut);
-        }
-        Verdict::Pass
-    }
-}
-
-impl Gate {
-    fn set(&self, shut: bool) {
-        *self.shut.lock() = shut;
-        self.changed.notify_all();
-    }
-}
 
 fn all_files() -> Arc<dyn Store> {
     Arc::new(Posix::at("/").unwrap())
@@ -177,7 +149,7 @@ fn another_method_that_opens_the_file_waits_until_it_is_stored() {
     let layout = folder(&scratch);
     let staged = staging("a", &server, "promise=held").1;
     let begin = |method: &str| session(&layout, Box::new(Alone::new()), &[("a", method.to_string())]);
-    gate.watch().set(true);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let first = begin(&staged);
     write(&first, "a", "x.bp", Mode::Write, &Alone::new()).unwrap();
     first.finalize().unwrap();
@@ -189,7 +161,7 @@ fn another_method_that_opens_the_file_waits_until_it_is_stored() {
         let other = scope.spawn(move || write(second, "a", "x.bp", Mode::Append, &Alone::new()));
         std::thread::sleep(Duration::from_millis(300));
         assert!(!other.is_finished());
-        gate.watch().set(false);
+        gate.watch().open();
         other.join().unwrap().unwrap();
     });
     second.finalize().unwrap();

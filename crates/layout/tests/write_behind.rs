@@ -3,53 +3,15 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_conformance::gate::{At, Gate};
 use thalweg_conformance::layout;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::Options;
 use thalweg_layout::write_behind::{Promise, WriteBehind};
 use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriteObject, WriterId, write_all_at};
-use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::wrap::{Failing, Fault, StoreCall, Wrapped};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
-use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind};
-
-/// Operations of one kind wait until the gate is open.
-#[derive(Default)]
-struct Gate {
-    shut: Mutex<Option<StoreCall>>,
-    changed: Condvar,
-    /// Operations done.
-    done: Mutex<Vec<(StoreCall, String)>>,
-}
-
-impl Watch for Gate {
-    fn describe(&self) -> &'static str {
-        "gate"
-    }
-
-    fn before(&self, operation: &Operation<'_>) -> Verdict {
-        let mut shut = self.shut.lock();
-        while *shut == Some(operation.asked) {
-            shut = self.changed.wait(shut);
-        }
-        Verdict::Pass
-    }
-
-    fn after(&self, operation: &Operation<'_>, _: Result<u64, &Error>) {
-        self.done.lock().push((operation.asked, operation.name.to_string()));
-    }
-}
-
-impl Gate {
-    fn shut(&self, call: StoreCall) {
-        *self.shut.lock() = Some(call);
-    }
-
-    fn open(&self) {
-        *self.shut.lock() = None;
-        self.changed.notify_all();
-    }
-}
 
 fn gated(limit: u64) -> (Arc<Wrapped<Gate>>, Arc<Memory>, WriteBehind) {
     let memory = Arc::new(Memory::new());
@@ -91,7 +53,7 @@ fn it_keeps_the_promises_of_layouts() {
 fn what_is_held_is_seen_before_it_is_stored_and_close_returns_at_once() {
     let (gate, memory, behind) = gated(1 << 20);
     memory.write_all("x", b"before, and a tail").unwrap();
-    gate.watch().shut(StoreCall::Write);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let reader = behind.open_read("x").unwrap();
     let file = open(&behind, "x");
     write_all_at(&*file, 0, b"BEFORE").unwrap();
@@ -120,7 +82,7 @@ fn what_is_held_is_seen_before_it_is_stored_and_close_returns_at_once() {
 fn stored_waits_and_memory_is_bounded() {
     let (gate, memory, behind) = gated(100);
     let stored = behind.promising(Promise::Stored);
-    gate.watch().shut(StoreCall::Write);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let file = open(&behind, "a");
     write_all_at(&*file, 0, &[1; 100]).unwrap();
     let (told, ended) = std::sync::mpsc::channel();
@@ -222,7 +184,7 @@ fn lost_bytes_are_errors_and_never_zeros() {
 fn a_temporary_file_waits_for_nothing_and_other_removals_keep_their_order() {
     let (gate, memory, behind) = gated(1 << 20);
     memory.write_all("old", b"old").unwrap();
-    gate.watch().shut(StoreCall::Write);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let file = open(&behind, "new");
     write_all_at(&*file, 0, b"new").unwrap();
     let spill = behind.open_write("spill", OpenWrite::Replace, WriterId(0)).unwrap();
@@ -249,7 +211,7 @@ fn attributes_wait_for_nothing_and_the_time_is_that_of_the_write() {
     let posix: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
     let gate = Arc::new(Wrapped::with(posix, Gate::default()));
     let behind = WriteBehind::new(Arc::new(Direct::new(gate.clone()).unwrap()), 1 << 20).unwrap();
-    gate.watch().shut(StoreCall::Write);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let file = open(&behind, "x");
     let begun = std::time::SystemTime::now();
     write_all_at(&*file, 0, b"written").unwrap();
@@ -267,7 +229,7 @@ fn attributes_wait_for_nothing_and_the_time_is_that_of_the_write() {
 #[test]
 fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_it_open() {
     let (gate, _, behind) = gated(1 << 20);
-    gate.watch().shut(StoreCall::Write);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     let (file, other) = (open(&behind, "x"), open(&behind, "y"));
     // The first one is under way.
     write_all_at(&*other, 0, b"0").unwrap();
@@ -278,7 +240,7 @@ fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_i
     let again = open(&behind, "x");
     gate.watch().open();
     behind.drain().unwrap();
-    let count = |call, name: &str| gate.watch().done.lock().iter().filter(|(c, n)| *c == call && n == name).count();
+    let count = |call, name: &str| gate.watch().made(call, name);
     assert_eq!(
         (count(StoreCall::Write, "x"), count(StoreCall::Close, "x"), count(StoreCall::OpenWrite, "x")),
         (1, 0, 1)

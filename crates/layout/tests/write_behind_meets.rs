@@ -3,68 +3,13 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use thalweg_conformance::gate::{At, Gate};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::write_behind::WriteBehind;
 use thalweg_layout::{Direct, Layout, OpenWrite, WriteObject, WriterId, write_all_at};
-use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Verdict, Watch, Wrapped};
+use thalweg_store::wrap::{Failing, Fault, StoreCall, Wrapped};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::Error;
-use thalweg_types::mutex::{Condvar, Mutex};
-
-/// Operations of one kind on one object wait until the gate is open: before they are made, or after.
-#[derive(Default)]
-struct Gate {
-    shut: Mutex<Option<(StoreCall, &'static str, bool)>>,
-    waiting: Mutex<bool>,
-    changed: Condvar,
-    /// Calls made, or failed.
-    done: Mutex<Vec<StoreCall>>,
-}
-
-impl Gate {
-    fn shut(&self, call: StoreCall, name: &'static str, after: bool) {
-        *self.waiting.lock() = false;
-        *self.shut.lock() = Some((call, name, after));
-    }
-
-    fn open(&self) {
-        *self.shut.lock() = None;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self, operation: &Operation<'_>, after: bool) {
-        let mut shut = self.shut.lock();
-        while shut.is_some_and(|(call, name, when)| call == operation.asked && name == operation.name && when == after)
-        {
-            *self.waiting.lock() = true;
-            shut = self.changed.wait(shut);
-        }
-    }
-
-    fn wait_for_one(&self) {
-        let begun = Instant::now();
-        while !*self.waiting.lock() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "nobody comes to the gate");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Watch for Gate {
-    fn describe(&self) -> &'static str {
-        "gate"
-    }
-
-    fn before(&self, operation: &Operation<'_>) -> Verdict {
-        self.pass(operation, false);
-        Verdict::Pass
-    }
-
-    fn after(&self, operation: &Operation<'_>, _: Result<u64, &Error>) {
-        self.done.lock().push(operation.asked);
-        self.pass(operation, true);
-    }
-}
 
 fn gated_over(store: Arc<dyn Store>) -> (Arc<Wrapped<Gate>>, WriteBehind) {
     let gate = Arc::new(Wrapped::with(store, Gate::default()));
@@ -80,8 +25,8 @@ fn failing() -> (Arc<Failing>, Arc<Memory>, Arc<Wrapped<Gate>>, WriteBehind) {
 }
 
 /// A file whose bytes are held when it is closed, and reach the layout below after that.
-fn hold(gate: &Wrapped<Gate>, behind: &WriteBehind, name: &'static str, bytes: &[u8]) {
-    gate.watch().shut(StoreCall::Write, name, false);
+fn hold(gate: &Wrapped<Gate>, behind: &WriteBehind, name: &str, bytes: &[u8]) {
+    gate.watch().shut(StoreCall::Write, name, At::Begin);
     put(behind, name, bytes).unwrap();
     gate.watch().open();
 }
@@ -197,7 +142,7 @@ fn a_file_made_anew_beside_a_removal_of_its_name_keeps_its_bytes() {
     let old = open(&behind, "x");
     write_all_at(&*old, 0, b"old").unwrap();
     old.sync().unwrap();
-    gate.watch().shut(StoreCall::Remove, "x", true);
+    gate.watch().shut(StoreCall::Remove, "x", At::End);
     std::thread::scope(|scope| {
         let removal = scope.spawn(|| behind.remove("x"));
         // The name is gone below.
@@ -219,11 +164,11 @@ fn stat_knows_a_write_that_has_returned() {
     let twice = Arc::new(Wrapped::with(gate.clone() as Arc<dyn Store>, Gate::default()));
     let behind = WriteBehind::new(Arc::new(Direct::new(twice.clone()).unwrap()), 1 << 20).unwrap();
     let file = open(&behind, "z");
-    gate.watch().shut(StoreCall::Write, "z", false);
+    gate.watch().shut(StoreCall::Write, "z", At::Begin);
     write_all_at(&*file, 0, b"bytes").unwrap();
     file.close().unwrap();
     gate.watch().wait_for_one();
-    twice.watch().shut(StoreCall::Stat, "z", true);
+    twice.watch().shut(StoreCall::Stat, "z", At::End);
     let own = behind.clone();
     // The layout below answers 0; before that is looked at, the bytes are stored, and the file is forgotten.
     let stat = std::thread::spawn(move || own.stat("z").unwrap().length);
@@ -242,14 +187,13 @@ fn a_truncation_beside_a_write_leaves_the_right_length() {
     write_all_at(&*file, 0, &[1; 100]).unwrap();
     file.sync().unwrap();
     let other = open(&behind, "x");
-    gate.watch().shut(StoreCall::Truncate, "x", false);
+    gate.watch().shut(StoreCall::Truncate, "x", At::Begin);
     std::thread::scope(|scope| {
         let truncation = scope.spawn(|| file.truncate(10));
         gate.watch().wait_for_one();
         // Behind the truncation.
-        gate.watch().shut(StoreCall::Write, "x", false);
+        gate.watch().shut(StoreCall::Write, "x", At::Begin);
         write_all_at(&*other, 0, &[2; 5]).unwrap();
-        gate.watch().changed.notify_all();
         truncation.join().unwrap().unwrap();
         gate.watch().open();
     });
@@ -264,7 +208,7 @@ fn a_removal_that_fails_leaves_the_file_with_its_bytes() {
     let memory = Arc::new(Memory::new());
     let failing = Arc::new(Failing::new(memory.clone()));
     let (gate, behind) = gated_over(failing.clone());
-    gate.watch().shut(StoreCall::Write, "first", false);
+    gate.watch().shut(StoreCall::Write, "first", At::Begin);
     put(&behind, "first", b"first").unwrap();
     gate.watch().wait_for_one();
     let file = behind.open_write("x", OpenWrite::Replace, WriterId(0)).unwrap();
@@ -331,7 +275,7 @@ fn writes_that_wait_hold_no_memory() {
     let memory = Arc::new(Memory::new());
     let gate = Arc::new(Wrapped::with(memory as Arc<dyn Store>, Gate::default()));
     let behind = WriteBehind::new(Arc::new(Direct::new(gate.clone()).unwrap()), 1 << 20).unwrap();
-    gate.watch().shut(StoreCall::Write, "x", false);
+    gate.watch().shut(StoreCall::Write, "x", At::Begin);
     let resident = || {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -356,7 +300,7 @@ fn writes_that_wait_hold_no_memory() {
 fn a_long_write_is_not_passed_by_short_ones_for_ever() {
     let gate = Arc::new(Wrapped::with(Arc::new(Memory::new()) as Arc<dyn Store>, Gate::default()));
     let behind = WriteBehind::new(Arc::new(Direct::new(gate.clone()).unwrap()), 1000).unwrap();
-    gate.watch().shut(StoreCall::Write, "first", false);
+    gate.watch().shut(StoreCall::Write, "first", At::Begin);
     put(&behind, "first", b"1").unwrap();
     gate.watch().wait_for_one();
     let own = behind.clone();
@@ -374,15 +318,14 @@ fn a_long_write_is_not_passed_by_short_ones_for_ever() {
 fn two_replacing_opens_leave_the_right_length() {
     let memory = Arc::new(Memory::new());
     let (gate, behind) = gated_over(memory.clone());
-    gate.watch().shut(StoreCall::OpenWrite, "x", true);
+    gate.watch().shut(StoreCall::OpenWrite, "x", At::End);
     let own = behind.clone();
     let second = std::thread::spawn(move || own.open_write("x", OpenWrite::Replace, WriterId(1)).unwrap());
     gate.watch().wait_for_one();
     // The second one has truncated the file below; it is not known here yet.
-    gate.watch().shut(StoreCall::Write, "x", false);
+    gate.watch().shut(StoreCall::Write, "x", At::Begin);
     let first = open(&behind, "x");
     write_all_at(&*first, 0, b"0123456789").unwrap();
-    gate.watch().changed.notify_all();
     std::thread::sleep(Duration::from_millis(100));
     // Its close of the first handle waits for the write.
     gate.watch().open();

@@ -1,6 +1,6 @@
 //! Open files of the write-behind layout.
 
-use super::queue::ReaderBelow;
+use super::looks::ReaderBelow;
 use super::{Owner, Promise};
 use crate::{Attributes, Change, ReadObject, WriteObject};
 use std::io::IoSlice;

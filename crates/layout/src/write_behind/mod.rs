@@ -18,13 +18,21 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `overlay` | the held bytes of a file |
-//! | `queue` | the calls that are to reach the layout below |
 //! | `file` | open files |
+//! | `queue` | calls of programs: what they add to the queue, and what they wait for |
+//! | `worker` | the thread that makes the calls in the queue |
+//! | `looks` | what a program sees |
+//! | `state` | what is known of files, calls and failures |
+//! | `overlay` | the held bytes of a file |
+//! | `below` | calls of the layout below |
 
+mod below;
 mod file;
+mod looks;
 mod overlay;
 mod queue;
+mod state;
+mod worker;
 
 use crate::{
     Attributes, Change, Layout, OpenWrite, OtherNodes, ReadObject, SetXattr, Space, Stat, Stripes, WriteObject,
@@ -205,10 +213,7 @@ impl Layout for WriteBehind {
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
-        let name = path.to_string();
-        let truncated = self.queue().names(&[path], move |below| below.truncate(&name, length));
-        self.queue().forget_time(path);
-        truncated
+        self.queue().truncate_named(path, length)
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
