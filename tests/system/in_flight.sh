@@ -14,9 +14,15 @@ compile() {
     "$MPICC" "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "$source" -o "$work/in_flight" $(pkg-config --libs "thalweg-$MPI")
 }
 compile_cpp() {
-    printf '%s\n' '#include <thalweg.hpp>' 'int main() { thalweg::Session s; s.wait_all(); thalweg::Pending (thalweg::Output::*start)() = &thalweg::Output::start_close; (void)start; }' >"$work/in_flight.cpp"
+    printf '%s\n' '#include <thalweg.hpp>' 'static const char xml[] = "<adios-config host-language=\"C\"><adios-group name=\"g\"><var name=\"T\" type=\"double\" dimensions=\"50000\"/></adios-group><method group=\"g\" method=\"POSIX\">async=yes</method></adios-config>";' \
+        'int main() { auto s = thalweg::Session::from_text(xml); auto T = s.alloc<double>(50000); for (double &t : T) t = 2.5;' \
+        '  auto o = s.open("g", "cpp.bp", thalweg::Mode::write); auto few = s.alloc<float>(50000);' \
+        '  try { o.commit("T", std::move(few)); return 1; } catch (const thalweg::Error &) { if (few.size() != 50000) return 2; }' \
+        '  o.commit("T", std::move(T)); if (T.data() || T.size()) return 3;' \
+        '  thalweg::Pending p = o.start_close(); p.wait(); s.wait_all(); s.close();' \
+        '  thalweg::Reader r("cpp.bp"); const auto v = r.read<double>("T"); return v.size() == 50000 && v[49999] == 2.5 ? 0 : 4; }' >"$work/in_flight.cpp"
     g++ -std=c++17 -Wall -Wextra -Werror -D_NOMPI $(pkg-config --cflags thalweg-nompi) "$work/in_flight.cpp" -o "$work/in_flight++" $(pkg-config --libs thalweg-nompi)
-    "$work/in_flight++"
+    (cd "$work" && ./in_flight++)
 }
 compile_fortran() {
     local warnings=(-cpp -std=f2018 -O1 -g -Wall -Wextra -Wno-compare-reals -fcheck=all)

@@ -231,8 +231,11 @@ typedef struct thalweg_block_data {
     thalweg_type type;
     const thalweg_box *box;       /* NULL: from the group's dimensions */
     const thalweg_memory *memory; /* NULL: contiguous elements */
-    int deferred;                 /* not 0: the memory stays unchanged until close and is not copied */
+    int deferred;                 /* 1: the memory stays unchanged until close and is not copied; or THALWEG_COMMITTED */
 } thalweg_block_data;
+
+/* `deferred`: `data` is memory of thalweg_alloc, which is committed: see thalweg_commit. */
+#define THALWEG_COMMITTED 2
 
 /* Writes one block of a variable; not collective. Several writes of a step: different boxes of a global array, and all writes of a local
  * array, are separate blocks; for a scalar, a text or the same box, the last write counts. An array defined without extents needs a
@@ -244,6 +247,19 @@ int thalweg_put(thalweg_output *output, const char *name, const thalweg_block_da
 int thalweg_write(thalweg_output *output, const char *name, const void *data);
 int thalweg_write_deferred(thalweg_output *output, const char *name, const void *data);
 int thalweg_write_box(thalweg_output *output, const char *name, const thalweg_box *box, const void *data);
+
+/* Memory of the library, which the program fills and commits: nothing is copied, also by a method with async=yes. At least `bytes` bytes,
+ * at a multiple of 64: zeros, or values of an earlier block. It counts in the buffer limit; if that has no room, waits until outputs in
+ * flight have ended (THALWEG_NO_MEMORY: none is, or there is none). Not collective. */
+int thalweg_alloc(thalweg_session *session, uint64_t bytes, void **memory);
+
+/* thalweg_write, or thalweg_write_box where `box` is not NULL, of a block whose values are in memory of thalweg_alloc, at least as long as
+ * the block. On success the memory is the library's: do not use it again. Otherwise it is still the program's. Blocks below 256 KiB,
+ * scalars and arrays with a transform are copied. */
+int thalweg_commit(thalweg_output *output, const char *name, const thalweg_box *box, void *memory);
+
+/* Gives memory of thalweg_alloc back that is not committed; NULL is nothing. Also after the session's end. */
+int thalweg_free(void *memory);
 
 /* Collective: commits the step and frees the output, even after a failure. When this returns 0, the step is readable. */
 int thalweg_output_close(thalweg_output *output);
@@ -276,6 +292,8 @@ int thalweg_wait_all(thalweg_session *session);
 int thalweg_progress(thalweg_session *session);
 
 /* The same for programs of adios.h: `fd` of adios_open, and the session of adios_init. */
+int thalweg_adios_alloc(uint64_t bytes, void **memory);
+int thalweg_adios_commit(int64_t fd, const char *name, void *memory);
 int thalweg_adios_start_close(int64_t fd, thalweg_pending **pending);
 int thalweg_adios_wait_all(void);
 int thalweg_adios_progress(void);

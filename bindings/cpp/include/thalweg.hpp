@@ -366,6 +366,45 @@ private:
     thalweg_pending* handle_;
 };
 
+/// Memory of the library for `size()` elements, of Session::alloc: the program fills it, and Output::commit writes it without a copy. Freed
+/// by the destructor unless it was committed. It begins at a multiple of 64 bytes, with zeros or values of an earlier block.
+template <class T>
+class BlockMemory {
+    static_assert(is_number<T>::value, "memory of a block has numbers");
+
+public:
+    BlockMemory(BlockMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    BlockMemory& operator=(BlockMemory&& other) noexcept
+    {
+        if (this != &other) {
+            thalweg_free(data_);
+            data_ = std::exchange(other.data_, nullptr);
+            size_ = std::exchange(other.size_, 0);
+        }
+        return *this;
+    }
+    BlockMemory(const BlockMemory&) = delete;
+    BlockMemory& operator=(const BlockMemory&) = delete;
+    ~BlockMemory() { thalweg_free(data_); }
+
+    T* data() noexcept { return data_; }
+    const T* data() const noexcept { return data_; }
+    std::size_t size() const noexcept { return size_; }
+    T* begin() noexcept { return data_; }
+    T* end() noexcept { return data_ + size_; }
+    const T* begin() const noexcept { return data_; }
+    const T* end() const noexcept { return data_ + size_; }
+    T& operator[](std::size_t i) noexcept { return data_[i]; }
+    const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+private:
+    friend class Session;
+    friend class Output;
+    BlockMemory(void* data, std::size_t size) : data_(static_cast<T*>(data)), size_(size) {}
+    T* data_;
+    std::size_t size_;
+};
+
 /// One step of one group, from open to close.
 class Output {
 public:
@@ -403,12 +442,12 @@ public:
     Output& write(const std::string& name, const V& value)
     {
         if constexpr (is_number<V>::value) {
-            return put(name, detail::elements(&value, 1), declared, nullptr, false);
+            return put(name, detail::elements(&value, 1), declared, nullptr, 0);
         } else if constexpr (std::is_convertible_v<const V&, std::string_view>) {
             const std::string_view text = value;
-            return put(name, {text.empty() ? "" : text.data(), text.size(), 1, THALWEG_STRING, {}}, declared, nullptr, false);
+            return put(name, {text.empty() ? "" : text.data(), text.size(), 1, THALWEG_STRING, {}}, declared, nullptr, 0);
         } else {
-            return put(name, detail::elements_of(value), declared, nullptr, false);
+            return put(name, detail::elements_of(value), declared, nullptr, 0);
         }
     }
 
@@ -416,26 +455,37 @@ public:
     template <class V>
     Output& write(const std::string& name, const V& values, const Box& box)
     {
-        return put(name, detail::elements_of(values), box, nullptr, false);
+        return put(name, detail::elements_of(values), box, nullptr, 0);
     }
 
     /// Writes a block from a part of a larger array.
     template <class V>
     Output& write(const std::string& name, const V& values, const Box& box, const Memory& memory)
     {
-        return put(name, detail::elements_of(values), box, &memory, false);
+        return put(name, detail::elements_of(values), box, &memory, 0);
     }
 
     /// Like write, without a copy: the memory must not change until close.
     template <class V>
     Output& write_deferred(const std::string& name, V&& values, const Box& box = declared)
     {
-        return put(name, lasting(std::forward<V>(values)), box, nullptr, true);
+        return put(name, lasting(std::forward<V>(values)), box, nullptr, 1);
     }
     template <class V>
     Output& write_deferred(const std::string& name, V&& values, const Box& box, const Memory& memory)
     {
-        return put(name, lasting(std::forward<V>(values)), box, &memory, true);
+        return put(name, lasting(std::forward<V>(values)), box, &memory, 1);
+    }
+
+    /// Like write, of memory of Session::alloc, which becomes the library's: nothing is copied, also by methods with async=yes. If this
+    /// throws, the memory is unchanged.
+    template <class T>
+    Output& commit(const std::string& name, BlockMemory<T>&& memory, const Box& box = declared)
+    {
+        put(name, {memory.data_, memory.size_, sizeof(T), element_v<T>, {}}, box, nullptr, THALWEG_COMMITTED);
+        memory.data_ = nullptr;
+        memory.size_ = 0;
+        return *this;
     }
 
     /// Collective: commits the step, which is then readable. The output is closed even after a failure.
@@ -487,11 +537,12 @@ private:
     }
 
     /// Common part of all writes: one call of thalweg_put.
-    Output& put(const std::string& name, const detail::Elements& elements, const Box& box, const Memory* memory, bool deferred)
+    Output& put(const std::string& name, const detail::Elements& elements, const Box& box, const Memory* memory, int deferred)
     {
         thalweg_block_data block{};
         block.data = elements.data;
-        block.bytes = elements.count * elements.size;
+        // Memory that is committed may be longer than the block.
+        block.bytes = deferred == THALWEG_COMMITTED ? 0 : elements.count * elements.size;
         block.check_type = 1;
         block.type = elements.type;
         block.deferred = deferred;
@@ -705,6 +756,18 @@ public:
 
     /// Collective: waits for all outputs in flight; throws the first failure that was not reported before.
     void wait_all() { detail::check(thalweg_wait_all(handle_)); }
+
+    /// Memory for `size` elements, to be filled and committed. It counts in the buffer limit; if that has no room, waits until outputs in
+    /// flight have ended. Not collective.
+    template <class T>
+    BlockMemory<T> alloc(std::size_t size)
+    {
+        void* memory = nullptr;
+        if (size > SIZE_MAX / sizeof(T)) detail::refuse("memory of more than 2^64 bytes");
+        detail::check(thalweg_alloc(handle_, size * sizeof(T), &memory));
+        return BlockMemory<T>(memory, size);
+    }
+
 
     /// Whether an output is wanted that the program is about to open (docs/guide/steering.md). `step`: the program's number of the output,
     /// which grows from output to output. Not collective, but all ranks ask alike and get the same answer.

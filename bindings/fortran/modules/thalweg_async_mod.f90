@@ -1,12 +1,13 @@
 !> Outputs in flight, of adios_open and a method with async=yes: closed without waiting, and waited for later; see docs/guide/async.md.
 !> `err` is 0 or a status of thalweg.h; `output_error` gives its text.
 module thalweg_async_mod
-  use, intrinsic :: iso_c_binding, only: c_associated, c_funloc, c_funptr, c_int, c_int64_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_funloc, c_funptr, c_int, c_int64_t, c_null_char, &
+    c_null_ptr, c_ptr
   use thalweg_bridge, only: bridge_last_error
   implicit none
   private
   public :: output_start_close, output_test, output_wait, output_on_completion, output_drop, outputs_wait, outputs_progress
-  public :: output_error, output_completion
+  public :: output_error, output_completion, output_alloc, output_commit, output_free
 
   !> A closed output that may still be written.
   type, public :: output_pending
@@ -56,6 +57,24 @@ module thalweg_async_mod
     integer(c_int) function c_wait_all() bind(c, name='thalweg_adios_wait_all')
       import :: c_int
     end function c_wait_all
+
+    integer(c_int) function c_alloc(bytes, memory) bind(c, name='thalweg_adios_alloc')
+      import :: c_int, c_int64_t, c_ptr
+      integer(c_int64_t), value :: bytes
+      type(c_ptr), intent(out) :: memory
+    end function c_alloc
+
+    integer(c_int) function c_commit(fd, name, memory) bind(c, name='thalweg_adios_commit')
+      import :: c_int, c_int64_t, c_ptr, c_char
+      integer(c_int64_t), value :: fd
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: memory
+    end function c_commit
+
+    integer(c_int) function c_free(memory) bind(c, name='thalweg_free')
+      import :: c_int, c_ptr
+      type(c_ptr), value :: memory
+    end function c_free
 
     integer(c_int) function c_progress() bind(c, name='thalweg_adios_progress')
       import :: c_int
@@ -110,6 +129,36 @@ contains
     if (c_associated(pending%handle)) call c_drop(pending%handle)
     pending%handle = c_null_ptr
   end subroutine output_drop
+
+  !> Memory of the library, which the program fills and commits: nothing is copied, also with async=yes. It has at least `bytes` bytes, at
+  !> a multiple of 64; `c_f_pointer` makes an array of it. It counts in the buffer limit; if that has no room, this waits until outputs in
+  !> flight have ended. Not collective.
+  subroutine output_alloc(bytes, memory, err)
+    integer(c_int64_t), intent(in) :: bytes
+    type(c_ptr), intent(out) :: memory
+    integer, intent(out) :: err
+    memory = c_null_ptr
+    err = c_alloc(bytes, memory)
+  end subroutine output_alloc
+
+  !> As adios_write, of an array in memory of output_alloc, which becomes the library's: `memory` is null then, and arrays in it are not to
+  !> be used again. If it fails, nothing has changed. Arrays below 256 KiB or with a transform are copied.
+  subroutine output_commit(fd, name, memory, err)
+    integer(c_int64_t), intent(in) :: fd
+    character(len=*), intent(in) :: name
+    type(c_ptr), intent(inout) :: memory
+    integer, intent(out) :: err
+    err = c_commit(fd, trim(name) // c_null_char, memory)
+    if (err == 0) memory = c_null_ptr
+  end subroutine output_commit
+
+  !> Gives memory back that is not committed.
+  subroutine output_free(memory, err)
+    type(c_ptr), intent(inout) :: memory
+    integer, intent(out) :: err
+    err = c_free(memory)
+    memory = c_null_ptr
+  end subroutine output_free
 
   !> Collective: waits for all outputs. `err` is the first failure that was not told before, the same on all ranks.
   subroutine outputs_wait(err)

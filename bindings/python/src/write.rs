@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::known::{Bytes, Definitions, KnownWrite};
 use crate::mpi::Ranks;
 use crate::value;
-use numpy::PyReadonlyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,6 +264,28 @@ struct Writing {
     deferred: Vec<Py<PyAny>>,
 }
 
+/// The memory of an array that a program has given away.
+struct ArrayMemory {
+    start: usize,
+    length: usize,
+    /// Keeps the memory.
+    _array: Py<PyArray1<u8>>,
+}
+
+impl AsRef<[u8]> for ArrayMemory {
+    fn as_ref(&self) -> &[u8] {
+        if self.length == 0 {
+            return &[];
+        }
+        // SAFETY: the memory of a contiguous array that `_array` keeps. The caller guarantees not to change it, as for any memory that Python
+        // shares.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(std::ptr::with_exposed_provenance(self.start), self.length)
+        }
+    }
+}
+
 /// A step being written.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Output {
@@ -367,6 +389,21 @@ impl Output {
         let place = place.map(whole);
         let kept = deferred.then(|| (*data).clone().into_any().unbind());
         self.put(py, position, bytes, place, memory.as_ref(), kept)
+    }
+
+    /// Writes one block from the memory of an array, which is kept until the output has ended.
+    #[pyo3(signature = (position, data, place=None))]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        position: usize,
+        data: PyReadonlyArray1<'_, u8>,
+        place: Option<(Vec<u64>, Vec<u64>, Vec<u64>)>,
+    ) -> Outcome<()> {
+        let bytes = data.as_slice().map_err(PyErr::from)?;
+        let place = place.map(|(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) });
+        let memory = ArrayMemory { start: bytes.as_ptr().expose_provenance(), length: bytes.len(), _array: (*data).clone().unbind() };
+        self.with(py, |output| output.commit(position, place, memory))
     }
 
     /// Writes `data` to a variable of `known`, as `StepWriter.write` does; `False`, without a write, if that needs more than a look at

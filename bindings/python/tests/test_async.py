@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import sys
 
 import numpy as np
 import pytest
@@ -26,6 +27,32 @@ def test_steps_are_in_flight_and_end_in_order(tmp_path):
         assert steps[9].wait() > 10_000 * 8, "also when asked again"
     with thalweg.open(tmp_path / "x.bp") as f:
         assert [f["T"][n, 0] for n in range(10)] == list(range(10))
+
+
+@pytest.mark.parametrize("parameters", ["", "async=yes;in_flight=20"])
+def test_committed_arrays_are_kept_until_they_are_written(tmp_path, parameters):
+    shape = (300, 200)
+    with thalweg.Writer(tmp_path / "x.bp", method="MPI", parameters=parameters) as w:
+        for n in range(5):
+            step = w.step()
+            step.commit("T", np.full(shape, float(n)), shape=(300, 400), offset=(0, 200))
+            step.commit("few", np.arange(3) + n)
+            pending = step.start_close()
+        pending.wait()
+        array = np.full(shape, 7.0)
+        held = sys.getrefcount(array)
+        step = w.step()
+        with pytest.raises(thalweg.InvalidArgument, match="contiguous"):
+            step.commit("T", array[:, ::2])
+        with pytest.raises(thalweg.InvalidArgument, match="contiguous"):
+            step.commit("T", [1.0])
+        step.commit("T", array, shape=(300, 400), offset=(0, 200))
+        assert sys.getrefcount(array) > held, "the library has it"
+        step.start_close().wait()
+        assert sys.getrefcount(array) == held
+    with thalweg.open(tmp_path / "x.bp") as f:
+        assert [f["T"][n, 299, 399] for n in range(6)] == [0, 1, 2, 3, 4, 7]
+        assert f["few"][4].tolist() == [4, 5, 6]
 
 
 def test_a_step_can_be_awaited_while_others_go_on(tmp_path):

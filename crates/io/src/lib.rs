@@ -90,4 +90,4 @@ pub use in_flight::PendingOutput;
 pub use input::Input;
 pub use output::{BlockBox, Output, Resolved, Values, VariableKey, WriteRequest};
 pub use session::Session;
-pub use thalweg_movement::{Closed, Mode};
+pub use thalweg_movement::{BlockMemory, Closed, Mode};

@@ -19,7 +19,7 @@ use thalweg_movement::events::{Event, Events};
 use thalweg_movement::guarded::Guarded;
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::output_file::levels::ArrayLevel;
-use thalweg_movement::{BufferPool, Mode, buffer};
+use thalweg_movement::{BlockMemory, BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema, Variable};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, Error, ErrorKind, Result, equal};
@@ -252,8 +252,35 @@ impl Session {
     }
 
     /// The buffer of the process: limit, use and peak.
-    pub fn buffer(&self) -> &BufferPool {
+    pub fn buffer(&self) -> &Arc<BufferPool> {
         &self.shared.pool
+    }
+
+    /// Memory for a block that the program fills in place and gives to an output ([`Output::commit`]): nothing is copied. It counts in the
+    /// buffer limit; if there is no room, waits until outputs in flight have ended. Zeros, or values of an earlier block; it begins at a
+    /// multiple of 64 bytes. Not collective.
+    ///
+    /// # Errors
+    /// `NoMemory` if the limit, or the system, has no room for it.
+    pub fn alloc(&self, bytes: u64) -> Result<BlockMemory> {
+        self.settle_buffer()?;
+        let timeout = self.comm().timeout();
+        loop {
+            if let Some(memory) = self.shared.pool.block(bytes) {
+                return Ok(memory);
+            }
+            if !self.shared.in_flight.wait_for_memory(timeout) {
+                break;
+            }
+        }
+        let what = match self.shared.pool.limit() {
+            Some(limit) => {
+                let used = self.shared.pool.used();
+                format!("no room for {bytes} bytes: of the buffer limit of {limit}, {used} are in use")
+            }
+            None => format!("the system has no {bytes} bytes of memory"),
+        };
+        Err(Error::new(ErrorKind::NoMemory, what))
     }
 
     /// Sets the language that determines the order of dimensions of outputs.

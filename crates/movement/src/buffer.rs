@@ -23,6 +23,9 @@ pub const LEAST_PIECE: u64 = 64 * 1024;
 /// Memory left free besides that of an output, for small allocations.
 const SPARE: u64 = 1 << 20;
 
+/// Memory of blocks begins at a multiple of this many bytes: a cache line, or the widest vector register.
+const ALIGNMENT: usize = 64;
+
 /// Memory with a limit.
 #[derive(Debug)]
 pub struct BufferPool {
@@ -34,7 +37,47 @@ struct State {
     limit: Option<u64>,
     used: u64,
     peak: u64,
+    /// Unused chunks, with what they contained.
     spare: Vec<Vec<u8>>,
+}
+
+impl State {
+    /// What the limit leaves.
+    fn room(&self) -> u64 {
+        self.limit.map_or(u64::MAX, |l| l.saturating_sub(self.used))
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        self.spare.iter().map(|c| c.capacity() as u64).sum()
+    }
+
+    fn count(&mut self, chunk: &Vec<u8>) {
+        self.used += chunk.capacity() as u64;
+        self.peak = self.peak.max(self.used);
+    }
+
+    /// An unused chunk with a capacity of at least `least` bytes. The smallest one: otherwise a small block takes the chunk of a large
+    /// one, for which fresh memory is touched.
+    fn reuse(&mut self, least: u64) -> Option<Vec<u8>> {
+        let room = self.room();
+        let lengths = self.spare.iter().map(|c| c.capacity() as u64).enumerate();
+        let fitting = lengths.filter(|(_, length)| (least..=room).contains(length)).min_by_key(|(_, length)| *length);
+        let chunk = self.spare.swap_remove(fitting?.0);
+        self.count(&chunk);
+        Some(chunk)
+    }
+
+    /// Frees unused chunks, which are memory of the process as well, until `size` bytes more fit the limit.
+    fn make_room(&mut self, size: u64) {
+        let room = self.room();
+        let mut spare = self.spare_bytes();
+        while spare > room.saturating_sub(size) {
+            match self.spare.pop() {
+                Some(chunk) => spare -= chunk.capacity() as u64,
+                None => break,
+            }
+        }
+    }
 }
 
 impl BufferPool {
@@ -74,45 +117,60 @@ impl BufferPool {
     /// allow it.
     pub fn take(&self, least: u64, hint: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
-        let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
+        let room = state.room();
         if least > room {
             return None;
         }
-        // The smallest one: otherwise a small block takes the chunk of a large one, for which fresh memory is touched.
-        let lengths = state.spare.iter().map(|c| c.capacity() as u64).enumerate();
-        let fitting = lengths.filter(|(_, length)| (least..=room).contains(length)).min_by_key(|(_, length)| *length);
-        if let Some((i, _)) = fitting {
-            let chunk = state.spare.swap_remove(i);
-            state.used += chunk.capacity() as u64;
-            state.peak = state.peak.max(state.used);
+        if let Some(mut chunk) = state.reuse(least) {
+            chunk.clear();
             return Some(chunk);
         }
         let size = least.max(hint.clamp(SMALLEST, LARGEST)).min(room).max(least);
-        // Spare chunks are memory of the process as well.
-        let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
-        while spare + size > room {
-            match state.spare.pop() {
-                Some(chunk) => spare -= chunk.capacity() as u64,
-                None => break,
-            }
-        }
+        state.make_room(size);
         let mut chunk = Vec::new();
         if chunk.try_reserve_exact(usize::try_from(size).ok()?).is_err() {
             state.spare.clear();
             chunk.try_reserve_exact(usize::try_from(least).ok()?).ok()?;
         }
-        state.used += chunk.capacity() as u64;
-        state.peak = state.peak.max(state.used);
+        state.count(&chunk);
         Some(chunk)
     }
 
+    /// Memory for the values of a block, which the program fills: zeros, or bytes of an earlier block. `None` if the limit does not allow
+    /// it, or the system has none.
+    ///
+    /// # Cost
+    /// Fresh memory is touched when it is filled, not here.
+    pub fn block(self: &Arc<BufferPool>, bytes: u64) -> Option<BlockMemory> {
+        let length = usize::try_from(bytes).ok()?;
+        let needed = length.checked_add(ALIGNMENT - 1)?;
+        let mut state = self.state();
+        let chunk = match state.reuse(needed as u64) {
+            Some(chunk) => chunk,
+            None if needed as u64 > state.room() => return None,
+            None => {
+                state.make_room(needed as u64);
+                let chunk = bytemuck::allocation::try_zeroed_vec(needed).ok()?;
+                state.count(&chunk);
+                chunk
+            }
+        };
+        drop(state);
+        let mut memory = BlockMemory { pool: self.clone(), chunk, start: 0, length };
+        if memory.chunk.len() < needed {
+            // Within the capacity.
+            memory.chunk.resize(needed, 0);
+        }
+        memory.start = memory.chunk.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        Some(memory)
+    }
+
     /// Returns a chunk.
-    pub fn give(&self, mut chunk: Vec<u8>) {
+    pub fn give(&self, chunk: Vec<u8>) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(chunk.capacity() as u64);
-        chunk.clear();
-        let spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
-        if state.limit.is_none_or(|l| state.used + spare + chunk.capacity() as u64 <= l) {
+        let held = state.used + state.spare_bytes() + chunk.capacity() as u64;
+        if state.limit.is_none_or(|l| held <= l) {
             state.spare.push(chunk);
         }
     }
@@ -120,8 +178,7 @@ impl BufferPool {
     /// Counts memory of others, such as a library, as in use; `None` if the limit does not allow it.
     pub fn try_reserve(self: &Arc<BufferPool>, bytes: u64) -> Option<Reservation> {
         let mut state = self.state();
-        let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
-        (bytes <= room).then(|| self.reserved(&mut state, bytes))
+        (bytes <= state.room()).then(|| self.reserved(&mut state, bytes))
     }
 
     /// As [`BufferPool::try_reserve`], also beyond the limit: for an amount that [`Room::share`] has allowed.
@@ -130,15 +187,7 @@ impl BufferPool {
     }
 
     fn reserved(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Reservation {
-        let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
-        // Spare chunks are memory of the process as well.
-        let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
-        while spare > room.saturating_sub(bytes) {
-            match state.spare.pop() {
-                Some(chunk) => spare -= chunk.capacity() as u64,
-                None => break,
-            }
-        }
+        state.make_room(bytes);
         state.used += bytes;
         state.peak = state.peak.max(state.used);
         Reservation { pool: self.clone(), bytes }
@@ -156,6 +205,43 @@ impl BufferPool {
     /// Frees unused chunks.
     pub fn trim(&self) {
         self.state().spare.clear();
+    }
+}
+
+/// Memory of the buffer for the values of one block. The program fills it and gives it to an output ([`crate::Pack::give`]), which copies
+/// nothing. It returns to the buffer when it is dropped.
+#[derive(Debug)]
+pub struct BlockMemory {
+    pool: Arc<BufferPool>,
+    chunk: Vec<u8>,
+    /// Of the values in the chunk.
+    start: usize,
+    length: usize,
+}
+
+impl std::ops::Deref for BlockMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.chunk[self.start..self.start + self.length]
+    }
+}
+
+impl std::ops::DerefMut for BlockMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.chunk[self.start..self.start + self.length]
+    }
+}
+
+impl AsRef<[u8]> for BlockMemory {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for BlockMemory {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.chunk));
     }
 }
 
@@ -303,6 +389,33 @@ mod tests {
         assert_eq!(pool.take(100, 0).unwrap().capacity(), 1 << 16);
         assert_eq!(pool.take(100_000, 0).unwrap().capacity(), 1 << 18);
         assert_eq!(pool.take(100_000, 0).unwrap().capacity(), 1 << 20);
+    }
+
+    #[test]
+    fn memory_of_blocks_is_aligned_counts_in_the_limit_and_is_used_again() {
+        let pool = Arc::new(BufferPool::new(Some(3 << 20)));
+        let mut first = pool.block((1 << 20) + 5).unwrap();
+        assert_eq!((first.len(), first.as_ptr().addr() % ALIGNMENT), ((1 << 20) + 5, 0));
+        assert!(first.iter().all(|byte| *byte == 0));
+        first.fill(7);
+        let second = pool.block(1 << 20).unwrap();
+        assert!(pool.block(1 << 20).is_none() && pool.used() > 2 << 20);
+        let place = first.as_ptr();
+        drop(first);
+        // What a chunk contained is neither cleared nor seen by those who add to it.
+        let again = pool.block((1 << 20) + 1).unwrap();
+        assert_eq!((again.as_ptr(), again[1 << 20]), (place, 7));
+        drop(again);
+        assert_eq!(pool.take(1 << 20, 0).unwrap().len(), 0);
+        drop(second);
+        // Chunks that were filled in part.
+        let pool = Arc::new(BufferPool::new(None));
+        let mut chunk = pool.take(1 << 20, 0).unwrap();
+        chunk.extend_from_slice(&[3; 1000]);
+        pool.give(chunk);
+        assert!(pool.block(1 << 19).unwrap()[1000..].iter().all(|byte| *byte == 0));
+        assert_eq!((pool.block(0).unwrap().len(), pool.block(u64::MAX).is_none()), (0, true));
+        assert_eq!(pool.used(), 0);
     }
 
     #[test]

@@ -26,6 +26,6 @@ pub mod pack;
 pub mod plan;
 pub mod transformed;
 
-pub use buffer::BufferPool;
+pub use buffer::{BlockMemory, BufferPool};
 pub use method::{Closed, Method, Mode, OpenRequest, Opened};
 pub use pack::{BlockSpec, Pack};

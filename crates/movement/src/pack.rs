@@ -1,8 +1,8 @@
 //! One rank's process group while it is being written.
 //!
 //! Every block is in one of three states: *copied* into a chunk of the process's buffer; *deferred*: its bytes are not looked at until the
-//! group is written, because the caller does not change their memory until close, or because a copy in the buffer is theirs alone
-//! ([`Pack::copy_to_write_later`]); or *gone*: written through to storage, because the buffer limit left no room
+//! group is written, because the caller does not change their memory until close, because a copy in the buffer is theirs alone
+//! ([`Pack::copy_to_write_later`]), or because the caller has given their memory away ([`Pack::give`]); or *gone*: written through to storage, because the buffer limit left no room
 //! or the write-through threshold applies. Offsets inside the group are known immediately, because the length of a record's
 //! head does not depend on its statistics. The offset of the group is known at close.
 //!
@@ -36,7 +36,7 @@ const TURN: usize = 256 << 10;
 /// Blocks of at least this many bytes are written in turns.
 const WORTH_TURNS: u64 = 2 << 20;
 /// Blocks of at least this many bytes get a chunk of their own if they are copied to be written later; smaller ones share chunks.
-const WORTH_A_CHUNK: u64 = 256 << 10;
+pub const WORTH_A_CHUNK: u64 = 256 << 10;
 /// Short rows are written through in pieces of this many bytes.
 const GATHERED: usize = 64 * 1024;
 
@@ -192,6 +192,8 @@ enum DeferredBytes<'a> {
     Lent(Rows<'a>),
     /// In a chunk of the buffer that has nothing else.
     Own(Vec<u8>),
+    /// The first `length` bytes of memory that the pack was given.
+    Given { memory: Box<dyn AsRef<[u8]> + Send>, length: usize },
 }
 
 impl PackPiece<'_> {
@@ -199,7 +201,7 @@ impl PackPiece<'_> {
     fn give_back(self, pool: &BufferPool) {
         match self {
             PackPiece::Chunk(chunk) | PackPiece::Deferred { data: DeferredBytes::Own(chunk), .. } => pool.give(chunk),
-            PackPiece::Deferred { data: DeferredBytes::Lent(_), .. } => {}
+            PackPiece::Deferred { data: DeferredBytes::Lent(_) | DeferredBytes::Given { .. }, .. } => {}
         }
     }
 }
@@ -209,6 +211,7 @@ impl DeferredBytes<'_> {
         match self {
             DeferredBytes::Lent(rows) => rows.clone(),
             DeferredBytes::Own(chunk) => Rows::from(chunk),
+            DeferredBytes::Given { memory, length } => Rows::from(&(**memory).as_ref()[..*length]),
         }
     }
 }
@@ -658,6 +661,30 @@ impl<'a> Pack<'a> {
         let block = self.place(spec, data.len() as u64)?;
         self.pieces.push(PackPiece::Deferred { block, data: DeferredBytes::Lent(data) });
         Ok(())
+    }
+
+    /// Adds a block in memory that the pack keeps until its bytes are written; its values are the first `length` bytes. Nothing is copied:
+    /// statistics and checksum are computed when the group is written.
+    ///
+    /// # Errors
+    /// As [`Pack::copy`]; `InvalidArgument` for memory below `length` bytes. The memory is returned.
+    pub fn give<M>(&mut self, spec: BlockSpec, memory: M, length: usize) -> std::result::Result<(), (Error, M)>
+    where
+        M: AsRef<[u8]> + Send + 'static,
+    {
+        let bytes = memory.as_ref().len();
+        if bytes < length {
+            let what = format!("the memory has {bytes} bytes, the block {length}");
+            return Err((Error::new(ErrorKind::InvalidArgument, what), memory));
+        }
+        match self.place(spec, length as u64) {
+            Ok(block) => {
+                let data = DeferredBytes::Given { memory: Box::new(memory), length };
+                self.pieces.push(PackPiece::Deferred { block, data });
+                Ok(())
+            }
+            Err(e) => Err((e, memory)),
+        }
     }
 
     /// As [`Pack::copy`], with the statistics and the checksum computed when the group is written: for an output that is written in the

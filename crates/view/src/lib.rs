@@ -20,5 +20,5 @@ pub mod view;
 pub mod wire;
 
 pub use datatype::{Block, Datatype, Distribution, Order};
-pub use pattern::{Pattern, Run, Runs};
+pub use pattern::{Outline, Pattern, Run, Runs};
 pub use view::{Overlap, View};

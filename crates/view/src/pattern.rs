@@ -202,6 +202,17 @@ impl Node {
     }
 }
 
+/// A pattern from further away: its outermost repetitions are kept, and what they repeat counts as one run, from its first byte to its last.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Outline {
+    /// Count and stride of the repetitions, the outermost one first.
+    pub repeats: Vec<(u64, i64)>,
+    /// Displacement of the first byte of the first run.
+    pub low: i64,
+    /// Displacement behind its last byte.
+    pub high: i64,
+}
+
 /// Consecutive bytes of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
@@ -321,6 +332,28 @@ impl Pattern {
     /// Whether the bytes of one instance are one run.
     pub fn is_contiguous(&self) -> bool {
         self.node.kind == Kind::Bytes
+    }
+
+    /// Number of repetitions within each other, from the outermost one on, up to one of which each part is described by itself.
+    pub fn depth(&self) -> usize {
+        let (mut node, mut depth) = (&self.node, 0);
+        while let Kind::Repeat { of, .. } = &node.kind {
+            (node, depth) = (of, depth + 1);
+        }
+        depth
+    }
+
+    /// Its outline with the `depth` outermost repetitions, or with all if it has fewer.
+    pub fn outline(&self, depth: usize) -> Outline {
+        let (mut node, mut base, mut repeats) = (&self.node, self.node.at, Vec::new());
+        while let Kind::Repeat { count, stride, of } = &node.kind
+            && repeats.len() < depth
+        {
+            repeats.push((*count, *stride));
+            node = of;
+            base += node.at;
+        }
+        Outline { repeats, low: base + node.low, high: base + node.high }
     }
 
     /// Neither bytes nor bounds: what a constructor of count 0 makes.

@@ -3,7 +3,7 @@
 //! Byte `v` of a view is byte `v mod s` of instance `v / s`, where `s` is the pattern's size; the instances follow each other at
 //! the pattern's extent. Source: MPI 4.1, section 14.3 (file views).
 
-use crate::pattern::{Pattern, Runs};
+use crate::pattern::{Node, Outline, Pattern, Runs};
 use std::ops::Range;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
@@ -62,9 +62,26 @@ impl View {
         Ok(View { displacement, etype: unit, pattern: filetype, rising, dense })
     }
 
+    /// A view of the runs of an outline, instances of which follow each other at `extent`.
+    ///
+    /// - `displacement`: of displacement 0 of the first instance.
+    ///
+    /// # Errors
+    /// As [`View::new`]; `OutOfBounds` for an outline that no file has.
+    pub fn of_outline(displacement: u64, outline: &Outline, extent: i64) -> Result<View> {
+        let outside = || Error::new(ErrorKind::OutOfBounds, "an outline beyond the largest file");
+        let run = outline.high.checked_sub(outline.low).and_then(|run| u64::try_from(run).ok()).ok_or_else(outside)?;
+        let mut node = Node::bytes(0, run);
+        for (count, stride) in outline.repeats.iter().rev() {
+            node = Node::repeat(&node, *count, *stride)?;
+        }
+        let displacement = displacement.checked_add_signed(outline.low).ok_or_else(outside)?;
+        View::of_units(displacement, 1, Pattern { node, lower: 0, upper: extent })
+    }
+
     /// All bytes of the file, as after `MPI_File_open`.
     pub fn whole() -> View {
-        let pattern = Pattern { node: crate::pattern::Node::bytes(0, 1), lower: 0, upper: 1 };
+        let pattern = Pattern { node: Node::bytes(0, 1), lower: 0, upper: 1 };
         View { displacement: 0, etype: 1, pattern, rising: true, dense: true }
     }
 

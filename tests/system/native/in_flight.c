@@ -78,13 +78,34 @@ int main(int argc, char **argv)
         thalweg_pending_drop(pending[1]);
         thalweg_pending_drop(pending[2]);
         check("all are waited for", !thalweg_wait_all(session) && !thalweg_progress(session));
+
+        /* Memory of the library. */
+        const int n = N;
+        const thalweg_box box = { 1, NULL, NULL, (const uint64_t[]){ N } };
+        void *memory = NULL, *kept = NULL, *other = NULL;
+        fine = !thalweg_alloc(session, N * sizeof *T, &memory) && !thalweg_alloc(session, N * sizeof *T, &other);
+        check("memory is aligned", fine && (uintptr_t)memory % 64 == 0);
+        for (int i = 0; fine && i < N; i++) ((double *)memory)[i] = rank + 1, ((double *)other)[i] = rank + 2;
+        kept = memory;
+        fine = !thalweg_output_open_mpi(&output, session, "heat", path, THALWEG_APPEND, MPI_COMM_WORLD);
+        check("a block without its extents is refused", thalweg_commit(output, "T", NULL, memory) == THALWEG_INVALID_ARGUMENT);
+        check("memory of others is refused", thalweg_commit(output, "T", &box, T) == THALWEG_INVALID_ARGUMENT);
+        check("memory is committed", !thalweg_write(output, "n", &n) && !thalweg_commit(output, "T", NULL, memory));
+        check("but once", thalweg_commit(output, "T", NULL, kept) == THALWEG_INVALID_ARGUMENT && thalweg_free(kept));
+        check("two blocks", !thalweg_commit(output, "T", &box, other) && !thalweg_output_close(output));
+        check("no bytes have an address", !thalweg_alloc(session, 0, &memory) && memory);
         check("the session ends", !thalweg_session_close(session));
+        check("memory is freed", !thalweg_free(memory) && thalweg_free(memory) && !thalweg_free(NULL));
 
         thalweg_reader *reader;
         thalweg_file_info info = { 0 };
         const int opened = !thalweg_reader_open(&reader, path);
         check("the file opens", opened);
-        check("it has all steps", opened && !thalweg_reader_info(reader, &info) && info.steps == 4 && info.finished);
+        check("it has all steps", opened && !thalweg_reader_info(reader, &info) && info.steps == 5 && info.finished);
+        thalweg_summary sum = { 0 };
+        check("committed values are read", opened && !thalweg_reader_summary(reader, "T", 4, 1, &sum) && sum.elements == (uint64_t)ranks * 2 * N
+              && (int)sum.min == 1 && (int)sum.max == ranks + 1);
+
         thalweg_reader_close(reader);
     }
 

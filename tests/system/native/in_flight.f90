@@ -14,7 +14,7 @@ end module heard
 
 program in_flight
   use, intrinsic :: iso_fortran_env, only: int64, real64, output_unit
-  use, intrinsic :: iso_c_binding, only: c_loc
+  use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_loc, c_ptr
   use mpi
   use adios_write_mod
   use adios_read_mod
@@ -28,6 +28,9 @@ program in_flight
   logical :: complete
   type(output_pending) :: pending(steps)
   real(real64) :: T(n)
+  real(real64), pointer :: U(:)
+  real(real64), target :: V(50000)
+  type(c_ptr) :: memory
   character(len=1000) :: folder, text
 
   call MPI_Init(err)
@@ -38,6 +41,7 @@ program in_flight
   call adios_declare_group(group, 'heat', '', 1, err)
   call adios_select_method(group, 'MPI', 'async=yes;in_flight=10', '', err)
   call adios_define_var(group, 'T', '', adios_double, '20000', '', '', fd)
+  call adios_define_var(group, 'U', '', adios_double, '50000', '', '', fd)
 
   do step = 1, steps
     T = step
@@ -65,6 +69,24 @@ program in_flight
   call output_start_close(fd, pending(1), err)
   call output_error(text)
   call check(err /= 0 .and. index(text, 'no open file') > 0, 'a closed output is not closed again')
+
+  ! Memory of the library.
+  call output_alloc(50000_int64 * 8, memory, err)
+  call check(err == 0, 'memory is allocated')
+  call c_f_pointer(memory, U, [50000])
+  U = 9
+  call adios_open(fd, 'heat', trim(folder) // '/fortran.bp', 'a', MPI_COMM_WORLD, err)
+  call output_commit(fd, 'V', memory, err)
+  call check(err /= 0 .and. c_associated(memory), 'an unknown name leaves the memory to the program')
+  call output_commit(fd, 'U', memory, err)
+  call check(err == 0 .and. .not. c_associated(memory), 'memory is committed')
+  call output_start_close(fd, pending(1), err)
+  call output_wait(pending(1), err)
+  call check(err == 0, 'the output with it has been written')
+  call output_alloc(8_int64, memory, err)
+  call output_free(memory, err)
+  call check(err == 0, 'memory is freed')
+
   call adios_finalize(rank, err)
   call check(err == 0, 'the session ends')
 
@@ -73,6 +95,9 @@ program in_flight
   call adios_schedule_read(file, 0_int64, 'T', steps - 1, 1, T, err)
   call adios_perform_reads(file, err)
   call check(err == 0 .and. all(nint(T) == steps), 'the last step has the values from before the close')
+  call adios_schedule_read(file, 0_int64, 'U', 0, 1, V, err)
+  call adios_perform_reads(file, err)
+  call check(err == 0 .and. all(nint(V) == 9), 'committed values are read')
   call adios_read_close(file, err)
   call MPI_Finalize(err)
   if (failures > 0) error stop 1

@@ -3,7 +3,7 @@
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use std::sync::Arc;
 use thalweg_io::session::SharedGroup;
-use thalweg_io::{Input, Output, PendingOutput, Resolved, Session, Values, VariableKey, WriteRequest};
+use thalweg_io::{BlockMemory, Input, Output, PendingOutput, Resolved, Session, Values, VariableKey};
 use thalweg_schema::Variable;
 use thalweg_types::{ElementType, Error, ErrorKind};
 
@@ -33,7 +33,7 @@ pub struct Writing {
 /// Memory of the process's buffer that the program fills until close.
 struct Lent {
     position: usize,
-    bytes: Vec<u8>,
+    memory: BlockMemory,
 }
 
 /// How many bytes the memory of a variable has.
@@ -209,32 +209,23 @@ impl Writing {
             return Err(Failure::new(number::OPERATION_NOT_SUPPORTED, "a text has no size before it is written"));
         };
         let position = block.position();
-        let pool = self.session.buffer();
-        let too_much = || {
-            let limit = pool.limit().map_or("memory".into(), |l| format!("the buffer of {l} bytes"));
+        let mut memory = self.session.buffer().block(bytes).ok_or_else(|| {
+            let limit = self.session.buffer().limit();
+            let limit = limit.map_or("memory".into(), |l| format!("the buffer of {l} bytes"));
             Failure::new(number::NO_MEMORY, format!("{bytes} bytes more do not fit {limit}; adios_write works"))
-        };
-        let mut chunk = pool.take(bytes, bytes).ok_or_else(too_much)?;
-        // Within the capacity, so nothing is allocated.
-        chunk.resize(usize::try_from(bytes).map_err(|_| too_much())?, 0);
-        self.lent.push(Lent { position, bytes: chunk });
-        Ok(self.lent.last_mut().map_or(&mut [], |lent| &mut lent.bytes))
+        })?;
+        memory.fill(0);
+        self.lent.push(Lent { position, memory });
+        Ok(self.lent.last_mut().map_or(&mut [], |lent| &mut lent.memory))
     }
 
-    /// Writes the lent memory, then ends the output by `end`. Also returns the outcome of the writes.
-    fn end<T>(self, end: impl FnOnce(Output<'_>) -> T) -> (T, Outcome<()>) {
-        let Writing { output, lent, group: _, session } = self;
+    /// Writes the lent memory, which is not copied, then ends the output by `end`. Also returns the outcome of the writes.
+    fn end<T>(self, end: impl FnOnce(Output<'static>) -> T) -> (T, Outcome<()>) {
+        let Writing { mut output, lent, .. } = self;
         let mut outcome = Ok(());
-        // From here on the output borrows the lent memory.
-        let mut output: Output<'_> = output;
-        for Lent { position, bytes } in &lent {
-            outcome =
-                outcome.and(output.put(WriteRequest::deferred(*position, bytes)).map_err(|e| Doing::Write.failed(e)));
+        for Lent { position, memory } in lent {
+            outcome = outcome.and(output.commit(position, None, memory).map_err(|e| Doing::Write.failed(e)));
         }
-        let closed = end(output);
-        for Lent { bytes, .. } in lent {
-            session.buffer().give(bytes);
-        }
-        (closed, outcome)
+        (end(output), outcome)
     }
 }

@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | `failure` | the last error of a thread, with its place |
 //! | `file` | files by their bytes, through the mounts |
+//! | `memory` | memory that the program fills and gives to an output |
 //! | `messages` | warnings for a program with a handler of its own |
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
@@ -19,6 +20,7 @@
 mod describe;
 mod failure;
 mod file;
+mod memory;
 mod messages;
 mod output;
 mod pending;

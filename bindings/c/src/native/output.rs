@@ -44,6 +44,9 @@ struct CBlockData {
     deferred: c_int,
 }
 
+/// `THALWEG_COMMITTED`.
+const COMMITTED: c_int = 2;
+
 /// Arguments of an open.
 struct OutputArguments<'c> {
     out: &'c mut *mut NativeOutput,
@@ -244,12 +247,16 @@ impl NativeOutput {
         let output = &mut self.output.lock();
         let resolved = output.as_mut().ok_or_else(ended)?.resolve(name, place, memory.as_ref())?;
         check_type(block.check_type, block.number, resolved.element(), name)?;
-        let data: &'static [u8] = match resolved.bytes()? {
+        let length = resolved.bytes()?;
+        if let Some(length) = length.filter(|length| block.bytes != 0 && block.bytes != *length) {
+            let what = format!("{} bytes were given, the block takes {length}", block.bytes);
+            return Err(wrong(what).in_variable(name));
+        }
+        if block.deferred == COMMITTED {
+            return super::memory::commit(resolved, block.data.cast_mut());
+        }
+        let data: &'static [u8] = match length {
             Some(length) => {
-                if block.bytes != 0 && block.bytes != length {
-                    let what = format!("{} bytes were given, the block takes {length}", block.bytes);
-                    return Err(wrong(what).in_variable(name));
-                }
                 // SAFETY: from C. Kept beyond this call only where the program promises that it stays unchanged.
                 unsafe { pointer::bytes(block.data, length, name) }?
             }
@@ -305,6 +312,19 @@ unsafe extern "C" fn thalweg_write_deferred(
 ) -> c_int {
     // SAFETY: from C.
     unsafe { thalweg_put(out, name, &CBlockData { data, deferred: 1, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_commit(
+    out: *const NativeOutput,
+    name: *const c_char,
+    place: *const CBox,
+    memory: *mut c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data: memory, place, deferred: COMMITTED, ..PLAIN }) }
 }
 
 /// # Safety

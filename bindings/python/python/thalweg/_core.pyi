@@ -331,6 +331,12 @@ class Output:
         memory: tuple[Sequence[int], Sequence[int]] | None = None,
         place: tuple[Sequence[int], Sequence[int], Sequence[int]] | None = None,
     ) -> None: ...
+    def commit(
+        self,
+        position: int,
+        data: NDArray[np.uint8],
+        place: tuple[Sequence[int], Sequence[int], Sequence[int]] | None = None,
+    ) -> None: ...
     def write_known(
         self,
         known: Definitions,

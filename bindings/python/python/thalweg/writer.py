@@ -380,6 +380,24 @@ class StepWriter:
         if self.closed or not self._output.write_known(self._known, name, data, shape, offset, not copy):
             self._write(name, data, shape, offset, dims, copy, transform)
 
+    def commit(
+        self,
+        name: str,
+        data: np.ndarray,
+        *,
+        shape: Sequence[int] | None = None,
+        offset: Sequence[int] | None = None,
+        dims: Sequence[str] | None = None,
+    ) -> None:
+        """As `write`, of an array that must not change until the step has been written, with the parameter `async=yes` of the method
+        until the result of `start_close` says so: nothing is copied. The library keeps the array until then.
+
+        - `data`: contiguous, in C order; blocks below 256 KiB and arrays with a transform are copied all the same.
+        """
+        if not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
+            raise InvalidArgument(f'"{name}": a contiguous array can be committed', variable=name)
+        self._write(name, data, shape, offset, dims, True, commit=True)
+
     def _write(
         self,
         name: str,
@@ -389,8 +407,9 @@ class StepWriter:
         dims: Sequence[str] | None,
         copy: bool,
         transform: str | None = None,
+        commit: bool = False,
     ) -> None:
-        """`write`, also of variables and values that `_core.Output.write_known` leaves."""
+        """`write` and `commit`, also of variables and values that `_core.Output.write_known` leaves."""
         if self.closed:
             raise InvalidArgument("the step is closed", variable=name)
         place = None
@@ -406,6 +425,9 @@ class StepWriter:
             turned = declared.fortran
         if array.ndim == 0 and array.dtype.kind in "iu":
             self._scalars[_plain(name)] = int(array)
+        if commit:
+            self._output.commit(position, _bytes(array), place)
+            return
         owner, memory = selection.within(array)
         if memory is not None and turned:
             memory = memory[0][::-1], memory[1][::-1]

@@ -4,12 +4,12 @@
 //! are in etypes of the rank's view.
 
 use crate::class::{Class, Failure, Outcome};
-use crate::hints::{Exchange, Given, Hints};
+use crate::hints::{Choice, Given, Hints};
 use crate::mode::Mode;
 use crate::pointer::{Place, SharedPointer, machine};
 use crate::profile::Profile;
 use crate::transfer::{self, Memory, MemoryMut};
-use crate::two_phase::{self, Access, Filled};
+use crate::two_phase::{self, Access, Exchange, Filled, Plan, Row, Window};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::IoSlice;
@@ -88,11 +88,29 @@ struct State {
     /// Number of the present epoch in the order of writes, the same on all ranks. Each collective call begins an epoch, and collective
     /// reads and writes also end theirs: where ranks write the same bytes, those of the later epoch stay, without any message.
     epoch: u64,
-    /// The views of all ranks, where their collective writes are worth an exchange.
-    together: Option<Arc<Vec<View>>>,
+    /// The views of all ranks, where their collective accesses are worth an exchange.
+    together: Option<Arc<Together>>,
     hints: Hints,
     /// In atomic mode.
     lock: Option<Arc<LockDescription>>,
+}
+
+/// The views of all ranks.
+struct Together {
+    views: Vec<View>,
+    /// See [`two_phase::rows`].
+    rows: Option<Vec<Row>>,
+    /// The node of each rank.
+    nodes: Vec<u64>,
+    /// Whether collective writes exchange bytes.
+    writes: bool,
+    /// Whether collective reads do.
+    reads: bool,
+}
+
+/// Room for a window.
+fn filled(window: &Window) -> thalweg_types::Result<Filled> {
+    Filled::new(window).ok_or_else(|| Error::new(ErrorKind::NoMemory, "cannot hold a window of the file"))
 }
 
 /// Collective: the outcome of all ranks, and the maximum of each number over them.
@@ -258,7 +276,7 @@ impl File {
             });
             agree(&**comm, own, &doing, &[])?;
         }
-        if in_use.exchange == Exchange::Always {
+        if [in_use.exchange, in_use.read_exchange].contains(&Choice::Always) {
             made.look_at_views(&**made.comm.lock(), &made.view())?;
         }
         if let Some((opening, mut profile)) = taken {
@@ -299,10 +317,10 @@ impl File {
     /// Keys and values of the hints in use.
     pub fn hints_in_use(&self) -> Vec<(&'static str, String)> {
         let ranks = self.comm.lock().size();
-        let exchanges = ranks > 1 && self.mode.writes() && self.layout.prefers_runs(&self.name);
+        let exchanges = ranks > 1 && self.layout.prefers_runs(&self.name);
         // A name that is gone has no stripes to tell.
         let stripes = self.layout.stripes(&self.name).ok().flatten();
-        self.hints().in_use(ranks, exchanges, stripes)
+        self.hints().in_use(ranks, exchanges && self.mode.writes(), exchanges && self.mode.reads(), stripes)
     }
 
     /// Collective: takes over hints that ranks give while the file is open.
@@ -450,10 +468,12 @@ impl File {
         self.view().displacement()
     }
 
-    /// Collective: decides whether writes through the ranks' views exchange bytes.
+    /// Collective: decides whether accesses through the ranks' views exchange bytes.
     fn look_at_views(&self, comm: &dyn Communicator, view: &View) -> Outcome<()> {
         let hints = self.hints();
-        let together = match self.mode.writes() && comm.size() > 1 && hints.exchange != Exchange::Never {
+        let wanted = (self.mode.writes() && hints.exchange != Choice::Never)
+            || (self.mode.reads() && hints.read_exchange != Choice::Never);
+        let together = match comm.size() > 1 && wanted {
             true => self.views_together(comm, view, &hints)?,
             false => None,
         };
@@ -461,28 +481,39 @@ impl File {
         Ok(())
     }
 
-    /// Collective: the views of all ranks, if writes through them are worth an exchange.
-    fn views_together(&self, comm: &dyn Communicator, view: &View, hints: &Hints) -> Outcome<Option<Arc<Vec<View>>>> {
+    /// Collective: the views of all ranks, if accesses through them are worth an exchange.
+    fn views_together(&self, comm: &dyn Communicator, view: &View, hints: &Hints) -> Outcome<Option<Arc<Together>>> {
         let own = match self.layout.prefers_runs(&self.name) && view.is_rising() {
             true => view.encode(),
             false => Vec::new(),
         };
         let own = if own.len() <= two_phase::LONGEST_VIEW { own } else { Vec::new() };
-        let all = comm.all_gather(&own).map_err(|e| self.named(e.into()))?;
-        if all.iter().any(Vec::is_empty) {
+        // Where each rank runs, in front of its view.
+        let told = if own.is_empty() { own } else { [&machine().to_le_bytes()[..], &own].concat() };
+        let all = comm.all_gather(&told).map_err(|e| self.named(e.into()))?;
+        let all: Vec<(&[u8; 8], &[u8])> = all.iter().filter_map(|told| told.split_first_chunk::<8>()).collect();
+        if all.len() < comm.size() as usize {
             return Ok(None);
         }
-        let views = all.iter().map(|bytes| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
+        let views = all.iter().map(|(_, bytes)| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
         let views = views.map_err(|e| self.named(e.into()))?;
-        Ok(hints.exchange_pays(&views).then(|| Arc::new(views)))
+        let (writes, reads) = (hints.exchange.pays_for(&views), hints.read_exchange.pays_for(&views));
+        if !writes && !reads {
+            return Ok(None);
+        }
+        let rows = two_phase::rows(&views);
+        let nodes = all.iter().map(|(node, _)| u64::from_le_bytes(**node)).collect();
+        Ok(Some(Arc::new(Together { views, rows, nodes, writes, reads })))
     }
 
-    /// Collective: writes with an exchange: see [`two_phase`].
-    fn write_together(&self, at: At, views: &[View], bytes: Outcome<u64>, memory: Memory<'_>) -> Outcome<u64> {
-        let comm = self.comm.lock();
-        let doing = "write with all ranks";
-        let begun = self.begin(at, bytes);
-        let own = begun.as_ref().map_or(Access::default(), |(start, _)| Access { start: *start, bytes: memory.size() });
+    /// Collective: where all ranks access the file, and who exchanges what with whom. Returns this rank's access, those of all, and the plan.
+    fn meet(
+        &self,
+        comm: &dyn Communicator,
+        together: &Together,
+        own: Access,
+        plan: &Plan,
+    ) -> Outcome<(Vec<Access>, thalweg_types::Result<Exchange>)> {
         let told = [own.start.to_le_bytes(), own.bytes.to_le_bytes()].concat();
         let all = comm.all_gather(&told).map_err(|e| self.named(e.into()))?;
         let number = |bytes: &[u8]| bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -490,66 +521,174 @@ impl File {
             .iter()
             .map(|told| Access { start: number(told), bytes: number(told.get(8..).unwrap_or(&[])) })
             .collect();
-        let plan = self.hints().plan;
-        let domains = two_phase::domains(views, &accesses, &plan);
-        let rank = comm.rank() as usize;
-        let mut written = match (domains.is_empty(), views.get(rank)) {
-            (true, _) if accesses.iter().any(|access| access.bytes > 0) => {
-                Err(Error::new(ErrorKind::OutOfBounds, "bytes of the view beyond the largest file"))
-            }
-            (_, None) => Err(Error::new(ErrorKind::InvalidArgument, "a rank without a view")),
-            _ => Ok(()),
-        };
-        for round in 0..plan.rounds(&domains) {
-            let mut parts = vec![Vec::new(); comm.size() as usize];
-            for (part, domain) in parts.iter_mut().zip(&domains) {
-                let window = plan.window(domain, round);
-                let taken = views.get(rank).map_or(0..0, |view| own.part_within(view, &window));
-                match caught(doing, || memory.part(taken)) {
-                    Ok(bytes) => *part = bytes,
-                    // Its receiver notices; all hear of it at the end.
-                    Err(e) => written = written.and(Err(e)),
-                }
-            }
-            let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
-            drop(parts);
-            if let Some(domain) = domains.get(rank) {
-                let window = plan.window(domain, round);
-                let outcome = caught(doing, || self.write_window(views, &accesses, &window, &received));
-                written = written.and(outcome);
-            }
-        }
-        let size = own.bytes;
-        let own = begun.and_then(|begun| written.map(|()| begun).map_err(|e| self.named(e.into())));
+        let Together { views, rows, nodes, .. } = together;
+        let exchange = Exchange::plan(views, rows.as_deref(), &accesses, nodes, plan);
+        let outside = || Error::new(ErrorKind::OutOfBounds, "bytes of the view beyond the largest file");
+        Ok((accesses, exchange.ok_or_else(outside)))
+    }
+
+    /// Collective: the end of an access with an exchange, which fails on all ranks or none.
+    fn end_together<T>(
+        &self,
+        comm: &dyn Communicator,
+        doing: &str,
+        begun: Outcome<T>,
+        moved: thalweg_types::Result<()>,
+    ) -> Outcome<Option<T>> {
+        let own = begun.and_then(|begun| moved.map(|()| begun).map_err(|e| self.named(e.into())));
         let (begun, own) = match own {
             Ok(begun) => (Some(begun), Ok(())),
             Err(failure) => (None, Err(failure)),
         };
-        agree(&**comm, own, doing, &[])?;
-        if let Some((start, view)) = begun {
+        agree(comm, own, doing, &[])?;
+        Ok(begun)
+    }
+
+    /// Collective: writes with an exchange: see [`two_phase`].
+    fn write_together(&self, at: At, together: &Together, bytes: Outcome<u64>, memory: Memory<'_>) -> Outcome<u64> {
+        let comm = self.comm.lock();
+        let doing = "write with all ranks";
+        let begun = self.begin(at, bytes);
+        let size = memory.size();
+        let own = begun.as_ref().map_or(Access::default(), |(start, _)| Access { start: *start, bytes: size });
+        let Hints { plan, write_buffer, .. } = self.hints();
+        let (accesses, exchange) = self.meet(&**comm, together, own, &plan)?;
+        let (exchange, mut written) = apart(exchange);
+        let exchange = exchange.unwrap_or_default();
+        let (rank, views) = (comm.rank(), &together.views);
+        let mine = exchange.row_of(rank);
+        let view = views.get(rank as usize);
+        for round in 0..exchange.rounds(&plan) {
+            let mut parts = vec![Vec::new(); comm.size() as usize];
+            for domain in exchange.domains.iter().filter(|domain| Some(domain.row) == mine.map(|(row, _)| row)) {
+                let Some(window) = exchange.window(domain, round, &plan) else { continue };
+                let taken = view.map_or(0..0, |view| own.part_within(view, &window.file));
+                match (caught(doing, || memory.part(taken)), parts.get_mut(domain.rank as usize)) {
+                    (Ok(bytes), Some(part)) => *part = bytes,
+                    (Ok(_), None) => {}
+                    // Its receiver notices; all hear of it at the end.
+                    (Err(e), _) => written = written.and(Err(e)),
+                }
+            }
+            let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
+            drop(parts);
+            let window = exchange.domain_of(rank).and_then(|domain| exchange.window(domain, round, &plan));
+            if let (Some(window), Some((_, row))) = (window, mine) {
+                let outcome = caught(doing, || {
+                    let mut filled = filled(&window)?;
+                    for rank in row.ranks.iter().map(|rank| *rank as usize) {
+                        let range = accesses[rank].within(&views[rank], &window.file);
+                        if !filled.put(&views[rank], range, &received[rank]) {
+                            return Err(Error::new(ErrorKind::Io, "a rank sent other bytes than its view has here"));
+                        }
+                    }
+                    for run in filled.runs(0) {
+                        let _running = self.span(Phase::Write, run.length);
+                        self.file.write_at(run.offset, &[IoSlice::new(filled.bytes(&run))])?;
+                    }
+                    Ok(())
+                });
+                written = written.and(outcome);
+            }
+        }
+        if let (Ok((start, view)), true) = (&begun, exchange.alone.contains(&rank)) {
+            let _running = self.span(Phase::Write, size);
+            written = written.and(caught(doing, || transfer::write(&self.file, view, *start, memory, write_buffer)));
+        }
+        if let Some((start, view)) = self.end_together(&**comm, doing, begun, written)? {
             self.advance(at, start + size, &view);
         }
         Ok(size)
     }
 
-    /// Writes the bytes that all ranks sent for a window.
-    fn write_window(
+    /// Collective: reads with an exchange: see [`two_phase`].
+    fn read_together(
         &self,
-        views: &[View],
-        accesses: &[Access],
-        window: &std::ops::Range<u64>,
-        received: &[Vec<u8>],
-    ) -> thalweg_types::Result<()> {
-        let no_memory = || Error::new(ErrorKind::NoMemory, "cannot hold a window of the file");
-        let mut filled = Filled::new(window).ok_or_else(no_memory)?;
-        for ((view, access), bytes) in views.iter().zip(accesses).zip(received) {
-            if !filled.put(view, access.within(view, window), bytes) {
-                return Err(Error::new(ErrorKind::Io, "a rank sent other bytes than its view has here"));
+        at: At,
+        together: &Together,
+        bytes: Outcome<u64>,
+        mut memory: MemoryMut<'_>,
+    ) -> Outcome<u64> {
+        let comm = self.comm.lock();
+        let doing = "read with all ranks";
+        let begun = self.begin(at, bytes);
+        let size = memory.size();
+        let own = begun.as_ref().map_or(Access::default(), |(start, _)| Access { start: *start, bytes: size });
+        let Hints { plan, read_buffer, .. } = self.hints();
+        // Other ranks read what this one wrote.
+        let published = caught(doing, || if self.mode.writes() { self.file.publish() } else { Ok(()) });
+        let (accesses, exchange) = self.meet(&**comm, together, own, &plan)?;
+        let (exchange, mut moved) = apart(exchange);
+        moved = published.and(moved);
+        let exchange = exchange.unwrap_or_default();
+        let (rank, views) = (comm.rank(), &together.views);
+        let (mine, view) = (exchange.row_of(rank), views.get(rank as usize));
+        // Bytes of this access up to the end of the file.
+        let mut got = size;
+        for round in 0..exchange.rounds(&plan) {
+            let mut parts = vec![Vec::new(); comm.size() as usize];
+            let window = exchange.domain_of(rank).and_then(|domain| exchange.window(domain, round, &plan));
+            if let (Some(window), Some((_, row))) = (window, mine) {
+                moved = moved.and(caught(doing, || self.read_window(&window, row, views, &accesses, &mut parts)));
+            }
+            let received = comm.all_to_all(&parts).map_err(|e| self.named(e.into()))?;
+            drop(parts);
+            for domain in exchange.domains.iter().filter(|domain| Some(domain.row) == mine.map(|(row, _)| row)) {
+                let Some(window) = exchange.window(domain, round, &plan) else { continue };
+                let part = view.map_or(0..0, |view| own.part_within(view, &window.file));
+                let bytes = received.get(domain.rank as usize).map_or(&[][..], Vec::as_slice);
+                let length = (bytes.len() as u64).min(part.end - part.start);
+                if length < part.end - part.start {
+                    got = got.min(part.start + length);
+                }
+                moved = moved.and(caught(doing, || memory.set(part.start, &bytes[..length as usize])));
             }
         }
-        for run in filled.runs() {
-            let _running = self.span(Phase::Write, run.length);
-            self.file.write_at(run.offset, &[IoSlice::new(filled.bytes(&run))])?;
+        if let (Ok((start, view)), true) = (&begun, exchange.alone.contains(&rank)) {
+            let mut running = self.span(Phase::Read, 0);
+            let read = caught(doing, || transfer::read(&self.file, view, *start, memory, read_buffer));
+            running.iter_mut().for_each(|running| running.bytes(*read.as_ref().unwrap_or(&0)));
+            let (read, outcome) = apart(read);
+            (got, moved) = (read.unwrap_or(0), moved.and(outcome));
+        }
+        if let Some((start, view)) = self.end_together(&**comm, doing, begun, moved)? {
+            self.advance(at, start + got, &view);
+        }
+        Ok(got)
+    }
+
+    /// Reads what the ranks of a row want of a window, up to the end of the file.
+    ///
+    /// - `parts`: receives the bytes of each rank.
+    fn read_window(
+        &self,
+        window: &Window,
+        row: &Row,
+        views: &[View],
+        accesses: &[Access],
+        parts: &mut [Vec<u8>],
+    ) -> thalweg_types::Result<()> {
+        let mut filled = filled(window)?;
+        let ranges = row.ranks.iter().map(|rank| *rank as usize).filter_map(|rank| {
+            let range = accesses[rank].within(&views[rank], &window.file);
+            (!range.is_empty()).then_some((rank, range))
+        });
+        let ranges: Vec<_> = ranges.collect();
+        ranges.iter().for_each(|(rank, range)| filled.want(&views[*rank], range.clone()));
+        let mut end = window.file.end;
+        for run in filled.runs(two_phase::SMALL) {
+            let mut running = self.span(Phase::Read, 0);
+            let got = self.file.read_at(run.offset, filled.bytes_mut(&run))? as u64;
+            running.iter_mut().for_each(|running| running.bytes(got));
+            if got < run.length {
+                end = run.offset + got;
+                break;
+            }
+        }
+        for (rank, range) in ranges {
+            let there = accesses[rank].within(&views[rank], &(window.file.start..end));
+            let bytes = filled.get(&views[rank], range.start..there.end.max(range.start));
+            parts[rank] = bytes.ok_or_else(|| Error::new(ErrorKind::NoMemory, "cannot hold a rank's part of a window"))?;
         }
         Ok(())
     }
@@ -746,6 +885,15 @@ impl File {
         self.in_epoch(caller, || self.write_now(at, caller, memory))
     }
 
+    /// The views of all ranks, where a call may exchange bytes.
+    fn together(&self, at: At, caller: Caller) -> Option<Arc<Together>> {
+        if caller != Caller::AllRanksWaiting || !matches!(at, At::Offset(_) | At::Individual) {
+            return None;
+        }
+        let state = self.state.lock();
+        state.together.clone().filter(|_| state.lock.is_none())
+    }
+
     fn write_now(&self, at: At, caller: Caller, memory: Outcome<Memory<'_>>) -> Outcome<u64> {
         let memory = match self.mode.writes() {
             true => memory,
@@ -755,10 +903,8 @@ impl File {
             Ok(memory) => (memory, Ok(memory.size())),
             Err(failure) => (Memory::Run(&[]), Err(failure)),
         };
-        let views =
-            Some(self.state.lock()).filter(|state| state.lock.is_none()).and_then(|state| state.together.clone());
-        if let (Some(views), Caller::AllRanksWaiting, At::Offset(_) | At::Individual) = (views, caller, at) {
-            return self.write_together(at, &views, bytes, memory);
+        if let Some(together) = self.together(at, caller).filter(|together| together.writes) {
+            return self.write_together(at, &together, bytes, memory);
         }
         let (start, view) = self.begin(at, bytes)?;
         let bytes = memory.size();
@@ -781,10 +927,10 @@ impl File {
     /// # Cost
     /// As [`File::write`], with [`transfer::read`].
     pub fn read(&self, at: At, caller: Caller, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
-        self.in_epoch(caller, || self.read_now(at, memory))
+        self.in_epoch(caller, || self.read_now(at, caller, memory))
     }
 
-    fn read_now(&self, at: At, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
+    fn read_now(&self, at: At, caller: Caller, memory: Outcome<MemoryMut<'_>>) -> Outcome<u64> {
         let memory = match self.mode.reads() {
             true => memory,
             false => self.refused(Class::Access, "the file is open for writing only"),
@@ -796,6 +942,9 @@ impl File {
             }
             Err(failure) => (MemoryMut::Run(&mut []), Err(failure)),
         };
+        if let Some(together) = self.together(at, caller).filter(|together| together.reads) {
+            return self.read_together(at, &together, bytes, memory);
+        }
         let wanted = bytes.as_ref().copied().unwrap_or(0);
         let (start, view) = self.begin(at, bytes)?;
         let most = self.hints().read_buffer;

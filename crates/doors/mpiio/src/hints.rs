@@ -2,30 +2,31 @@
 //!
 //! | key | meaning here |
 //! |-----|--------------|
-//! | `romio_cb_write` | `automatic`: collective writes exchange bytes where that pays ([`two_phase::pays`]); `enable`: wherever the layout allows it; `disable`: never |
-//! | `collective_buffering` | `true`, `false`: `automatic`, `disable` of `romio_cb_write`, which counts if both are given |
-//! | `cb_nodes` | number of ranks that write in an exchange |
+//! | `romio_cb_write`, `romio_cb_read` | `automatic`: collective writes, reads exchange bytes where that pays ([`two_phase::pays`]); `enable`: wherever the layout allows it; `disable`: never |
+//! | `collective_buffering` | `true`, `false`: `automatic`, `disable` of both, which count if they are given, too |
+//! | `cb_nodes` | number of ranks that write or read in an exchange |
 //! | `cb_buffer_size` | bytes of a domain that a rank gathers at a time |
 //! | `striping_factor` | number of servers of a new file, on layouts that have servers; only in an open that creates the file |
 //! | `striping_unit` | file domains begin at multiples of it; bytes of a stripe of a new file, as `striping_factor` |
 //! | `ind_wr_buffer_size`, `ind_rd_buffer_size` | bytes of memory with holes that are gathered or scattered at a time |
 //! | `file_perm` | permissions of a new file, in octal digits |
-//! | `romio_cb_read`, `romio_ds_read`, `romio_ds_write`, `romio_no_indep_rw` | are returned alone: reads are not exchanged, gaps between small extents are read where that is cheaper and never written |
+//! | `romio_ds_read`, `romio_ds_write`, `romio_no_indep_rw` | are returned alone: gaps between small extents are read where that is cheaper and never written |
 //! | all others, and values that are not of a key's kind | are ignored |
 //!
-//! Of the two of a new file, rank 0's count. Ranks must give the same values of the first four and of `striping_unit`, says MPI; where they do not, the largest one counts on all ranks, so that an
+//! Of the two of a new file, rank 0's count. Ranks must give the same values of the first five and of `striping_unit`, says MPI; where they do not, the largest one counts on all ranks, so that an
 //! exchange never has two plans.
 //!
 //! Source: MPI 4.1, section 14.2.8 (reserved hints); the names with `romio_` and `ind_` are those of ROMIO's users' guide.
 
 use crate::transfer;
 use crate::two_phase::{self, Plan};
+use thalweg_view::View;
 use thalweg_layout::Stripes;
 
-/// Whether collective writes exchange bytes.
+/// Whether collective accesses exchange bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Exchange {
+pub enum Choice {
     /// Where it pays.
     Automatic = 1,
     /// Never.
@@ -34,16 +35,31 @@ pub enum Exchange {
     Always = 3,
 }
 
-impl Exchange {
-    fn of_number(number: u64) -> Option<Exchange> {
-        [Exchange::Automatic, Exchange::Never, Exchange::Always].into_iter().find(|e| *e as u64 == number)
+impl Choice {
+    fn of_number(number: u64) -> Option<Choice> {
+        [Choice::Automatic, Choice::Never, Choice::Always].into_iter().find(|e| *e as u64 == number)
+    }
+
+    /// The choice of this name.
+    fn named(name: &str) -> Option<Choice> {
+        let all = [Choice::Automatic, Choice::Never, Choice::Always];
+        all.into_iter().find(|choice| name.eq_ignore_ascii_case(choice.name()))
+    }
+
+    /// Whether accesses through these views exchange bytes.
+    pub fn pays_for(self, views: &[View]) -> bool {
+        match self {
+            Choice::Automatic => two_phase::pays(views),
+            Choice::Never => false,
+            Choice::Always => two_phase::is_possible(views),
+        }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Exchange::Automatic => "automatic",
-            Exchange::Never => "disable",
-            Exchange::Always => "enable",
+            Choice::Automatic => "automatic",
+            Choice::Never => "disable",
+            Choice::Always => "enable",
         }
     }
 }
@@ -52,12 +68,13 @@ impl Exchange {
 const SIZES: (u64, u64) = (4 << 10, 1 << 30);
 
 /// Number of hints that ranks agree on.
-pub const AGREED: usize = 4;
+pub const AGREED: usize = 5;
 
 /// The hints that one rank gives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
-    exchange: Option<Exchange>,
+    exchange: Option<Choice>,
+    read_exchange: Option<Choice>,
     writers: Option<u64>,
     window: Option<u64>,
     unit: Option<u64>,
@@ -78,12 +95,10 @@ impl Given {
             let number = || value.parse::<u64>().ok().filter(|n| *n > 0);
             let size = || number().map(|n| n.clamp(SIZES.0, SIZES.1));
             match key {
-                "romio_cb_write" => {
-                    let all = [Exchange::Automatic, Exchange::Never, Exchange::Always];
-                    given.exchange = all.into_iter().find(|e| value.eq_ignore_ascii_case(e.name())).or(given.exchange);
-                }
-                "collective_buffering" if value.eq_ignore_ascii_case("true") => reserved = Some(Exchange::Automatic),
-                "collective_buffering" if value.eq_ignore_ascii_case("false") => reserved = Some(Exchange::Never),
+                "romio_cb_write" => given.exchange = Choice::named(value).or(given.exchange),
+                "romio_cb_read" => given.read_exchange = Choice::named(value).or(given.read_exchange),
+                "collective_buffering" if value.eq_ignore_ascii_case("true") => reserved = Some(Choice::Automatic),
+                "collective_buffering" if value.eq_ignore_ascii_case("false") => reserved = Some(Choice::Never),
                 "cb_nodes" => given.writers = number().or(given.writers),
                 "cb_buffer_size" => given.window = size().or(given.window),
                 "striping_unit" => given.unit = number().filter(|n| *n <= SIZES.1).or(given.unit),
@@ -98,6 +113,7 @@ impl Given {
             }
         }
         given.exchange = given.exchange.or(reserved);
+        given.read_exchange = given.read_exchange.or(reserved);
         given
     }
 
@@ -110,15 +126,17 @@ impl Given {
     /// The numbers whose maximum over all ranks counts; 0 for a hint that is not given.
     pub fn to_agree(&self) -> [u64; AGREED] {
         let or_none = |number: Option<u64>| number.unwrap_or(0);
-        [self.exchange.map_or(0, |e| e as u64), or_none(self.writers), or_none(self.window), or_none(self.unit)]
+        let of = |choice: Option<Choice>| choice.map_or(0, |choice| choice as u64);
+        let [writers, window, unit] = [self.writers, self.window, self.unit].map(or_none);
+        [of(self.exchange), of(self.read_exchange), writers, window, unit]
     }
 
     /// These hints, with the numbers that all ranks agreed on; `None` for another count of numbers.
     pub fn agreed(self, numbers: &[u64]) -> Option<Given> {
-        let [exchange, writers, window, unit] = *numbers else { return None };
+        let [exchange, reads, writers, window, unit] = *numbers else { return None };
         let some = |number: u64| Some(number).filter(|n| *n > 0);
-        let exchange = Exchange::of_number(exchange);
-        Some(Given { exchange, writers: some(writers), window: some(window), unit: some(unit), ..self })
+        let [exchange, read_exchange] = [exchange, reads].map(Choice::of_number);
+        Some(Given { exchange, read_exchange, writers: some(writers), window: some(window), unit: some(unit), ..self })
     }
 }
 
@@ -126,7 +144,9 @@ impl Given {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     /// Whether collective writes exchange bytes.
-    pub exchange: Exchange,
+    pub exchange: Choice,
+    /// Whether collective reads do.
+    pub read_exchange: Choice,
     /// How they do.
     pub plan: Plan,
     /// Bytes of memory with holes that are gathered at a time.
@@ -139,7 +159,8 @@ pub struct Hints {
 impl Default for Hints {
     fn default() -> Hints {
         Hints {
-            exchange: Exchange::Automatic,
+            exchange: Choice::Automatic,
+            read_exchange: Choice::Automatic,
             plan: Plan::default(),
             write_buffer: transfer::BUFFER,
             read_buffer: transfer::BUFFER,
@@ -151,8 +172,9 @@ impl Default for Hints {
 impl Hints {
     /// Takes over what was given; returns whether views have to be looked at again.
     pub fn take(&mut self, given: &Given) -> bool {
-        let before = self.exchange;
-        self.exchange = given.exchange.unwrap_or(before);
+        let before = (self.exchange, self.read_exchange);
+        self.exchange = given.exchange.unwrap_or(before.0);
+        self.read_exchange = given.read_exchange.unwrap_or(before.1);
         self.plan.writers = given.writers.or(self.plan.writers);
         self.plan.window = given.window.unwrap_or(self.plan.window);
         self.plan.unit = given.unit.or(self.plan.unit);
@@ -160,27 +182,35 @@ impl Hints {
         self.write_buffer = size(given.write_buffer, self.write_buffer);
         self.read_buffer = size(given.read_buffer, self.read_buffer);
         self.permissions = given.permissions.or(self.permissions);
-        self.exchange != before
+        (self.exchange, self.read_exchange) != before
     }
 
     /// Keys and values in use.
     ///
     /// - `ranks`: that have the file open.
-    /// - `exchanges`: whether the file allows an exchange.
+    /// - `writes`, `reads`: whether the file allows an exchange of them.
     /// - `stripes`: those of the file, if its layout knows them.
-    pub fn in_use(&self, ranks: u32, exchanges: bool, stripes: Option<Stripes>) -> Vec<(&'static str, String)> {
-        let exchange = if exchanges { self.exchange } else { Exchange::Never };
+    pub fn in_use(
+        &self,
+        ranks: u32,
+        writes: bool,
+        reads: bool,
+        stripes: Option<Stripes>,
+    ) -> Vec<(&'static str, String)> {
+        let write = if writes { self.exchange } else { Choice::Never };
+        let read = if reads { self.read_exchange } else { Choice::Never };
+        let exchanges = [write, read].iter().any(|choice| *choice != Choice::Never);
         let mut all = vec![
-            ("collective_buffering", (exchange != Exchange::Never).to_string()),
-            ("romio_cb_write", exchange.name().to_owned()),
-            ("romio_cb_read", Exchange::Never.name().to_owned()),
-            ("romio_ds_read", Exchange::Automatic.name().to_owned()),
-            ("romio_ds_write", Exchange::Never.name().to_owned()),
+            ("collective_buffering", exchanges.to_string()),
+            ("romio_cb_write", write.name().to_owned()),
+            ("romio_cb_read", read.name().to_owned()),
+            ("romio_ds_read", Choice::Automatic.name().to_owned()),
+            ("romio_ds_write", Choice::Never.name().to_owned()),
             ("romio_no_indep_rw", "false".to_owned()),
             ("ind_wr_buffer_size", self.write_buffer.to_string()),
             ("ind_rd_buffer_size", self.read_buffer.to_string()),
         ];
-        if exchange != Exchange::Never {
+        if exchanges {
             let writers = self.plan.writers.unwrap_or(u64::from(ranks)).min(u64::from(ranks));
             all.push(("cb_nodes", writers.to_string()));
             all.push(("cb_buffer_size", self.plan.window.to_string()));
@@ -194,15 +224,6 @@ impl Hints {
         all.extend(self.permissions.map(|bits| ("file_perm", format!("{bits:o}"))));
         all
     }
-
-    /// Whether writes through these views exchange bytes.
-    pub fn exchange_pays(&self, views: &[thalweg_view::View]) -> bool {
-        match self.exchange {
-            Exchange::Automatic => two_phase::pays(views),
-            Exchange::Never => false,
-            Exchange::Always => two_phase::is_possible(views),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -210,7 +231,7 @@ mod tests {
     use super::*;
 
     fn value(hints: &Hints, exchanges: bool, key: &str) -> Option<String> {
-        hints.in_use(4, exchanges, None).into_iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+        hints.in_use(4, exchanges, exchanges, None).into_iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
     #[test]
@@ -251,7 +272,7 @@ mod tests {
             assert_eq!(value(&hints, true, key).as_deref(), Some(wanted), "{key}");
         }
         assert!(!hints.take(&Given::of([("cb_nodes", "64")])), "what was not given again stays");
-        assert_eq!((hints.exchange, hints.plan.window), (Exchange::Always, 65536));
+        assert_eq!((hints.exchange, hints.plan.window), (Choice::Always, 65536));
         assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4", "no more than there are ranks");
     }
 
@@ -264,7 +285,7 @@ mod tests {
         let mut hints = Hints::default();
         hints.take(&given);
         let in_force = |stripes| -> Vec<(&str, String)> {
-            hints.in_use(4, true, stripes).into_iter().filter(|(key, _)| key.starts_with("striping")).collect()
+            hints.in_use(4, true, true, stripes).into_iter().filter(|(key, _)| key.starts_with("striping")).collect()
         };
         assert_eq!(in_force(None), [("striping_unit", "8192".to_string())]);
         let of_file = Some(Stripes { targets: 3, bytes: 4096 });
@@ -286,7 +307,7 @@ mod tests {
         let all: Vec<u64> = (0..AGREED).map(|i| ranks.iter().map(|r| r.to_agree()[i]).max().unwrap()).collect();
         let agreed = ranks.map(|given| given.agreed(&all).unwrap());
         assert!(agreed.iter().all(|given| *given == agreed[0]));
-        assert_eq!((agreed[0].writers, agreed[0].exchange), (Some(3), Some(Exchange::Never)));
+        assert_eq!((agreed[0].writers, agreed[0].exchange), (Some(3), Some(Choice::Never)));
         assert_eq!(Given::default().agreed(&[1]), None);
     }
 }

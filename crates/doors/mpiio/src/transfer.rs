@@ -92,6 +92,25 @@ impl Memory<'_> {
 }
 
 impl MemoryMut<'_> {
+    /// Puts bytes into their places, from byte `start` of those that move on.
+    ///
+    /// # Errors
+    /// `OutOfBounds` for bytes that have no place.
+    pub fn set(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+        match self {
+            MemoryMut::Run(memory) => {
+                let outside = || Error::new(ErrorKind::OutOfBounds, "bytes outside of the memory that was given");
+                let from = usize::try_from(start).map_err(|_| outside())?;
+                let place = memory.get_mut(from..).and_then(|rest| rest.get_mut(..bytes.len()));
+                place.ok_or_else(outside)?.copy_from_slice(bytes);
+                Ok(())
+            }
+            MemoryMut::Pattern { pattern, count, memory, origin } => {
+                pattern.scatter(*count, memory, *origin, start, bytes)
+            }
+        }
+    }
+
     /// Bytes that move.
     pub fn size(&self) -> u64 {
         match self {

@@ -1,41 +1,46 @@
-//! Collective writes of interleaved small extents to a file whose layout prefers runs: each rank writes a range of the file as a whole, with the bytes
-//! of all ranks that lie in it.
+//! Collective accesses of interleaved small extents of a file whose layout prefers runs: some ranks write or read long runs of the file, with the
+//! bytes of the ranks that lie in them.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which files | those of layouts that prefer runs (`Layout::prefers_runs`): `direct` and `flat` on POSIX, where each small write is a system call, and partitions whose clients map views. On `container` every rank has a log of its own, and nothing is exchanged |
+//! | which files | those of layouts that prefer runs (`Layout::prefers_runs`): `direct` and `flat` on POSIX, where each small access is a system call, and partitions whose clients map views. On `container` every rank has a log of its own, and nothing is exchanged |
 //! | which views | decided when they are set, by a pure function of all ranks' views ([`pays`]): extents below [`SMALL`] bytes that are interleaved between ranks |
-//! | what is sent | views once, when they are set; of a write its place and length (16 bytes per rank), and the payload once. Since the receiver has the view, payload travels without lists of extents: it is a run of the sender's bytes |
-//! | file domains | the range of the call, cut evenly among as many ranks as leave each [`LEAST`] bytes ([`domains`]), or as many as a hint says |
+//! | who exchanges with whom | the ranks of a *row* ([`rows`]). Where the ranks' views are blocks of one array, a row is the ranks whose blocks differ only in as few of the fastest dimensions as make their bytes together runs of [`LONG`] bytes: these dimensions are no longer split. Otherwise a row is the ranks whose ranges of the file overlap |
+//! | what is sent | views once, when they are set; of an access its place and length (16 bytes per rank), and the payload once. Since both sides have the view, payload travels without lists of extents: it is a run of a rank's view |
+//! | file domains | the bytes of a row, cut evenly among as many of its ranks as leave each [`LONG`] bytes ([`domains`]), or as a hint says |
+//! | which ranks of a row | as many on each node, and on a node evenly spaced, as ranks are bound to sockets and network cards in their order |
 //! | memory | a window per rank, of [`WINDOW`] bytes or as a hint says, and what is sent for it |
 //! | hints | [`Plan`]; whether there is an exchange: [`crate::hints`] |
-//! | holes | are not written: runs of bytes that ranks gave are |
-//! | errors | of one rank are those of all, as a rank's bytes are written by others |
+//! | holes | are not written: runs of bytes that ranks gave are. Runs that ranks read are joined over gaps of at most [`SMALL`] bytes |
+//! | errors | of one rank are those of all, as a rank's bytes are moved by others |
 //!
-//! Source: two-phase I/O (del Rosario, Bordawekar, Choudhary 1993; Thakur, Gropp, Lusk 1999); views at the receiver: AHPIOS (Isaila et al.).
-//! Differs from ROMIO: no list of offsets and lengths is ever sent, and no byte is read to fill holes.
+//! Source: two-phase I/O (del Rosario, Bordawekar, Choudhary 1993; Thakur, Gropp, Lusk 1999); views at the receiver: AHPIOS (Isaila et al.); rows of
+//! the process grid: mpich issue 7935. Differs from ROMIO: no list of offsets and lengths is ever sent, and no byte is read to fill holes.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use thalweg_types::Extent;
-use thalweg_view::View;
+use thalweg_view::{Outline, View};
 
-/// Extents of at least so many bytes are written by their rank.
+/// Extents of at least so many bytes are accessed by their rank.
 pub const SMALL: u64 = 64 << 10;
-/// Least bytes of a file domain.
-pub const LEAST: u64 = 1 << 20;
+/// Bytes of a run, or of a file domain, that is long enough.
+pub const LONG: u64 = 4 << 20;
 /// Most bytes of a domain that are gathered at a time, without a hint.
 pub const WINDOW: u64 = 16 << 20;
 /// Longest encoding of a view that is told to all ranks.
 pub const LONGEST_VIEW: usize = 4 << 10;
+/// File domains of at least so many bytes begin at multiples of it, shorter ones at those of a page.
+const UNIT: u64 = 1 << 20;
 
 /// How bytes are exchanged; the same on all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Number of ranks that write; `None`: as many as leave each [`LEAST`] bytes.
+    /// Number of ranks that access the file; `None`: as many as leave each [`LONG`] bytes.
     pub writers: Option<u64>,
     /// Most bytes of a domain that are gathered at a time; not 0.
     pub window: u64,
-    /// Domains begin at multiples of so many bytes; `None`: of a page, or of [`LEAST`] bytes where they are as long.
+    /// Domains begin at multiples of so many bytes of the file; `None`: of a page, or of a MiB where they are as long.
     pub unit: Option<u64>,
 }
 
@@ -45,7 +50,7 @@ impl Default for Plan {
     }
 }
 
-/// Bytes of its view that a rank writes.
+/// Bytes of its view that a rank accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// First byte of the view.
@@ -69,26 +74,26 @@ impl Access {
         start - self.start..end - self.start
     }
 
-    /// First byte of the file and end; `None` without bytes.
-    fn reach(&self, view: &View) -> Option<(u64, u64)> {
+    /// First byte of the file and end; `None` without bytes, or if the view has no place for them.
+    fn reach(&self, view: &View) -> Option<Range<u64>> {
         let last = self.bytes.checked_sub(1)?;
-        Some((view.file_offset(self.start)?, view.file_offset(self.start.checked_add(last)?)?.checked_add(1)?))
+        Some(view.file_offset(self.start)?..view.file_offset(self.start.checked_add(last)?)?.checked_add(1)?)
     }
 }
 
-/// Whether collective writes through these views can exchange bytes.
+/// Whether collective accesses through these views can exchange bytes.
 pub fn is_possible(views: &[View]) -> bool {
     views.len() > 1 && views.iter().all(|view| view.is_rising() && view.pattern().size() > 0)
 }
 
-/// Whether collective writes through these views are worth an exchange, if they write one instance of each or more.
+/// Whether collective accesses through these views are worth an exchange, if they have one instance of each or more.
 pub fn pays(views: &[View]) -> bool {
     const SAMPLE: usize = 16;
     if !is_possible(views) {
         return false;
     }
     // Of each view: the reach of an instance, and the mean length of its first extents.
-    let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(views.len());
+    let mut ranges: Vec<Range<u64>> = Vec::with_capacity(views.len());
     let mut small = 0;
     for view in views {
         let size = view.pattern().size();
@@ -101,60 +106,294 @@ pub fn pays(views: &[View]) -> bool {
         return false;
     }
     // Interleaved: the ranges of the ranks together cover more than the range of all.
-    let low = ranges.iter().map(|(low, _)| *low).min().unwrap_or(0);
-    let high = ranges.iter().map(|(_, high)| *high).max().unwrap_or(0);
-    let sum: u128 = ranges.iter().map(|(low, high)| u128::from(high - low)).sum();
+    let low = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+    let high = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+    let sum: u128 = ranges.iter().map(|range| u128::from(range.end - range.start)).sum();
     sum * 2 > u128::from(high - low) * 3
 }
 
-/// The ranges of the file that ranks write: as many as there are aggregators, the first ranks. Empty without bytes, and where a view has
-/// no place for them.
-pub fn domains(views: &[View], accesses: &[Access], plan: &Plan) -> Vec<Range<u64>> {
-    let mut reach: Option<(u64, u64)> = None;
-    for (view, access) in views.iter().zip(accesses).filter(|(_, access)| access.bytes > 0) {
-        let Some((low, high)) = access.reach(view) else { return Vec::new() };
-        reach = Some(reach.map_or((low, high), |(l, h)| (l.min(low), h.max(high))));
-    }
-    let Some((low, high)) = reach else { return Vec::new() };
-    let count = plan.writers.unwrap_or((high - low) / LEAST).clamp(1, views.len() as u64);
-    // Cut at multiples of a page or of the least domain.
-    let unit = plan.unit.unwrap_or(if (high - low) / count >= LEAST { LEAST } else { 4096 }).max(1);
-    let cut = |n: u64| {
-        let at = low + ((u128::from(high - low) * u128::from(n)) / u128::from(count)) as u64;
-        if n == count { high } else { (at / unit * unit).clamp(low, high) }
-    };
-    (0..count).map(|n| if n == 0 { low..cut(1) } else { cut(n)..cut(n + 1) }).collect()
+/// Ranks that exchange bytes with each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// In rising order.
+    pub ranks: Vec<u32>,
+    /// Covers the bytes of all its ranks' views, in long runs.
+    pub covers: View,
 }
 
-impl Plan {
-    /// Window `round` of a domain; empty behind its end.
-    pub fn window(&self, domain: &Range<u64>, round: u64) -> Range<u64> {
-        let start = domain.start.saturating_add(round.saturating_mul(self.window)).min(domain.end);
-        start..start.saturating_add(self.window).min(domain.end)
+/// Sorts ranges and joins those that overlap; each with its members.
+fn overlapping<T>(mut ranges: Vec<(Range<u64>, T)>) -> Vec<(Range<u64>, Vec<T>)> {
+    ranges.sort_by_key(|(range, _)| range.start);
+    let mut joined: Vec<(Range<u64>, Vec<T>)> = Vec::new();
+    for (range, member) in ranges {
+        match joined.last_mut() {
+            Some((last, members)) if range.start < last.end => {
+                last.end = last.end.max(range.end);
+                members.push(member);
+            }
+            _ => joined.push((range, vec![member])),
+        }
+    }
+    joined
+}
+
+/// The rows of ranks whose views are blocks of one array: the shortest ones whose bytes together are runs of [`LONG`] bytes. `None` if no
+/// dimension of the array leaves such rows; then a row is what overlaps in an access.
+///
+/// # Cost
+/// For `n` ranks `n log n` steps for each dimension.
+pub fn rows(views: &[View]) -> Option<Vec<Row>> {
+    let deepest = views.iter().map(|view| view.pattern().depth()).max()?;
+    (1..=deepest).rev().find_map(|depth| rows_of(views, depth))
+}
+
+/// As [`rows`], with so many of the outermost repetitions of the views left apart.
+fn rows_of(views: &[View], depth: usize) -> Option<Vec<Row>> {
+    // Ranks with the same repetitions, and the first run of each.
+    let mut alike: BTreeMap<(Vec<(u64, i64)>, i64), Vec<(Range<u64>, u32)>> = BTreeMap::new();
+    for (rank, view) in (0..).zip(views) {
+        let Outline { repeats, low, high } = view.pattern().outline(depth);
+        let at = |place: i64| view.displacement().checked_add_signed(place);
+        let key = (repeats, view.pattern().extent());
+        alike.entry(key).or_default().push((at(low)?..at(high)?, rank));
+    }
+    let mut rows = Vec::new();
+    for ((repeats, extent), ranges) in alike {
+        for (run, mut ranks) in overlapping(ranges) {
+            let length = i64::try_from(run.end - run.start).ok().filter(|length| *length as u64 >= LONG)?;
+            let outline = Outline { repeats: repeats.clone(), low: 0, high: length };
+            let covers = View::of_outline(run.start, &outline, extent).ok().filter(View::is_rising)?;
+            ranks.sort_unstable();
+            rows.push(Row { ranks, covers });
+        }
+    }
+    Some(rows)
+}
+
+/// A range of a row's bytes that one rank writes or reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// That rank.
+    pub rank: u32,
+    /// Its row.
+    pub row: usize,
+    /// Bytes of [`Row::covers`].
+    pub range: Range<u64>,
+}
+
+/// Who accesses what in one collective call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exchange {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// At most one for each rank of a row.
+    pub domains: Vec<Domain>,
+    /// Ranks that access their own bytes, because no other rank has bytes between them.
+    pub alone: Vec<u32>,
+}
+
+/// Ranks of a row for `count` domains: as many on each node, on a node evenly spaced; in rising order.
+///
+/// - `turn`: which node comes first.
+fn spread(ranks: &[u32], nodes: &[u64], count: usize, turn: usize) -> Vec<u32> {
+    let mut by_node: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for rank in ranks {
+        by_node.entry(nodes.get(*rank as usize).copied().unwrap_or(0)).or_default().push(*rank);
+    }
+    let nodes: Vec<Vec<u32>> = by_node.into_values().collect();
+    // How many on each node: in turns, as far as it has ranks.
+    let mut shares = vec![0; nodes.len()];
+    let (mut left, mut node) = (count.min(ranks.len()), turn);
+    while left > 0 {
+        let at = node % nodes.len();
+        if shares[at] < nodes[at].len() {
+            shares[at] += 1;
+            left -= 1;
+        }
+        node += 1;
+    }
+    let spaced = |(ranks, share): (&Vec<u32>, &usize)| -> Vec<u32> {
+        (0..*share).map(|i| ranks[i * ranks.len() / share]).collect()
+    };
+    let mut chosen: Vec<u32> = nodes.iter().zip(&shares).flat_map(spaced).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+impl Exchange {
+    /// Plans a call. `None` if a view has no place for the bytes.
+    ///
+    /// - `rows`: of [`rows`].
+    /// - `nodes`: the node of each rank.
+    pub fn plan(
+        views: &[View],
+        rows: Option<&[Row]>,
+        accesses: &[Access],
+        nodes: &[u64],
+        plan: &Plan,
+    ) -> Option<Exchange> {
+        let mut reaches = Vec::with_capacity(views.len());
+        for (view, access) in views.iter().zip(accesses) {
+            reaches.push(match access.bytes {
+                0 => None,
+                _ => Some(access.reach(view)?),
+            });
+        }
+        let reach = |rank: u32| reaches.get(rank as usize).cloned().flatten();
+        let with_bytes = || (0..views.len() as u32).filter_map(|rank| Some((reach(rank)?, rank)));
+        let whole = |ranks: Vec<u32>| Row { ranks, covers: View::whole() };
+        let rows: Vec<Row> = match rows {
+            Some(rows) if plan.writers.is_none_or(|writers| writers >= rows.len() as u64) => {
+                let active = |row: &Row| row.ranks.iter().any(|rank| reach(*rank).is_some());
+                rows.iter().filter(|row| active(row)).cloned().collect()
+            }
+            _ if plan.writers.is_some() => {
+                let ranks: Vec<u32> = with_bytes().map(|(_, rank)| rank).collect();
+                if ranks.is_empty() { Vec::new() } else { vec![whole((0..views.len() as u32).collect())] }
+            }
+            _ => overlapping(with_bytes().collect())
+                .into_iter()
+                .map(|(_, mut ranks)| {
+                    ranks.sort_unstable();
+                    whole(ranks)
+                })
+                .collect(),
+        };
+        // The bytes of each row that are accessed.
+        let mut ranges = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let low = row.ranks.iter().filter_map(|rank| Some(reach(*rank)?.start)).min()?;
+            let high = row.ranks.iter().filter_map(|rank| Some(reach(*rank)?.end)).max()?;
+            ranges.push(row.covers.count_below(low)?..row.covers.count_below(high)?);
+        }
+        let total: u128 = ranges.iter().map(|range| u128::from(range.end - range.start)).sum();
+        let mut exchange = Exchange::default();
+        let mut before: u128 = 0;
+        for (row, range) in rows.into_iter().zip(ranges) {
+            let begins = before;
+            before += u128::from(range.end - range.start);
+            if let ([one], None) = (&row.ranks[..], plan.writers) {
+                exchange.alone.push(*one);
+                continue;
+            }
+            let length = range.end - range.start;
+            let wanted = match plan.writers {
+                Some(writers) => {
+                    let until = |bytes: u128| u128::from(writers) * bytes / total.max(1);
+                    (until(before) - until(begins)) as u64
+                }
+                None => length / LONG,
+            };
+            let count = wanted.clamp(1, row.ranks.len() as u64);
+            let ranks = spread(&row.ranks, nodes, count as usize, exchange.rows.len());
+            let cuts = cuts(&row.covers, &range, ranks.len() as u64, plan);
+            for (rank, range) in ranks.into_iter().zip(cuts) {
+                exchange.domains.push(Domain { rank, row: exchange.rows.len(), range });
+            }
+            exchange.rows.push(row);
+        }
+        Some(exchange)
+    }
+
+    /// The row of a rank, and its number.
+    pub fn row_of(&self, rank: u32) -> Option<(usize, &Row)> {
+        self.rows.iter().enumerate().find(|(_, row)| row.ranks.binary_search(&rank).is_ok())
+    }
+
+    /// The domain of a rank.
+    pub fn domain_of(&self, rank: u32) -> Option<&Domain> {
+        self.domains.iter().find(|domain| domain.rank == rank)
     }
 
     /// Number of windows of the longest domain.
-    pub fn rounds(&self, domains: &[Range<u64>]) -> u64 {
-        domains.iter().map(|domain| (domain.end - domain.start).div_ceil(self.window.max(1))).max().unwrap_or(0)
+    pub fn rounds(&self, plan: &Plan) -> u64 {
+        let windows = |domain: &Domain| (domain.range.end - domain.range.start).div_ceil(plan.window.max(1));
+        self.domains.iter().map(windows).max().unwrap_or(0)
+    }
+
+    /// Window `round` of a domain; `None` behind its end.
+    pub fn window(&self, domain: &Domain, round: u64, plan: &Plan) -> Option<Window> {
+        let Range { start, end } = domain.range;
+        let from = start.saturating_add(round.saturating_mul(plan.window)).min(end);
+        let to = from.saturating_add(plan.window).min(end);
+        let covers = &self.rows.get(domain.row)?.covers;
+        let file = covers.file_offset(from)?..covers.file_offset(to.checked_sub(1).filter(|last| *last >= from)?)? + 1;
+        Some(Window { file, extents: covers.extents(from..to).collect() })
     }
 }
 
-/// A window of the file that is being filled.
+/// Cuts bytes of a row into `count` ranges: where runs of the row end if there are enough, of the file at multiples of a unit.
+fn cuts(covers: &View, range: &Range<u64>, count: u64, plan: &Plan) -> Vec<Range<u64>> {
+    let Range { start, end } = *range;
+    let outline = covers.pattern().outline(covers.pattern().depth());
+    let run = (outline.high - outline.low) as u64;
+    let of_file = *covers == View::whole();
+    let each = (end - start) / count;
+    let unit = match plan.unit.filter(|_| of_file) {
+        Some(unit) => unit,
+        None if !of_file && run <= each => run,
+        None if each >= UNIT => UNIT,
+        None => 4096,
+    };
+    let cut = |n: u64| {
+        let at = start + ((u128::from(end - start) * u128::from(n)) / u128::from(count)) as u64;
+        match n {
+            0 => start,
+            n if n == count => end,
+            _ => (at / unit.max(1) * unit.max(1)).clamp(start, end),
+        }
+    };
+    (0..count).map(|n| cut(n)..cut(n + 1)).collect()
+}
+
+/// A part of a domain that is moved at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// From its first byte in the file to its end: of the bytes of the row's ranks, none but its own lie there.
+    pub file: Range<u64>,
+    /// Its runs.
+    pub extents: Vec<Extent>,
+}
+
+/// The bytes of a window.
 #[derive(Debug)]
 pub struct Filled {
-    start: u64,
+    /// Runs of the window, with the place of each in `bytes`.
+    runs: Vec<(Extent, usize)>,
     bytes: Vec<u8>,
+    /// What was put.
     extents: Vec<Extent>,
 }
 
 impl Filled {
     /// An empty window; `None` if there is no memory for it.
-    pub fn new(window: &Range<u64>) -> Option<Filled> {
-        let length = usize::try_from(window.end - window.start).ok()?;
+    pub fn new(window: &Window) -> Option<Filled> {
+        let length = window.extents.iter().try_fold(0usize, |sum, e| sum.checked_add(usize::try_from(e.length).ok()?))?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).ok()?;
         bytes.resize(length, 0);
-        Some(Filled { start: window.start, bytes, extents: Vec::new() })
+        let mut at = 0;
+        let runs = window.extents.iter().map(|extent| {
+            let place = at;
+            at += extent.length as usize;
+            (*extent, place)
+        });
+        Some(Filled { runs: runs.collect(), bytes, extents: Vec::new() })
+    }
+
+    /// Where the bytes of an extent are; `None` if they are not in one run of the window.
+    ///
+    /// - `hint`: the run to look at first; set to the one that was found.
+    fn place(&self, extent: &Extent, hint: &mut usize) -> Option<Range<usize>> {
+        let is_in = |(run, _): &(Extent, usize)| {
+            run.offset <= extent.offset && extent.end().is_some_and(|end| Some(end) <= run.end())
+        };
+        if !self.runs.get(*hint).is_some_and(is_in) {
+            *hint = self.runs.partition_point(|(run, _)| run.offset <= extent.offset).checked_sub(1)?;
+        }
+        let (run, at) = self.runs.get(*hint).filter(|run| is_in(run))?;
+        let from = at + (extent.offset - run.offset) as usize;
+        Some(from..from + extent.length as usize)
     }
 
     /// Puts bytes `range` of a view into their places; `false` if they are not as many, or have a place outside of the window.
@@ -162,33 +401,51 @@ impl Filled {
         if range.end - range.start != bytes.len() as u64 {
             return false;
         }
-        let mut rest = bytes;
+        let (mut rest, mut hint) = (bytes, 0);
         for extent in view.extents(range) {
-            let Some(at) = extent.offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok()) else {
-                return false;
-            };
             let (part, behind) = rest.split_at(extent.length as usize);
-            let Some(place) = self.bytes.get_mut(at..at + part.len()) else { return false };
-            place.copy_from_slice(part);
+            let Some(place) = self.place(&extent, &mut hint) else { return false };
+            self.bytes[place].copy_from_slice(part);
             rest = behind;
             match self.extents.last_mut() {
-                Some(last) if last.offset + last.length == extent.offset => last.length += extent.length,
+                Some(last) if last.end() == Some(extent.offset) => last.length += extent.length,
                 _ => self.extents.push(extent),
             }
         }
         true
     }
 
-    /// Runs of bytes that were put, in the order of the file.
-    pub fn runs(&mut self) -> Vec<Extent> {
+    /// Notes that bytes `range` of a view are to be read.
+    pub fn want(&mut self, view: &View, range: Range<u64>) {
+        self.extents.extend(view.extents(range));
+    }
+
+    /// The bytes `range` of a view; `None` if some have no place in the window.
+    pub fn get(&self, view: &View, range: Range<u64>) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        out.try_reserve_exact(usize::try_from(range.end - range.start).ok()?).ok()?;
+        let mut hint = 0;
+        for extent in view.extents(range) {
+            out.extend_from_slice(&self.bytes[self.place(&extent, &mut hint)?]);
+        }
+        Some(out)
+    }
+
+    /// Runs of bytes that were put or are wanted, in the order of the file; joined over gaps of at most `gap` bytes within a run of the
+    /// window.
+    pub fn runs(&mut self, gap: u64) -> Vec<Extent> {
         self.extents.sort_unstable_by_key(|extent| extent.offset);
+        let extents = std::mem::take(&mut self.extents);
         let mut runs: Vec<Extent> = Vec::new();
-        for extent in self.extents.drain(..) {
-            match runs.last_mut() {
-                Some(last) if extent.offset <= last.offset + last.length => {
-                    last.length = last.length.max(extent.offset + extent.length - last.offset);
-                }
-                _ => runs.push(extent),
+        let mut hint = 0;
+        for extent in extents {
+            let joined = runs.last().filter(|last| extent.offset <= last.offset + last.length + gap).map(|last| {
+                let end = (last.offset + last.length).max(extent.offset + extent.length);
+                Extent::new(last.offset, end - last.offset)
+            });
+            match joined.filter(|joined| self.place(joined, &mut hint).is_some()) {
+                Some(joined) => runs.last_mut().into_iter().for_each(|last| *last = joined),
+                None => runs.push(extent),
             }
         }
         runs
@@ -196,14 +453,22 @@ impl Filled {
 
     /// The bytes of a run.
     pub fn bytes(&self, run: &Extent) -> &[u8] {
-        let from = (run.offset - self.start) as usize;
-        &self.bytes[from..from + run.length as usize]
+        self.place(run, &mut 0).map_or(&[], |place| &self.bytes[place])
+    }
+
+    /// Room for the bytes of a run.
+    pub fn bytes_mut(&mut self, run: &Extent) -> &mut [u8] {
+        match self.place(run, &mut 0) {
+            Some(place) => &mut self.bytes[place],
+            None => &mut [],
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use thalweg_view::{Datatype, Order, Pattern};
 
     fn byte() -> Pattern {
@@ -253,80 +518,231 @@ mod tests {
         assert!(!pays(&apart), "small extents in ranges of their own");
     }
 
+    fn accesses(views: &[View]) -> Vec<Access> {
+        views.iter().map(|view| Access { start: 0, bytes: view.pattern().size() }).collect()
+    }
+
+    fn planned(views: &[View], accesses: &[Access], nodes: &[u64], plan: &Plan) -> Exchange {
+        Exchange::plan(views, rows(views).as_deref(), accesses, nodes, plan).unwrap()
+    }
+
+    /// Extents that a rank writes, in the order of the file.
+    fn written(exchange: &Exchange, domain: &Domain, plan: &Plan) -> Vec<Extent> {
+        let windows = (0..exchange.rounds(plan)).filter_map(|round| exchange.window(domain, round, plan));
+        let mut all: Vec<Extent> = Vec::new();
+        for extent in windows.flat_map(|window| window.extents) {
+            match all.last_mut() {
+                Some(last) if last.end() == Some(extent.offset) => last.length += extent.length,
+                _ => all.push(extent),
+            }
+        }
+        all
+    }
+
+    /// Each byte of each of these ranks is in one window, of a domain of its row.
+    fn check(views: &[View], accesses: &[Access], exchange: &Exchange, plan: &Plan, step: usize) {
+        for rank in (0..views.len() as u32).step_by(step) {
+            let (view, access) = (&views[rank as usize], &accesses[rank as usize]);
+            let Some((row, _)) = exchange.row_of(rank) else {
+                assert!(access.bytes == 0 || exchange.alone.contains(&rank));
+                continue;
+            };
+            let mut at = access.start;
+            for domain in exchange.domains.iter().filter(|domain| domain.row == row) {
+                for window in (0..exchange.rounds(plan)).filter_map(|round| exchange.window(domain, round, plan)) {
+                    let part = access.within(view, &window.file);
+                    assert!(part.is_empty() || part.start == at);
+                    at = at.max(part.end);
+                    // They have a place in the window.
+                    let mut filled = Filled { runs: Vec::new(), bytes: Vec::new(), extents: Vec::new() };
+                    let mut place = 0;
+                    for extent in window.extents {
+                        filled.runs.push((extent, place));
+                        place += extent.length as usize;
+                    }
+                    let mut hint = 0;
+                    assert!(view.extents(part).take(100).all(|extent| filled.place(&extent, &mut hint).is_some()));
+                }
+            }
+            assert_eq!(at, access.start + access.bytes);
+        }
+    }
+
     #[test]
     fn domains_cover_what_is_written_once_for_thousands_of_ranks() {
         for (n, side, most) in [(64, 2, 4), (4096, 4, 16), (65_536, 32, 1024), (8192, 64, 64)] {
             let views = blocks(n, side);
-            let size = views[0].pattern().size();
-            let accesses = vec![Access { start: 0, bytes: size }; views.len()];
-            let plan = Plan::default();
-            let domains = domains(&views, &accesses, &plan);
-            assert!(domains.len() <= most && !domains.is_empty());
-            assert_eq!((domains[0].start, domains.last().unwrap().end), (100, 100 + n * n));
-            assert!(domains.windows(2).all(|pair| pair[0].end == pair[1].start));
-            // Each byte of each rank has one domain, and the windows of a domain are that domain.
-            for (view, access) in views.iter().zip(&accesses).step_by(7) {
-                let mut at = 0;
-                for domain in &domains {
-                    for round in 0..plan.rounds(&domains) {
-                        let part = access.within(view, &plan.window(domain, round));
-                        assert!(part.is_empty() || part.start == at);
-                        at = at.max(part.end);
-                    }
-                }
-                assert_eq!(at, size);
+            let (accesses, plan) = (accesses(&views), Plan::default());
+            let exchange = planned(&views, &accesses, &[], &plan);
+            assert!(exchange.domains.len() <= most && !exchange.domains.is_empty());
+            let mut all: Vec<Extent> = exchange.domains.iter().flat_map(|d| written(&exchange, d, &plan)).collect();
+            all.sort_unstable_by_key(|extent| extent.offset);
+            assert_eq!((all[0].offset, all.last().unwrap().end().unwrap()), (100, 100 + n * n));
+            assert!(all.windows(2).all(|pair| pair[0].end() == Some(pair[1].offset)));
+            check(&views, &accesses, &exchange, &plan, 7);
+        }
+        let views = blocks(64, 2);
+        let none = planned(&views, &[Access::default(); 4], &[], &Plan::default());
+        assert!(none.domains.is_empty() && none.alone.is_empty());
+    }
+
+    /// Boxes of an array of 8-byte elements for a grid of ranks, the last dimension contiguous.
+    fn boxes(array: [u64; 3], grid: [u64; 3]) -> Vec<View> {
+        let of = |rank: u64| {
+            let at = [rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]];
+            let cut = |d: usize, n: u64| array[d] * n / grid[d];
+            Datatype::Subarray {
+                sizes: array.to_vec(),
+                subsizes: (0..3).map(|d| cut(d, at[d] + 1) - cut(d, at[d])).collect(),
+                starts: (0..3).map(|d| cut(d, at[d])).collect(),
+                order: Order::C,
+                of: Box::new(Datatype::Elementary(8)),
+            }
+        };
+        (0..grid.iter().product()).map(|rank| View::new(0, &byte(), of(rank).pattern().unwrap()).unwrap()).collect()
+    }
+
+    /// What an exchange among 1,024 ranks on 64 nodes costs: bytes that change their rank, pairs of ranks that exchange some, extents that
+    /// are written, the shortest of them.
+    fn counted(views: &[View], exchange: &Exchange, plan: &Plan) -> (u64, u64, u64, u64) {
+        let (mut moved, mut pairs, mut extents, mut shortest) = (0, 0, 0, u64::MAX);
+        for domain in &exchange.domains {
+            let all = written(exchange, domain, plan);
+            extents += all.len() as u64;
+            shortest = all.iter().map(|e| e.length).min().unwrap_or(0).min(shortest);
+            let windows: Vec<_> =
+                (0..exchange.rounds(plan)).filter_map(|round| exchange.window(domain, round, plan)).collect();
+            for rank in exchange.rows[domain.row].ranks.iter().filter(|rank| **rank != domain.rank) {
+                let view = &views[*rank as usize];
+                let access = Access { start: 0, bytes: view.pattern().size() };
+                let bytes: u64 = windows.iter().map(|w| access.within(view, &w.file)).map(|r| r.end - r.start).sum();
+                (moved, pairs) = (moved + bytes, pairs + u64::from(bytes > 0));
             }
         }
-        assert!(domains(&blocks(64, 2), &[Access::default(); 4], &Plan::default()).is_empty());
+        (moved, pairs, extents, shortest)
+    }
+
+    #[test]
+    fn blocks_of_an_array_are_exchanged_within_rows_of_the_grid_for_1024_ranks() {
+        // 64 GiB, 8 x 8 x 16 ranks: runs of 1 KiB, 4,194,304 of them written by ranks for themselves.
+        let (views, plan) = (boxes([2048, 2048, 2048], [8, 8, 16]), Plan::default());
+        let (accesses, nodes): (_, Vec<u64>) = (accesses(&views), (0..1024).map(|rank| rank / 16).collect());
+        let in_rows = rows(&views).unwrap();
+        assert_eq!(in_rows.len(), 64, "the fastest dimension is no longer split");
+        assert!(in_rows.iter().all(|row| row.ranks.len() == 16 && row.ranks.windows(2).all(|r| r[1] == r[0] + 1)));
+        let exchange = planned(&views, &accesses, &nodes, &plan);
+        assert_eq!(exchange.domains.len(), 1024, "all ranks write");
+        check(&views, &accesses, &exchange, &plan, 93);
+        let (moved, pairs, extents, shortest) = counted(&views, &exchange, &plan);
+        assert_eq!((moved, pairs), ((64u64 << 30) / 16 * 15, 1024 * 15), "each rank meets the 15 others of its row");
+        assert_eq!((extents, shortest), (16_384, 4 << 20));
+        // One range of the file for each rank, as two-phase I/O without the decomposition: 127 partners in place of 15.
+        let flat = Exchange::plan(&views, None, &accesses, &nodes, &plan).unwrap();
+        let (moved, pairs, extents, shortest) = counted(&views, &flat, &plan);
+        assert_eq!((moved, pairs), ((64u64 << 30) / 128 * 127, 1024 * 127));
+        assert_eq!((extents, shortest), (1024, 64 << 20));
+    }
+
+    #[test]
+    fn uneven_blocks_and_accesses_of_a_part_are_planned_too() {
+        for (array, grid) in [([301, 1031, 1777], [3, 5, 7]), ([64, 4096, 1000], [1, 64, 3]), ([5, 7, 300_000], [5, 1, 6])] {
+            let views = boxes(array, grid);
+            let nodes: Vec<u64> = (0..views.len() as u64).map(|rank| rank % 4).collect();
+            for (start, share) in [(0, 1.0), (8, 0.6), (800, 0.01)] {
+                let some = |(rank, view): (usize, &View)| match rank % 5 {
+                    4 if share < 1.0 => Access::default(),
+                    _ => Access { start, bytes: (view.pattern().size() as f64 * share) as u64 },
+                };
+                let accesses: Vec<Access> = views.iter().enumerate().map(some).collect();
+                let several = [
+                    Plan::default(),
+                    Plan { writers: Some(2), ..Plan::default() },
+                    Plan { writers: Some(90), window: 700_001, unit: Some(12_345) },
+                ];
+                for plan in several {
+                    let exchange = planned(&views, &accesses, &nodes, &plan);
+                    check(&views, &accesses, &exchange, &plan, 1);
+                    let writers = exchange.domains.iter().map(|domain| domain.rank).collect::<BTreeSet<u32>>();
+                    assert_eq!(writers.len(), exchange.domains.len(), "a rank has one domain");
+                    assert!(plan.writers.is_none_or(|wanted| writers.len() as u64 <= wanted));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_that_write_are_spread_over_nodes_and_on_each_node() {
+        let ranks: Vec<u32> = (0..32).collect();
+        let nodes: Vec<u64> = (0..32).map(|rank| rank / 8).collect();
+        assert_eq!(spread(&ranks, &nodes, 4, 0), [0, 8, 16, 24]);
+        assert_eq!(spread(&ranks, &nodes, 2, 1), [8, 16]);
+        assert_eq!(spread(&ranks, &nodes, 8, 0), [0, 4, 8, 12, 16, 20, 24, 28]);
+        assert_eq!(spread(&ranks, &nodes, 99, 3), ranks);
+        assert_eq!(spread(&[3, 9, 10], &nodes, 2, 0), [3, 9]);
+        assert_eq!(spread(&[9, 10, 11, 3], &[], 2, 0).len(), 2);
     }
 
     #[test]
     fn a_plan_says_how_many_ranks_write_where_their_domains_begin_and_how_much_at_a_time() {
         let views = blocks(4096, 4);
-        let accesses = vec![Access { start: 0, bytes: views[0].pattern().size() }; 16];
+        let accesses = accesses(&views);
         let plan = Plan { writers: Some(3), window: 100_000, unit: Some(10_000) };
-        let three = domains(&views, &accesses, &plan);
-        assert_eq!(three.len(), 3);
-        assert_eq!((three[0].start, three[2].end), (100, 100 + 4096 * 4096));
-        assert!(three[1..].iter().all(|domain| domain.start % 10_000 == 0));
-        let windows: Vec<_> = (0..plan.rounds(&three)).map(|round| plan.window(&three[0], round)).collect();
-        assert!(windows.iter().all(|window| window.end - window.start <= 100_000));
-        assert_eq!(windows.iter().map(|window| window.end - window.start).sum::<u64>(), three[0].end - three[0].start);
+        let three = planned(&views, &accesses, &[], &plan);
+        assert_eq!(three.domains.len(), 3);
+        assert_eq!((three.domains[0].range.start, three.domains[2].range.end), (100, 100 + 4096 * 4096));
+        assert!(three.domains[1..].iter().all(|domain| domain.range.start % 10_000 == 0));
+        let windows: Vec<Window> =
+            (0..three.rounds(&plan)).filter_map(|round| three.window(&three.domains[0], round, &plan)).collect();
+        assert!(windows.iter().all(|window| window.file.end - window.file.start <= 100_000));
+        let sum: u64 = windows.iter().map(|window| window.file.end - window.file.start).sum();
+        assert_eq!(sum, three.domains[0].range.end - three.domains[0].range.start);
         // More than there are ranks, and units longer than what is written: some ranks write nothing.
         let plan = Plan { writers: Some(100), unit: Some(1 << 30), ..plan };
-        let all = domains(&views, &accesses, &plan);
-        assert_eq!(all.len(), 16);
-        assert_eq!(all.iter().map(|domain| domain.end - domain.start).sum::<u64>(), 4096 * 4096);
+        let all = planned(&views, &accesses, &[], &plan);
+        assert_eq!(all.domains.len(), 16);
+        assert_eq!(all.domains.iter().map(|d| d.range.end - d.range.start).sum::<u64>(), 4096 * 4096);
     }
 
     #[test]
-    fn a_window_is_what_its_ranks_have_put() {
+    fn a_window_is_what_its_ranks_have_put_and_gives_it_back() {
         let views = blocks(60, 2);
         let accesses: Vec<Access> = (0..4).map(|rank| Access { start: rank * 11, bytes: 500 + rank }).collect();
-        let file = 1000..3000;
-        let mut filled = Filled::new(&file).unwrap();
+        // With a gap, in which no rank has bytes.
+        let window = Window { file: 1000..3000, extents: vec![Extent::new(1000, 700), Extent::new(1720, 1280)] };
+        let mut filled = Filled::new(&window).unwrap();
         let mut expected = vec![None; 2000];
+        let mut taken = Vec::new();
         for (rank, (view, access)) in views.iter().zip(&accesses).enumerate() {
-            let range = access.within(view, &file);
-            let bytes: Vec<u8> = range.clone().map(|v| (v * 3 + rank as u64) as u8).collect();
-            for v in range.clone() {
-                expected[(view.file_offset(v).unwrap() - file.start) as usize] = Some((v * 3 + rank as u64) as u8);
+            for file in [1000..1700, 1720..3000] {
+                let range = access.within(view, &file);
+                let bytes: Vec<u8> = range.clone().map(|v| (v * 3 + rank as u64) as u8).collect();
+                for v in range.clone() {
+                    expected[(view.file_offset(v).unwrap() - 1000) as usize] = Some((v * 3 + rank as u64) as u8);
+                }
+                assert!(filled.put(view, range.clone(), &bytes));
+                let fewer = bytes.is_empty() || !filled.put(view, range.clone(), &bytes[1..]);
+                assert!(fewer, "fewer bytes than the view says");
+                taken.push((view, range, bytes));
             }
-            assert!(filled.put(view, range.clone(), &bytes));
-            assert!(
-                bytes.is_empty() || !filled.put(view, range.clone(), &bytes[1..]),
-                "fewer bytes than the view says"
-            );
         }
         assert!(!filled.put(&views[0], 0..1, &[0]), "a byte in front of the window");
+        for (view, range, bytes) in &taken {
+            assert_eq!(filled.get(view, range.clone()).as_ref(), Some(bytes));
+        }
+        assert_eq!(filled.get(&views[0], 0..1), None);
         let mut got = vec![None; 2000];
-        let runs = filled.runs();
+        let runs = filled.runs(0);
         assert!(runs.windows(2).all(|pair| pair[0].offset + pair[0].length < pair[1].offset), "runs are joined");
         for run in runs {
             for (i, byte) in filled.bytes(&run).iter().enumerate() {
-                got[(run.offset - file.start) as usize + i] = Some(*byte);
+                got[(run.offset - 1000) as usize + i] = Some(*byte);
             }
         }
         assert_eq!(got, expected);
+        // What is to be read is joined over short gaps, but not over those of the window.
+        taken.iter().for_each(|(view, range, _)| filled.want(view, range.clone()));
+        let wanted = filled.runs(100);
+        assert_eq!(wanted.len(), 2, "{wanted:?}");
+        assert!(wanted.iter().all(|run| filled.bytes_mut(run).len() as u64 == run.length));
     }
 }

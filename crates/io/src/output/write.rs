@@ -16,7 +16,7 @@ use thalweg_bp::rows::Rows;
 use thalweg_bp::wire::check_str16;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::in_calls;
-use thalweg_movement::pack::Earlier;
+use thalweg_movement::pack::{Earlier, WORTH_A_CHUNK};
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;
 use thalweg_transform::Spec;
@@ -72,6 +72,28 @@ impl<'a> Output<'a> {
     /// As [`Output::put`].
     pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
         self.put(WriteRequest::new(name, data))
+    }
+
+    /// Writes one block from memory that the output keeps until the block is written, with `async=yes` until the output has ended:
+    /// nothing is copied. Of memory that is longer than the block, the first bytes are its values.
+    ///
+    /// - `memory`: of [`crate::Session::alloc`], or any that nobody changes any more.
+    ///
+    /// # Errors
+    /// As [`Output::put`].
+    /// # Cost
+    /// Arrays with a transform, texts, scalars, and blocks below 256 KiB are copied, and the memory is dropped at once.
+    pub fn commit<'k, M>(
+        &mut self,
+        variable: impl Into<VariableKey<'k>>,
+        place: Option<BlockBox>,
+        memory: M,
+    ) -> Result<()>
+    where
+        M: AsRef<[u8]> + Send + 'static,
+    {
+        in_calls::move_messages();
+        self.resolve(variable, place, None)?.commit(memory).map_err(|(e, _)| e)
     }
 
     /// As [`Output::write`], with values of a number type of the variable's size.
@@ -375,6 +397,45 @@ impl<'a> Resolved<'_, '_, 'a> {
         // After a panic the state of the block is unknown: this rank's part is lost, and close reports it on all ranks.
         let written = caught("write the block", || Ok(resolved.put(values)));
         written.unwrap_or_else(|panicked| Err(output.broken(panicked)))
+    }
+
+    /// As [`Output::commit`].
+    ///
+    /// # Errors
+    /// As [`Output::put`]. The memory is returned.
+    pub fn commit<M>(mut self, memory: M) -> std::result::Result<(), (Error, M)>
+    where
+        M: AsRef<[u8]> + Send + 'static,
+    {
+        let length = match self.bytes() {
+            Ok(block) => block.map_or(usize::MAX, |block| usize::try_from(block).unwrap_or(usize::MAX)),
+            Err(e) => return Err((e, memory)),
+        };
+        let bytes = memory.as_ref();
+        let rows = match self.rows(&bytes[..bytes.len().min(length)]) {
+            Ok(Some(rows)) => rows,
+            Ok(None) => return Ok(()),
+            Err(e) => return Err((e, memory)),
+        };
+        let Resolved { output, at, spec, .. } = self;
+        let _here = output.working();
+        let is_whole = spec.shape.is_some() && rows.len() == length && rows.as_one().is_some();
+        let copies = match output.transform_of(at, &spec) {
+            Ok(transform) => transform.is_some() || !is_whole || (rows.len() as u64) < WORTH_A_CHUNK,
+            Err(e) => return Err((e, memory)),
+        };
+        if copies {
+            return output.put_copied(at, spec, rows).map_err(|e| (e, memory));
+        }
+        let key = output.boxes.key(&spec);
+        match output.supersedes(key.as_ref(), &spec, &rows) {
+            Ok(true) => return Ok(()),
+            Ok(false) => drop(rows),
+            Err(e) => return Err((e, memory)),
+        }
+        output.pack.give(spec, memory, length)?;
+        output.boxes.note_last(key, &output.pack);
+        Ok(())
     }
 
     fn put(mut self, values: Values<'_, 'a>) -> Result<()> {

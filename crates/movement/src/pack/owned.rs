@@ -44,10 +44,13 @@ impl Pack<'_> {
         }
         let own = |piece| match piece {
             PackPiece::Chunk(chunk) => Some(PackPiece::Chunk(chunk)),
+            PackPiece::Deferred { data: DeferredBytes::Lent(_), .. } => None,
             PackPiece::Deferred { block, data: DeferredBytes::Own(chunk) } => {
                 Some(PackPiece::Deferred { block, data: DeferredBytes::Own(chunk) })
             }
-            PackPiece::Deferred { data: DeferredBytes::Lent(_), .. } => None,
+            PackPiece::Deferred { block, data: DeferredBytes::Given { memory, length } } => {
+                Some(PackPiece::Deferred { block, data: DeferredBytes::Given { memory, length } })
+            }
         };
         Ok(Pack {
             pool: self.pool.clone(),
