@@ -498,7 +498,7 @@ impl<'a> Output<'a> {
             return (self.failed.take().map_or(Ok(Closed::default()), Err), None);
         }
         let Some(mut profile) = self.profile.take() else {
-            return match self.commit(true) {
+            return match self.close_by_methods(true) {
                 Committed::Ended { comm, closed, .. } => {
                     // After any failure, messages may still be in flight.
                     if let (Ok(_), Some(comm)) = (&closed, comm) {
@@ -518,7 +518,7 @@ impl<'a> Output<'a> {
         let committed = {
             let _here = profile.taking.recorder().work();
             let _closing = profile.taking.recorder().span(Phase::Close);
-            self.commit(false)
+            self.close_by_methods(false)
         };
         let (comm, closed, group_bytes) = match committed {
             Committed::Ended { comm, closed, bytes } => (comm, closed, bytes),
@@ -568,7 +568,7 @@ impl<'a> Output<'a> {
     /// Closes the output by all its methods.
     ///
     /// - `later`: methods may end it after this has returned.
-    fn commit(mut self, later: bool) -> Committed {
+    fn close_by_methods(mut self, later: bool) -> Committed {
         let rank = self.rank;
         let attributes = caught("gather the attributes", || Ok(if rank == 0 { self.attributes() } else { Vec::new() }));
         let mut failed = self.failed.take();

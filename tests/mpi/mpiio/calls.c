@@ -653,7 +653,7 @@ static void hints(void) {
     HINT(file, "access_style", "");
     HINT(file, "striping_factor", striped ? "2" : "");
     HINT(file, "striping_unit", striped || together ? "16384" : "");
-    HINT(file, "romio_cb_read", "disable");
+    HINT(file, "romio_cb_read", together ? "automatic" : "disable");
     HINT(file, "romio_ds_write", "disable");
     HINT(file, "romio_cb_write", together ? "enable" : "disable");
     HINT(file, "collective_buffering", together ? "true" : "false");
@@ -682,6 +682,11 @@ static void hints(void) {
     MPI_Info_set(other, "romio_cb_write", rank == 0 ? "disable" : "automatic");
     write_interleaved(file, other);
     HINT(file, "romio_cb_write", "disable");
+    HINT(file, "collective_buffering", together ? "true" : "false");
+    HINT(file, "cb_nodes", together ? number : "");
+    MPI_Info_set(other, "romio_cb_read", rank == 0 ? "disable" : "automatic");
+    write_interleaved(file, other);
+    HINT(file, "romio_cb_read", "disable");
     HINT(file, "collective_buffering", "false");
     HINT(file, "cb_nodes", "");
     FAILS(MPI_File_set_info(file, MPI_INFO_NULL), MPI_ERR_INFO);

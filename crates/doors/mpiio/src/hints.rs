@@ -272,6 +272,9 @@ mod tests {
             assert_eq!(value(&hints, true, key).as_deref(), Some(wanted), "{key}");
         }
         assert!(!hints.take(&Given::of([("cb_nodes", "64")])), "what was not given again stays");
+        assert_eq!(value(&hints, true, "romio_cb_read").unwrap(), "disable", "as collective_buffering says");
+        assert!(hints.take(&Given::of([("romio_cb_read", "ENABLE")])));
+        assert_eq!(value(&hints, true, "romio_cb_read").unwrap(), "enable");
         assert_eq!((hints.exchange, hints.plan.window), (Choice::Always, 65536));
         assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4", "no more than there are ranks");
     }

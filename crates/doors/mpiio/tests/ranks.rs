@@ -245,6 +245,117 @@ fn hints_begin_and_end_the_exchange_of_collective_writes() {
     }
 }
 
+/// Boxes of a cube of 48 x 48 x 48 elements of 8 bytes, for a grid of 1 x 2 x 2 ranks.
+fn block(rank: u32) -> Datatype {
+    let at = |d: u32| u64::from(if d == 0 { rank / 2 } else { rank % 2 }) * 24;
+    Datatype::Subarray {
+        sizes: vec![48; 3],
+        subsizes: vec![48, 24, 24],
+        starts: vec![0, at(0), at(1)],
+        order: thalweg_view::Order::C,
+        of: Box::new(bytes(8)),
+    }
+}
+
+/// Byte `v` of what a rank writes.
+fn value(rank: u32, v: usize) -> u8 {
+    (v * 7 + v / 256 + rank as usize * 50) as u8
+}
+
+#[test]
+fn collective_reads_exchange_bytes_up_to_the_end_of_the_file() {
+    const SIZE: usize = 48 * 24 * 24 * 8;
+    let folder = tempfile::tempdir().unwrap();
+    for (layout, exchanges) in layouts(folder.path()).into_iter().zip([true, false]) {
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let counting = Counting::new(comm.duplicate().unwrap());
+            let counts = counting.counts();
+            let at = Ok((layout.clone(), "reads".into()));
+            let hints = Given::of([("cb_buffer_size", "100000")]);
+            let file = File::open(Box::new(counting), at, mode, WriterId(rank), hints, false).unwrap();
+            file.set_view(Some(16), pattern(bytes(8)), pattern(block(rank)), &Given::default()).unwrap();
+            let data: Vec<u8> = (0..SIZE).map(|v| value(rank, v)).collect();
+            write(&file, At::Individual, true, &data);
+            file.sync().unwrap();
+            let read = |at: At, bytes: usize| {
+                let before = counts.snapshot();
+                let mut back = vec![0xee; bytes];
+                let got = file.read(at, Caller::AllRanksWaiting, Ok(MemoryMut::Run(&mut back))).unwrap() as usize;
+                assert!(back[got..].iter().all(|byte| *byte == 0xee), "nothing behind what was there");
+                back.truncate(got);
+                (back, counts.snapshot().since(&before).all_to_alls)
+            };
+            let (back, rounds) = read(At::Offset(0), SIZE);
+            assert!(back == data);
+            assert_eq!(rounds > 0, exchanges, "{rounds}");
+            // Other parts on each rank, one of them without bytes.
+            let from = 8 * (100 + 1000 * rank as usize);
+            let few = if rank == 2 { 0 } else { 8 * (1 + 2000 * rank as usize) };
+            assert!(read(At::Offset(from as u64 / 8), few).0 == data[from..from + few]);
+            // Memory with holes.
+            let holes = pattern(Datatype::Resized { lower: 0, extent: 16, of: Box::new(bytes(8)) }).unwrap();
+            let mut back = vec![0xee; 16 * 1000];
+            let into = MemoryMut::Pattern { pattern: &holes, count: 1000, memory: &mut back, origin: 0 };
+            assert_eq!(file.read(At::Offset(10), Caller::AllRanksWaiting, Ok(into)).unwrap(), 8000);
+            for (i, byte) in back.iter().enumerate() {
+                let wanted = if i % 16 < 8 { data[80 + i / 16 * 8 + i % 8] } else { 0xee };
+                assert_eq!(*byte, wanted, "byte {i}");
+            }
+            // A file that ends in the middle of a row of rank 3, and of the last plane of all.
+            let end = 16 + (47 * 48 * 48 + 30 * 48 + 30) * 8;
+            file.set_size(end).unwrap();
+            let (back, _) = read(At::Offset(0), SIZE);
+            let there = [47 * 576 + 576, 47 * 576 + 576, 47 * 576 + 6 * 24 + 24, 47 * 576 + 6 * 24 + 6][rank as usize] * 8;
+            assert_eq!((back.len(), rank), (there, rank));
+            assert!(back == data[..there]);
+            // The pointer is behind what was read.
+            file.seek(0, Whence::Set).unwrap();
+            assert_eq!(read(At::Individual, SIZE).0.len(), there);
+            assert_eq!(file.position().unwrap(), there as u64 / 8);
+            // Never, if a hint says so; and a rank's own bytes are seen without a sync.
+            file.set_hints(&Given::of([("romio_cb_read", "disable")])).unwrap();
+            assert_eq!(read(At::Offset(0), 800).1, 0);
+            file.set_hints(&Given::of([("romio_cb_read", "enable")])).unwrap();
+            write(&file, At::Offset(3), false, &[9; 16]);
+            let (back, rounds) = read(At::Offset(3), 800);
+            assert_eq!((&back[..16], &back[16..], rounds > 0), (&[9; 16][..], &data[40..824], exchanges));
+            assert_eq!(read(At::Offset(3), 16).1, 0, "no rank has bytes between those of another one");
+            file.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_rank_s_mistake_in_a_collective_read_is_one_of_all_and_the_file_can_be_used_further() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in layouts(folder.path()) {
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let at = Ok((layout.clone(), "mistake".into()));
+            let given = Given::default();
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), given, false).unwrap();
+            file.set_view(Some(0), pattern(bytes(8)), pattern(block(rank)), &given).unwrap();
+            write(&file, At::Offset(0), true, &[rank as u8; 8000]);
+            file.sync().unwrap();
+            let mut back = vec![0; 8000];
+            let exchanged = file.hints_in_use().contains(&("romio_cb_read", "automatic".into()));
+            let memory = match rank {
+                1 => Err(Failure::new(Class::Type, "no datatype")),
+                _ => Ok(MemoryMut::Run(&mut back)),
+            };
+            let read = file.read(At::Offset(0), Caller::AllRanksWaiting, memory);
+            assert_eq!(read.is_err(), exchanged || rank == 1);
+            assert_eq!(read.is_err_and(|failure| failure.class == Class::Type), rank == 1);
+            let read = file.read(At::Offset(0), Caller::AllRanksWaiting, Ok(MemoryMut::Run(&mut back)));
+            assert_eq!((read.unwrap(), &back[..]), (8000, &[rank as u8; 8000][..]));
+            file.close().unwrap();
+        });
+    }
+}
+
 #[test]
 fn permissions_of_a_new_file_are_a_hint() {
     let folder = tempfile::tempdir().unwrap();
