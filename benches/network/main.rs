@@ -25,8 +25,12 @@ const PATTERNS: [Shape; 3] = [
     ("subarray", 320, 48, "blocks of an array", None),
 ];
 
-/// Label and mount, `optimizations` of the partition, how it is shown.
-const CONTENDERS: [(&str, u32, &str); 2] = [("partition", 0, "partition"), ("mapped", 1, "two-phase over the servers")];
+/// Label and mount, `optimizations` of the partition, hints, how it is shown.
+const CONTENDERS: [(&str, u32, &[&str], &str); 3] = [
+    ("partition", 0, &[], "partition"),
+    ("mapped", 1, &["romio_cb_write=enable", "romio_cb_read=enable"], "two-phase over the servers"),
+    ("independent", 1, &["collective_buffering=false"], "views in clients, no exchange"),
+];
 
 /// The bytes that passed each link so far, both ways.
 fn passed(tag: &str, nodes: usize) -> Result<f64, Failure> {
@@ -55,7 +59,7 @@ fn main() -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&files)?;
     let mut partitions = Partitions::new(Some(on.clone()));
     let mut table = String::new();
-    for (name, optimizations, _) in CONTENDERS {
+    for (name, optimizations, ..) in CONTENDERS {
         let more = format!("stripe_size = 64k\nlisten = 0.0.0.0\noptimizations = {optimizations}");
         partitions.start(&files, name, &nodes, &more)?;
         table += &format!(
@@ -72,7 +76,7 @@ fn main() -> Result<ExitCode, Failure> {
         let size = options.size(usual, small).to_string();
         for round in 0..rounds {
             for i in 0..CONTENDERS.len() {
-                let (label, ..) = CONTENDERS[(i + round) % CONTENDERS.len()];
+                let (label, _, hints, _) = CONTENDERS[(i + round) % CONTENDERS.len()];
                 let mut words = mpiexec.split_whitespace();
                 let mut command = Command::new(words.next().unwrap_or("mpiexec"));
                 command.args(words).args(["-n", &nodes.len().to_string(), "--host", &nodes.join(",")]);
@@ -90,7 +94,7 @@ fn main() -> Result<ExitCode, Failure> {
                 }
                 command.args(["thalweg", "run", "--mpi", "openmpi", "--", &program]);
                 command.args([label, pattern, &size, &format!("/bench/{label}/{label}")]);
-                command.env("THALWEG_MOUNTS", format!("{files}/mounts.toml"));
+                command.args(hints).env("THALWEG_MOUNTS", format!("{files}/mounts.toml"));
                 memory::warm(&files, WARM)?;
                 let before = passed(&tag, nodes.len())?;
                 all.run(&mut command)?;
@@ -111,7 +115,7 @@ fn main() -> Result<ExitCode, Failure> {
         let bytes = all.median(&format!("{pattern}:bytes"));
         let title = format!("{shown}, {:.0} MB", bytes * 1e-6);
         let mut table = Table::with_heads([title.as_str(), "write s", "least", "read s", "least", "passed links, MB"]);
-        for (label, _, shown) in CONTENDERS {
+        for (label, .., shown) in CONTENDERS {
             let of = |what: &str| format!("{label}/{pattern}:{what}");
             let cells = ["write", "read"].into_iter().flat_map(|what| {
                 let least = all.find(&of(what)).map_or(f64::NAN, |samples| samples.min());

@@ -4,7 +4,8 @@
  *
  * btio     SIZE cells an edge, five doubles each; a square number of ranks q * q, each with q cells along a diagonal; five collective
  *          writes, each of one output behind the one before, then five collective reads
- * tile     SIZE MiB in all; a grid of tiles whose rows are 4 KiB; one collective write, one collective read
+ * tile     SIZE MiB in all; a grid of tiles whose rows are 4 KiB, for a square number of ranks or two side by side; one collective write,
+ *          one collective read
  * subarray SIZE doubles an edge; blocks that split the two fastest dimensions; one collective write, one collective read
  *
  * Prints "value LABEL/PATTERN:write SECONDS" and ":read": from before the first call until after the last on the slowest rank. Bytes are
@@ -36,7 +37,8 @@ static MPI_Datatype filetype(const char *pattern, int size, MPI_Datatype *elemen
     MPI_Datatype type;
     int q = 1;
     while (q * q < ranks) q++;
-    if (q * q != ranks) {
+    const int is_tile = strcmp(pattern, "tile") == 0;
+    if (q * q != ranks && !(is_tile && ranks == 2)) {
         fprintf(stderr, "%d ranks are no square number\n", ranks);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
@@ -66,11 +68,11 @@ static MPI_Datatype filetype(const char *pattern, int size, MPI_Datatype *elemen
         free(cells);
         free(ones);
         free(zeros);
-    } else if (strcmp(pattern, "tile") == 0) {
+    } else if (is_tile) {
         MPI_Type_contiguous(4096, MPI_BYTE, element);
         MPI_Type_commit(element);
         int rows = (int)((long long)size * 256 / ranks);
-        int sizes[2] = {rows * q, q}, subsizes[2] = {rows, 1}, starts[2] = {rows * (rank / q), rank % q};
+        int sizes[2] = {rows * (ranks / q), q}, subsizes[2] = {rows, 1}, starts[2] = {rows * (rank / q), rank % q};
         *bytes = (size_t)rows * 4096;
         MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, *element, &type);
     } else {

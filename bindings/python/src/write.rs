@@ -402,7 +402,11 @@ impl Output {
     ) -> Outcome<()> {
         let bytes = data.as_slice().map_err(PyErr::from)?;
         let place = place.map(|(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) });
-        let memory = ArrayMemory { start: bytes.as_ptr().expose_provenance(), length: bytes.len(), _array: (*data).clone().unbind() };
+        let memory = ArrayMemory {
+            start: bytes.as_ptr().expose_provenance(),
+            length: bytes.len(),
+            _array: (*data).clone().unbind(),
+        };
         self.with(py, |output| output.commit(position, place, memory))
     }
 

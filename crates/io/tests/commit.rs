@@ -58,7 +58,10 @@ fn what_is_committed_is_read_back_from_files_of_every_method() {
             });
             for (step, rank) in (0..3).flat_map(|step| (0..3).map(move |rank| (step, rank))) {
                 let found = values(&layout, "v", step, rank, BYTES);
-                assert!(found == [10 * step as u8 + rank as u8; BYTES], "{method} {parameters}: step {step}, rank {rank}");
+                assert!(
+                    found == [10 * step as u8 + rank as u8; BYTES],
+                    "{method} {parameters}: step {step}, rank {rank}"
+                );
                 assert_eq!(values(&layout, "small", step, rank, 3), [1, 2, step as u8]);
             }
         }

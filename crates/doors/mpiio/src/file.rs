@@ -497,12 +497,13 @@ impl File {
         }
         let views = all.iter().map(|(_, bytes)| View::decode(bytes)).collect::<thalweg_types::Result<Vec<View>>>();
         let views = views.map_err(|e| self.named(e.into()))?;
-        let (writes, reads) = (hints.exchange.pays_for(&views), hints.read_exchange.pays_for(&views));
+        let nodes: Vec<u64> = all.iter().map(|(node, _)| u64::from_le_bytes(**node)).collect();
+        let writes = self.mode.writes() && hints.exchange.writes_exchange(&views);
+        let reads = self.mode.reads() && hints.read_exchange.reads_exchange(&views, &nodes);
         if !writes && !reads {
             return Ok(None);
         }
         let rows = two_phase::rows(&views);
-        let nodes = all.iter().map(|(node, _)| u64::from_le_bytes(**node)).collect();
         Ok(Some(Arc::new(Together { views, rows, nodes, writes, reads })))
     }
 
@@ -688,7 +689,8 @@ impl File {
         for (rank, range) in ranges {
             let there = accesses[rank].within(&views[rank], &(window.file.start..end));
             let bytes = filled.get(&views[rank], range.start..there.end.max(range.start));
-            parts[rank] = bytes.ok_or_else(|| Error::new(ErrorKind::NoMemory, "cannot hold a rank's part of a window"))?;
+            parts[rank] =
+                bytes.ok_or_else(|| Error::new(ErrorKind::NoMemory, "cannot hold a rank's part of a window"))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! | key | meaning here |
 //! |-----|--------------|
-//! | `romio_cb_write`, `romio_cb_read` | `automatic`: collective writes, reads exchange bytes where that pays ([`two_phase::pays`]); `enable`: wherever the layout allows it; `disable`: never |
+//! | `romio_cb_write`, `romio_cb_read` | `automatic`: collective writes, reads exchange bytes where that pays ([`two_phase::pays`]; reads between nodes only); `enable`: wherever the layout allows it; `disable`: never |
 //! | `collective_buffering` | `true`, `false`: `automatic`, `disable` of both, which count if they are given, too |
 //! | `cb_nodes` | number of ranks that write or read in an exchange |
 //! | `cb_buffer_size` | bytes of a domain that a rank gathers at a time |
@@ -20,8 +20,8 @@
 
 use crate::transfer;
 use crate::two_phase::{self, Plan};
-use thalweg_view::View;
 use thalweg_layout::Stripes;
+use thalweg_view::View;
 
 /// Whether collective accesses exchange bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,10 +46,21 @@ impl Choice {
         all.into_iter().find(|choice| name.eq_ignore_ascii_case(choice.name()))
     }
 
-    /// Whether accesses through these views exchange bytes.
-    pub fn pays_for(self, views: &[View]) -> bool {
+    /// Whether writes through these views exchange bytes.
+    pub fn writes_exchange(self, views: &[View]) -> bool {
+        self.exchanges(views, true)
+    }
+
+    /// Whether reads do. On one node the page cache serves small reads faster than an exchange does: it costs four copies more.
+    ///
+    /// - `nodes`: the node of each rank.
+    pub fn reads_exchange(self, views: &[View], nodes: &[u64]) -> bool {
+        self.exchanges(views, nodes.windows(2).any(|pair| pair[0] != pair[1]))
+    }
+
+    fn exchanges(self, views: &[View], may_pay: bool) -> bool {
         match self {
-            Choice::Automatic => two_phase::pays(views),
+            Choice::Automatic => may_pay && two_phase::pays(views),
             Choice::Never => false,
             Choice::Always => two_phase::is_possible(views),
         }
@@ -277,6 +288,25 @@ mod tests {
         assert_eq!(value(&hints, true, "romio_cb_read").unwrap(), "enable");
         assert_eq!((hints.exchange, hints.plan.window), (Choice::Always, 65536));
         assert_eq!(value(&hints, true, "cb_nodes").unwrap(), "4", "no more than there are ranks");
+    }
+
+    #[test]
+    fn reads_are_exchanged_between_nodes_unless_a_hint_says_otherwise() {
+        let byte = thalweg_view::Datatype::Elementary(1);
+        let column = |rank: u64| {
+            let of = Box::new(byte.clone());
+            let of = thalweg_view::Datatype::Vector { count: 100, block: 10, stride: 40, of };
+            View::new(10 * rank, &byte.pattern().unwrap(), of.pattern().unwrap()).unwrap()
+        };
+        let views: Vec<View> = (0..4).map(column).collect();
+        let (one, two) = ([7; 4], [7, 7, 8, 8]);
+        let answers = |choice: Choice| {
+            (choice.writes_exchange(&views), choice.reads_exchange(&views, &one), choice.reads_exchange(&views, &two))
+        };
+        assert_eq!(answers(Choice::Automatic), (true, false, true));
+        assert_eq!(answers(Choice::Always), (true, true, true));
+        assert_eq!(answers(Choice::Never), (false, false, false));
+        assert!(!Choice::Automatic.reads_exchange(&views[..1], &two));
     }
 
     #[test]

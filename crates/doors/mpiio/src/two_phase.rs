@@ -368,7 +368,8 @@ pub struct Filled {
 impl Filled {
     /// An empty window; `None` if there is no memory for it.
     pub fn new(window: &Window) -> Option<Filled> {
-        let length = window.extents.iter().try_fold(0usize, |sum, e| sum.checked_add(usize::try_from(e.length).ok()?))?;
+        let length =
+            window.extents.iter().try_fold(0usize, |sum, e| sum.checked_add(usize::try_from(e.length).ok()?))?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).ok()?;
         bytes.resize(length, 0);
@@ -645,7 +646,9 @@ mod tests {
 
     #[test]
     fn uneven_blocks_and_accesses_of_a_part_are_planned_too() {
-        for (array, grid) in [([301, 1031, 1777], [3, 5, 7]), ([64, 4096, 1000], [1, 64, 3]), ([5, 7, 300_000], [5, 1, 6])] {
+        for (array, grid) in
+            [([301, 1031, 1777], [3, 5, 7]), ([64, 4096, 1000], [1, 64, 3]), ([5, 7, 300_000], [5, 1, 6])]
+        {
             let views = boxes(array, grid);
             let nodes: Vec<u64> = (0..views.len() as u64).map(|rank| rank % 4).collect();
             for (start, share) in [(0, 1.0), (8, 0.6), (800, 0.01)] {

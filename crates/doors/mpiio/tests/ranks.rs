@@ -273,7 +273,7 @@ fn collective_reads_exchange_bytes_up_to_the_end_of_the_file() {
             let counting = Counting::new(comm.duplicate().unwrap());
             let counts = counting.counts();
             let at = Ok((layout.clone(), "reads".into()));
-            let hints = Given::of([("cb_buffer_size", "100000")]);
+            let hints = Given::of([("cb_buffer_size", "100000"), ("romio_cb_read", "enable")]);
             let file = File::open(Box::new(counting), at, mode, WriterId(rank), hints, false).unwrap();
             file.set_view(Some(16), pattern(bytes(8)), pattern(block(rank)), &Given::default()).unwrap();
             let data: Vec<u8> = (0..SIZE).map(|v| value(rank, v)).collect();
@@ -307,7 +307,8 @@ fn collective_reads_exchange_bytes_up_to_the_end_of_the_file() {
             let end = 16 + (47 * 48 * 48 + 30 * 48 + 30) * 8;
             file.set_size(end).unwrap();
             let (back, _) = read(At::Offset(0), SIZE);
-            let there = [47 * 576 + 576, 47 * 576 + 576, 47 * 576 + 6 * 24 + 24, 47 * 576 + 6 * 24 + 6][rank as usize] * 8;
+            let there =
+                [47 * 576 + 576, 47 * 576 + 576, 47 * 576 + 6 * 24 + 24, 47 * 576 + 6 * 24 + 6][rank as usize] * 8;
             assert_eq!((back.len(), rank), (there, rank));
             assert!(back == data[..there]);
             // The pointer is behind what was read.
@@ -335,13 +336,13 @@ fn one_rank_s_mistake_in_a_collective_read_is_one_of_all_and_the_file_can_be_use
             let rank = comm.rank();
             let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
             let at = Ok((layout.clone(), "mistake".into()));
-            let given = Given::default();
+            let given = Given::of([("romio_cb_read", "enable")]);
             let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), given, false).unwrap();
             file.set_view(Some(0), pattern(bytes(8)), pattern(block(rank)), &given).unwrap();
             write(&file, At::Offset(0), true, &[rank as u8; 8000]);
             file.sync().unwrap();
             let mut back = vec![0; 8000];
-            let exchanged = file.hints_in_use().contains(&("romio_cb_read", "automatic".into()));
+            let exchanged = file.hints_in_use().contains(&("romio_cb_read", "enable".into()));
             let memory = match rank {
                 1 => Err(Failure::new(Class::Type, "no datatype")),
                 _ => Ok(MemoryMut::Run(&mut back)),
