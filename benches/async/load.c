@@ -1,6 +1,6 @@
 /* A program that computes, and writes all of its state every few steps.
  *
- *   load PLACE KEY LOAD MIB OUTPUTS STEPS LEVEL METHOD [PARAMETERS]
+ *   load PLACE KEY LOAD MIB OUTPUTS STEPS LEVEL METHOD [PARAMETERS [lend]]
  *
  * PLACE: an empty folder. KEY: how measurements are named. MIB: of an output of one rank. STEPS: computed before each output and after
  * the last one. LEVEL: the thread level of MPI. METHOD: one of ours, or "copy" (into memory that was used before), "pwrite" (a file for
@@ -84,6 +84,25 @@ static void begin(const char *method, const char *parameters)
     check(thalweg_session_open_text_mpi(&session, text, "bench", MPI_COMM_WORLD), "session");
 }
 
+/* gray-scott with three arrays for each field: that of the output in flight is lent to it, and not written before it has ended. */
+static int lends;
+static double *lent[2], *spare[2];
+static thalweg_pending *in_flight;
+
+static void take_back(void)
+{
+    if (in_flight) check(thalweg_wait(in_flight), "wait");
+    in_flight = NULL;
+    for (int a = 0; a < work.arrays; a++)
+        if (lent[a]) spare[a] = lent[a], lent[a] = NULL;
+}
+
+/* After the step that reads the lent arrays for the last time. */
+static void put_aside(void)
+{
+    for (int a = 0; a < work.arrays; a++) lent[a] = work.next[a], work.next[a] = spare[a], spare[a] = NULL;
+}
+
 static void write_library(int output, const char *path)
 {
     thalweg_output *out;
@@ -93,9 +112,9 @@ static void write_library(int output, const char *path)
     for (int a = 0; a < work.arrays; a++) {
         char name[8];
         snprintf(name, sizeof name, "a%d", a);
-        check(thalweg_write(out, name, work.array[a]), "write");
+        check(lends ? thalweg_lend(out, name, NULL, work.array[a]) : thalweg_write(out, name, work.array[a]), "write");
     }
-    check(thalweg_output_close(out), "close");
+    check(lends ? thalweg_output_start_close(out, &in_flight) : thalweg_output_close(out), "close");
 }
 
 static void write_plain(int output, const char *path)
@@ -154,14 +173,24 @@ int main(int argc, char **argv)
     char path[4096];
     snprintf(path, sizeof path, "%s/load.bp", argv[1]);
     if (!copies && !plain) begin(method, argc > 9 ? argv[9] : "");
+    lends = argc > 10 && strcmp(argv[10], "lend") == 0;
+    for (int a = 0; lends && a < work.arrays; a++)
+        if (work.is_atoms || !(spare[a] = zeroed(work.values))) stop("memory", "for a third array");
     compute(1);
 
     double blocked[MOST_OUTPUTS], slowest[MOST_OUTPUTS];
     MPI_Barrier(MPI_COMM_WORLD);
     double whole = now(), used = processor();
     for (int output = 0; output < outputs; output++) {
-        compute(steps);
+        if (lends && output > 0) {
+            compute(1);
+            put_aside();
+            compute(steps - 1);
+        } else {
+            compute(steps);
+        }
         blocked[output] = now();
+        if (lends) take_back();
         if (copies)
             for (int a = 0; a < work.arrays; a++) memcpy(copy + (size_t)a * bytes, work.array[a], bytes);
         else if (plain) write_plain(output, path);
@@ -169,7 +198,9 @@ int main(int argc, char **argv)
         blocked[output] = now() - blocked[output];
         if (last && output == outputs - 1) memcpy(last, work.array[0], bytes);
     }
-    compute(steps);
+    if (lends) compute(1), put_aside();
+    compute(lends ? steps - 1 : steps);
+    if (lends) take_back();
     if (!copies && !plain) check(thalweg_session_close(session), "end");
     MPI_Barrier(MPI_COMM_WORLD);
     whole = now() - whole;

@@ -37,14 +37,24 @@ const REFERENCES: [Contender; 3] = [
     ("copy", "copy in memory", "multiple", "copy", ""),
     ("pwrite", "pwrite, a file each", "multiple", "pwrite", ""),
 ];
-const OURS: [Contender; 6] = [
+const OURS: [Contender; 8] = [
     ("MPI", "MPI", "multiple", "MPI", ""),
     ("MPI-multiple", "MPI, async, THREAD_MULTIPLE", "multiple", "MPI", "async=yes"),
     ("MPI-single", "MPI, async, THREAD_SINGLE", "single", "MPI", "async=yes"),
+    ("MPI-lent", "MPI, async, memory lent", "multiple", "MPI", "async=yes"),
     ("POSIX", "POSIX", "multiple", "POSIX", ""),
+    ("POSIX-lent", "POSIX, async, memory lent", "multiple", "POSIX", "async=yes"),
     ("POSIX-multiple", "POSIX, async, THREAD_MULTIPLE", "multiple", "POSIX", "async=yes"),
     ("POSIX-single", "POSIX, async, THREAD_SINGLE", "single", "POSIX", "async=yes"),
 ];
+/// How the names of those end that lend their arrays to the output, of which they have three in turns.
+const LENT: &str = "-lent";
+
+/// Whether a contender is for a program: that of atoms changes its positions in place.
+fn suits(load: &Load, contender: &Contender) -> bool {
+    load.name == "gray-scott" || !contender.0.ends_with(LENT)
+}
+
 /// BP5, on one rank: its name here, how it is shown, what `contender.py` is told. Not AsyncWrite=Guided: the wheel does not offer the
 /// calls that tell it when the program computes.
 const BP5: [(&str, &str, &str); 3] = [
@@ -79,11 +89,14 @@ fn main() -> Result<ExitCode, Failure> {
             let (steps, outputs) = if limited { (LONGER * load.steps, LIMITED_OUTPUTS) } else { (load.steps, outputs) };
             let numbers = [mib, outputs, steps].map(|n| n.to_string());
             let references = &REFERENCES[..if limited { 2 } else { 3 }];
-            for (name, _, level, method, parameters) in references.iter().chain(&OURS) {
+            for (name, _, level, method, parameters) in references.iter().chain(&OURS).filter(|c| suits(load, c)) {
                 let key = key(load, ranks, name, limited);
                 let mut command = on_ranks(ranks, &format!("{folder}/load"))?;
                 command.args([&place, &key, load.name]).args(&numbers).args([level, method, parameters]);
                 command.env("THALWEG_MOUNTS", if limited { &slow } else { "" });
+                if name.ends_with(LENT) {
+                    command.arg("lend");
+                }
                 if round == 0 {
                     command.env("CHECK", "1");
                 }
@@ -165,7 +178,8 @@ fn table(all: &Measurements, load: &Load, ranks: u32, limited: bool, with_python
         ];
         table.row(std::iter::once(shown.to_string()).chain(cells.map(number)));
     };
-    REFERENCES.iter().take(if limited { 2 } else { 3 }).chain(&OURS).for_each(|c| row(c.0, c.1, "null"));
+    let shown = REFERENCES.iter().take(if limited { 2 } else { 3 }).chain(&OURS);
+    shown.filter(|c| suits(load, c)).for_each(|c| row(c.0, c.1, "null"));
     if with_python && ranks == 1 && !limited {
         BP5.iter().for_each(|(name, shown, _)| row(name, shown, BP5[0].0));
     }
@@ -177,13 +191,17 @@ fn targets(report: &mut Report, all: &Measurements, load: &Load, ranks: u32, fre
     let of = |contender: &str, limited: bool, what: &str| {
         all.median(&format!("{}/{what}", key(load, ranks, contender, limited)))
     };
-    for (name, shown, ..) in OURS.iter().filter(|c| !c.4.is_empty()) {
+    for (name, shown, ..) in OURS.iter().filter(|c| !c.4.is_empty() && suits(load, c)) {
         let synchronous = name.split('-').next().unwrap_or(name);
         let what = |what: &str| {
             format!("{}, {ranks} {}: {shown}, {what}", load.shown, if ranks == 1 { "rank" } else { "ranks" })
         };
-        let got = of(name, false, "blocked") / of("copy", false, "blocked");
-        report.at_most(what("blocked, beside a copy in memory"), 1.2, got);
+        if name.ends_with(LENT) {
+            report.at_most(what("blocked, ms"), 2.0, of(name, false, "blocked") * 1e3);
+        } else {
+            let got = of(name, false, "blocked") / of("copy", false, "blocked");
+            report.at_most(what("blocked, beside a copy in memory"), 1.2, got);
+        }
         let got = of(name, true, "blocked") / of(synchronous, true, "blocked");
         report.at_most(what("blocked, beside a synchronous output, limited store"), 0.05, got);
         if free {

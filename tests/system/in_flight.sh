@@ -18,7 +18,7 @@ compile_cpp() {
         'int main() { auto s = thalweg::Session::from_text(xml); auto T = s.alloc<double>(50000); for (double &t : T) t = 2.5;' \
         '  auto o = s.open("g", "cpp.bp", thalweg::Mode::write); auto few = s.alloc<float>(50000);' \
         '  try { o.commit("T", std::move(few)); return 1; } catch (const thalweg::Error &) { if (few.size() != 50000) return 2; }' \
-        '  o.commit("T", std::move(T)); if (T.data() || T.size()) return 3;' \
+        '  thalweg::Output &(thalweg::Output::*lend)(const std::string &, std::vector<double> &, const thalweg::Box &) = &thalweg::Output::lend<std::vector<double> &>; (void)lend; o.commit("T", std::move(T)); if (T.data() || T.size()) return 3;' \
         '  thalweg::Pending p = o.start_close(); p.wait(); s.wait_all(); s.close();' \
         '  thalweg::Reader r("cpp.bp"); const auto v = r.read<double>("T"); return v.size() == 50000 && v[49999] == 2.5 ? 0 : 4; }' >"$work/in_flight.cpp"
     g++ -std=c++17 -Wall -Wextra -Werror -D_NOMPI $(pkg-config --cflags thalweg-nompi) "$work/in_flight.cpp" -o "$work/in_flight++" $(pkg-config --libs thalweg-nompi)

@@ -231,11 +231,12 @@ typedef struct thalweg_block_data {
     thalweg_type type;
     const thalweg_box *box;       /* NULL: from the group's dimensions */
     const thalweg_memory *memory; /* NULL: contiguous elements */
-    int deferred;                 /* 1: the memory stays unchanged until close and is not copied; or THALWEG_COMMITTED */
+    int deferred;                 /* 1: the memory stays unchanged until close and is not copied; or one of those below */
 } thalweg_block_data;
 
-/* `deferred`: `data` is memory of thalweg_alloc, which is committed: see thalweg_commit. */
+/* `deferred`: `data` is memory of thalweg_alloc, which is committed (see thalweg_commit), or lent (see thalweg_lend). */
 #define THALWEG_COMMITTED 2
+#define THALWEG_LENT 3
 
 /* Writes one block of a variable; not collective. Several writes of a step: different boxes of a global array, and all writes of a local
  * array, are separate blocks; for a scalar, a text or the same box, the last write counts. An array defined without extents needs a
@@ -257,6 +258,11 @@ int thalweg_alloc(thalweg_session *session, uint64_t bytes, void **memory);
  * the block. On success the memory is the library's: do not use it again. Otherwise it is still the program's. Blocks below 256 KiB,
  * scalars and arrays with a transform are copied. */
 int thalweg_commit(thalweg_output *output, const char *name, const thalweg_box *box, void *memory);
+
+/* thalweg_write, or thalweg_write_box where `box` is not NULL, of memory of the program's own that stays unchanged until the output has
+ * ended (thalweg_wait, thalweg_wait_all, thalweg_session_close), and may be read meanwhile: nothing is copied. Blocks below 256 KiB,
+ * scalars and arrays with a transform are copied. */
+int thalweg_lend(thalweg_output *output, const char *name, const thalweg_box *box, const void *data);
 
 /* Gives memory of thalweg_alloc back that is not committed; NULL is nothing. Also after the session's end. */
 int thalweg_free(void *memory);
@@ -294,6 +300,7 @@ int thalweg_progress(thalweg_session *session);
 /* The same for programs of adios.h: `fd` of adios_open, and the session of adios_init. */
 int thalweg_adios_alloc(uint64_t bytes, void **memory);
 int thalweg_adios_commit(int64_t fd, const char *name, void *memory);
+int thalweg_adios_lend(int64_t fd, const char *name, const void *data);
 int thalweg_adios_start_close(int64_t fd, thalweg_pending **pending);
 int thalweg_adios_wait_all(void);
 int thalweg_adios_progress(void);

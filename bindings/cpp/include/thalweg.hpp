@@ -488,6 +488,14 @@ public:
         return *this;
     }
 
+    /// Like write, of memory that must not change until the output has ended (Pending::wait, Session::wait_all), and may be read meanwhile:
+    /// nothing is copied, also by methods with async=yes.
+    template <class V>
+    Output& lend(const std::string& name, V&& values, const Box& box = declared)
+    {
+        return put(name, lasting(std::forward<V>(values)), box, nullptr, THALWEG_LENT);
+    }
+
     /// Collective: commits the step, which is then readable. The output is closed even after a failure.
     void close()
     {

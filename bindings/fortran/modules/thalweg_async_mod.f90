@@ -7,7 +7,7 @@ module thalweg_async_mod
   implicit none
   private
   public :: output_start_close, output_test, output_wait, output_on_completion, output_drop, outputs_wait, outputs_progress
-  public :: output_error, output_completion, output_alloc, output_commit, output_free
+  public :: output_error, output_completion, output_alloc, output_commit, output_free, output_lend
 
   !> A closed output that may still be written.
   type, public :: output_pending
@@ -70,6 +70,13 @@ module thalweg_async_mod
       character(kind=c_char), intent(in) :: name(*)
       type(c_ptr), value :: memory
     end function c_commit
+
+    integer(c_int) function c_lend(fd, name, memory) bind(c, name='thalweg_adios_lend')
+      import :: c_int, c_int64_t, c_ptr, c_char
+      integer(c_int64_t), value :: fd
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: memory
+    end function c_lend
 
     integer(c_int) function c_free(memory) bind(c, name='thalweg_free')
       import :: c_int, c_ptr
@@ -151,6 +158,17 @@ contains
     err = c_commit(fd, trim(name) // c_null_char, memory)
     if (err == 0) memory = c_null_ptr
   end subroutine output_commit
+
+  !> As adios_write, of an array of the program's own that stays unchanged until the output has been written, and may be read meanwhile:
+  !> nothing is copied. `memory`: its c_loc; the array is contiguous and has the target or asynchronous attribute. Arrays below 256 KiB or
+  !> with a transform are copied.
+  subroutine output_lend(fd, name, memory, err)
+    integer(c_int64_t), intent(in) :: fd
+    character(len=*), intent(in) :: name
+    type(c_ptr), intent(in) :: memory
+    integer, intent(out) :: err
+    err = c_lend(fd, trim(name) // c_null_char, memory)
+  end subroutine output_lend
 
   !> Gives memory back that is not committed.
   subroutine output_free(memory, err)

@@ -93,6 +93,16 @@ int main(int argc, char **argv)
         check("memory is committed", !thalweg_write(output, "n", &n) && !thalweg_commit(output, "T", NULL, memory));
         check("but once", thalweg_commit(output, "T", NULL, kept) == THALWEG_INVALID_ARGUMENT && thalweg_free(kept));
         check("two blocks", !thalweg_commit(output, "T", &box, other) && !thalweg_output_close(output));
+
+        double *lent = calloc(N, sizeof *lent);
+        for (int i = 0; lent && i < N; i++) lent[i] = rank + 3;
+        fine = lent && !thalweg_output_open_mpi(&output, session, "heat", path, THALWEG_APPEND, MPI_COMM_WORLD)
+            && !thalweg_write(output, "n", &n) && !thalweg_lend(output, "T", NULL, lent);
+        check("memory is lent", fine && thalweg_lend(output, "T", NULL, NULL) == THALWEG_INVALID_ARGUMENT
+              && !thalweg_output_start_close(output, &pending[0]));
+        check("and may be read until its output ends", lent[N - 1] > 2 && !thalweg_wait(pending[0]));
+        memset(lent, 0, N * sizeof *lent);
+        free(lent);
         check("no bytes have an address", !thalweg_alloc(session, 0, &memory) && memory);
         check("the session ends", !thalweg_session_close(session));
         check("memory is freed", !thalweg_free(memory) && thalweg_free(memory) && !thalweg_free(NULL));
@@ -101,10 +111,12 @@ int main(int argc, char **argv)
         thalweg_file_info info = { 0 };
         const int opened = !thalweg_reader_open(&reader, path);
         check("the file opens", opened);
-        check("it has all steps", opened && !thalweg_reader_info(reader, &info) && info.steps == 5 && info.finished);
+        check("it has all steps", opened && !thalweg_reader_info(reader, &info) && info.steps == 6 && info.finished);
         thalweg_summary sum = { 0 };
         check("committed values are read", opened && !thalweg_reader_summary(reader, "T", 4, 1, &sum) && sum.elements == (uint64_t)ranks * 2 * N
               && (int)sum.min == 1 && (int)sum.max == ranks + 1);
+        check("lent ones, too", opened && !thalweg_reader_summary(reader, "T", 5, 1, &sum) && sum.elements == (uint64_t)ranks * N
+              && (int)sum.min == 3 && (int)sum.max == ranks + 2);
 
         thalweg_reader_close(reader);
     }

@@ -29,7 +29,7 @@ program in_flight
   type(output_pending) :: pending(steps)
   real(real64) :: T(n)
   real(real64), pointer :: U(:)
-  real(real64), target :: V(50000)
+  real(real64), target :: V(50000), W(50000)
   type(c_ptr) :: memory
   character(len=1000) :: folder, text
 
@@ -83,6 +83,14 @@ program in_flight
   call output_start_close(fd, pending(1), err)
   call output_wait(pending(1), err)
   call check(err == 0, 'the output with it has been written')
+  W = 11
+  call adios_open(fd, 'heat', trim(folder) // '/fortran.bp', 'a', MPI_COMM_WORLD, err)
+  call output_lend(fd, 'U', c_loc(W), err)
+  call check(err == 0, 'memory is lent')
+  call output_start_close(fd, pending(1), err)
+  call output_wait(pending(1), err)
+  W = 0
+  call check(err == 0, 'the output of lent memory has been written')
   call output_alloc(8_int64, memory, err)
   call output_free(memory, err)
   call check(err == 0, 'memory is freed')
@@ -98,6 +106,9 @@ program in_flight
   call adios_schedule_read(file, 0_int64, 'U', 0, 1, V, err)
   call adios_perform_reads(file, err)
   call check(err == 0 .and. all(nint(V) == 9), 'committed values are read')
+  call adios_schedule_read(file, 0_int64, 'U', 1, 1, V, err)
+  call adios_perform_reads(file, err)
+  call check(err == 0 .and. all(nint(V) == 11), 'lent values are read')
   call adios_read_close(file, err)
   call MPI_Finalize(err)
   if (failures > 0) error stop 1

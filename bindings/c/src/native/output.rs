@@ -46,6 +46,8 @@ struct CBlockData {
 
 /// `THALWEG_COMMITTED`.
 const COMMITTED: c_int = 2;
+/// `THALWEG_LENT`.
+const LENT: c_int = 3;
 
 /// Arguments of an open.
 struct OutputArguments<'c> {
@@ -240,7 +242,7 @@ impl NativeOutput {
     /// Writes one block.
     ///
     /// # Safety
-    /// See [`crate::pointer`]; memory that is deferred stays unchanged until close.
+    /// See [`crate::pointer`]; memory that is deferred stays unchanged until close, or as [`LENT`] until the output has ended.
     unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
         // SAFETY: from C.
         let (place, memory) = unsafe { (block_box(block.place)?, memory_selection(block.memory)?) };
@@ -252,8 +254,11 @@ impl NativeOutput {
             let what = format!("{} bytes were given, the block takes {length}", block.bytes);
             return Err(wrong(what).in_variable(name));
         }
-        if block.deferred == COMMITTED {
-            return super::memory::commit(resolved, block.data.cast_mut());
+        match block.deferred {
+            COMMITTED => return super::memory::commit(resolved, block.data.cast_mut()),
+            // SAFETY: from C.
+            LENT => return unsafe { super::memory::lend(resolved, block.data) },
+            _ => {}
         }
         let data: &'static [u8] = match length {
             Some(length) => {
@@ -325,6 +330,19 @@ unsafe extern "C" fn thalweg_commit(
 ) -> c_int {
     // SAFETY: from C.
     unsafe { thalweg_put(out, name, &CBlockData { data: memory, place, deferred: COMMITTED, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`crate::pointer`]; the memory stays unchanged until the output has ended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_lend(
+    out: *const NativeOutput,
+    name: *const c_char,
+    place: *const CBox,
+    data: *const c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, place, deferred: LENT, ..PLAIN }) }
 }
 
 /// # Safety
