@@ -1,12 +1,13 @@
 !> Output windows: ranks write bytes into windows of a file and go on computing; see docs/guide/windows.md. The calls are those of
 !> thalweg.h. `err` is 0 or a status of thalweg.h; `windows_error` gives its text. Windows are numbers; offsets and lengths are in bytes.
 module thalweg_windows_mod
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_funloc, c_funptr, c_int, c_int32_t, c_int64_t, c_null_char, &
+    c_null_ptr, c_ptr, c_size_t
   use thalweg_bridge, only: bridge_last_error
   implicit none
   private
   public :: windows_open, windows_open_processes, window_start, window_write, window_try_write, window_end, window_test, window_wait
-  public :: windows_progress, windows_close, windows_error
+  public :: windows_progress, windows_close, windows_error, window_on_complete, window_completion
 
   !> A file open for output windows.
   type, public :: windows_file
@@ -32,7 +33,25 @@ module thalweg_windows_mod
     integer(c_int64_t) :: commit_bytes = 0
   end type window_options
 
+  abstract interface
+    !> Called with a window, its status, and the context given with the callback.
+    subroutine window_completion(window, status, context) bind(c)
+      import :: c_int, c_int64_t, c_ptr
+      integer(c_int64_t), value :: window
+      integer(c_int), value :: status
+      type(c_ptr), value :: context
+    end subroutine window_completion
+  end interface
+
   interface
+    integer(c_int) function c_on_complete(file, window, callback, context) bind(c, name='thalweg_window_on_complete')
+      import :: c_funptr, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: file
+      integer(c_int64_t), value :: window
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: context
+    end function c_on_complete
+
     integer(c_int) function c_open(file, path, keep, memory, comm) bind(c, name='thalweg_fortran_windows_open')
       import :: c_int, c_int64_t, c_char, c_ptr
       type(c_ptr), intent(out) :: file
@@ -197,6 +216,17 @@ contains
     integer, intent(out) :: err
     err = c_wait(file%handle, window)
   end subroutine window_wait
+
+  !> Calls `callback` once, when the window is complete, inside a later call of this process. The window is gone then, and its status is
+  !> told nowhere else.
+  subroutine window_on_complete(file, window, callback, context, err)
+    type(windows_file), intent(in) :: file
+    integer(c_int64_t), intent(in) :: window
+    procedure(window_completion) :: callback
+    type(c_ptr), intent(in) :: context
+    integer, intent(out) :: err
+    err = c_on_complete(file%handle, window, c_funloc(callback), context)
+  end subroutine window_on_complete
 
   !> Serves other ranks and writes at most one fraction.
   subroutine windows_progress(file, err)

@@ -1,4 +1,18 @@
 ! Output windows from Fortran, on ranks of MPI or in one process: windows FOLDER
+module heard
+  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_int64_t, c_ptr
+  implicit none
+contains
+  subroutine completed(window, status, context) bind(c)
+    integer(c_int64_t), value :: window
+    integer(c_int), value :: status
+    type(c_ptr), value :: context
+    integer, pointer :: calls
+    call c_f_pointer(context, calls)
+    calls = calls + merge(1, 1000, status == 0 .and. window >= 0)
+  end subroutine completed
+end module heard
+
 program windows
   use, intrinsic :: iso_fortran_env, only: int64, real64, output_unit
   use, intrinsic :: iso_c_binding, only: c_loc
@@ -6,9 +20,11 @@ program windows
   use mpi
 #endif
   use thalweg_windows_mod
+  use heard
   implicit none
   integer, parameter :: n = 5000
   integer :: rank = 0, ranks = 1, err, comm = 0, i, unit, failures = 0
+  integer, target :: calls = 0
   integer(int64) :: window, each, total, taken
   logical :: complete
   type(windows_file) :: file
@@ -46,9 +62,19 @@ program windows
   call window_wait(file, window, err)
   call check(err == 0, 'an array is written')
 
+  call window_start(file, window, total + 5, total, err)
+  call window_on_complete(file, window, completed, c_loc(calls), err)
+  call check(err == 0, 'a callback is taken')
+  call window_write(file, window, total + 5 + rank * each, mine(:, 1), each, err)
+  call window_end(file, window, err)
+  do while (calls == 0)
+    call windows_progress(file, err)
+  end do
+  call check(err == 0 .and. calls == 1, 'it is called once, with the status')
+
   ! Every second element: the compiler makes it contiguous.
-  call window_start(file, window, 2 * total, 4 * each * ranks, err)
-  call window_try_write(file, window, 2 * total + rank * each / 2, mine(1:n:2, 1), each / 2, taken, err)
+  call window_start(file, window, 3 * total, 4 * each * ranks, err)
+  call window_try_write(file, window, 3 * total + rank * each / 2, mine(1:n:2, 1), each / 2, taken, err)
   call check(err == 0 .and. taken > 0 .and. taken <= each / 2, 'bytes are taken without waiting')
   call window_end(file, window, err)
   complete = .false.
