@@ -9,7 +9,7 @@ use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::staging::StagingServer;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
-use thalweg_reader::{Reader, RecoverOptions};
+use thalweg_reader::{Follower, Next, Reader, RecoverOptions, Wait};
 use thalweg_store::wrap::{Failing, Fault, StoreCall, Wrapped};
 use thalweg_store::{Posix, Store};
 use thalweg_types::ErrorKind;
@@ -87,6 +87,42 @@ fn an_output_is_sent_over_its_iterations() {
     session.finalize().unwrap();
     server.end();
     assert_eq!(Reader::open(folder(&scratch), "x.bp").unwrap().status().steps, 1);
+}
+
+#[test]
+fn followers_of_the_folder_get_steps_that_are_stored_after_the_program_has_gone() {
+    let gate = Arc::new(Wrapped::with(all_files(), Gate::default()));
+    let (server, scratch) = (server_over(gate.clone()), Scratch::new());
+    let files = folder(&scratch);
+    let (group, method) = staging("a", &server, "promise=held");
+    let program = session(&files, Box::new(Alone::new()), &[(&group, method)]);
+    write(&program, "a", "x.bp", Mode::Write, &Alone::new()).unwrap();
+    let wait = Wait { timeout: Some(Duration::from_secs(60)), poll: Duration::from_millis(1) };
+    let mut follower = Follower::open(files.clone(), "x.bp", &wait).unwrap();
+    gate.watch().shut(StoreCall::Write, "x.bp", At::Begin);
+    for _ in 1..4 {
+        write(&program, "a", "x.bp", Mode::Append, &Alone::new()).unwrap();
+    }
+    program.finalize().unwrap();
+    drop(program);
+    let short = Wait { timeout: Some(Duration::from_millis(500)), poll: Duration::from_millis(1) };
+    assert_eq!(follower.advance(false, &short).unwrap(), Next::NotYet, "the server goes on writing");
+    gate.watch().open();
+    for step in 1..4 {
+        assert_eq!(follower.advance(false, &wait).unwrap(), Next::Step(step));
+    }
+    assert_eq!(follower.advance(false, &wait).unwrap(), Next::End);
+    // A program that dies is dead for followers when its last step is stored.
+    let (group, method) = staging("a", &server, "promise=held");
+    let program = session(&files, Box::new(Alone::new()), &[(&group, method)]);
+    write(&program, "a", "y.bp", Mode::Write, &Alone::new()).unwrap();
+    let mut follower = Follower::open(files.clone(), "y.bp", &wait).unwrap();
+    write(&program, "a", "y.bp", Mode::Append, &Alone::new()).unwrap();
+    program.leave().unwrap();
+    drop(program);
+    assert_eq!(follower.advance(false, &wait).unwrap(), Next::Step(1));
+    assert_eq!(follower.advance(false, &wait).unwrap(), Next::WriterDied);
+    server.end();
 }
 
 #[test]

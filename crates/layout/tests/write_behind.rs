@@ -249,3 +249,35 @@ fn neighbouring_writes_are_one_call_below_and_a_file_is_closed_when_nobody_has_i
     behind.drain().unwrap();
     assert_eq!(count(StoreCall::Close, "x"), 1);
 }
+
+#[test]
+fn a_lease_ends_below_when_what_was_written_before_is_stored() {
+    let (gate, memory, behind) = gated(1 << 20);
+    let below = || memory.open_read("x").unwrap().life().unwrap().leased;
+    let seen = || behind.open_read("x").unwrap().life().unwrap().leased;
+    let file = open(&behind, "x");
+    let (first, second) = (file.lease().unwrap().unwrap(), file.lease().unwrap().unwrap());
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
+    write_all_at(&*file, 0, b"a step").unwrap();
+    drop(first);
+    file.close().unwrap();
+    drop(second);
+    // The program has gone; its last step is held, and seen through this layout.
+    assert_eq!((below(), seen()), (Some(true), Some(false)));
+    gate.watch().open();
+    behind.drain().unwrap();
+    assert_eq!((below(), seen()), (Some(false), Some(false)));
+    // Between two outputs the file is closed.
+    let file = open(&behind, "x");
+    let lease = file.lease().unwrap().unwrap();
+    file.close().unwrap();
+    behind.drain().unwrap();
+    assert_eq!((below(), seen()), (Some(true), Some(true)));
+    let file = open(&behind, "x");
+    write_all_at(&*file, 6, b", and another one").unwrap();
+    file.close().unwrap();
+    drop(lease);
+    behind.drain().unwrap();
+    assert_eq!((below(), seen()), (Some(false), Some(false)));
+    assert_eq!(memory.read_all("x").unwrap(), b"a step, and another one");
+}

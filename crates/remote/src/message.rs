@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Errno};
 use thalweg_layout::locks;
-use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat};
+use thalweg_layout::{Attributes, Change, Kind, Life, OpenWrite, SetXattr, Space, Stat};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Version of the protocol, the same on both sides.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Largest head in bytes.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Largest body in bytes.
@@ -246,6 +246,10 @@ pub enum Request {
     Share,
     /// The client cannot use the server's segment: bodies of replies are sent again.
     Unshare,
+    /// [`thalweg_layout::WriteObject::lease`]: the reply is a handle, which ends the lease when it is dropped, or nothing
+    Lease(u64),
+    /// [`thalweg_layout::ReadObject::life`]
+    Life(u64),
 }
 
 /// A reply of the daemon. Those that follow [`Request::Hello`] keep their numbers: a peer of another version is told so.
@@ -311,6 +315,8 @@ pub enum Reply {
     /// To [`Request::Lock`] and [`Request::TestLock`], instead of a success: a lock that conflicts, with its first byte, its length and
     /// the PID of its owner, and how many come first.
     Met(LockKind, u64, u64, i32, u32),
+    /// To [`Request::Life`]: whether the file has a lease, and the time of its last change.
+    Life(Option<bool>, Option<Time>),
 }
 
 /// The body of a message.
@@ -747,6 +753,17 @@ impl Reply {
     pub fn number(self) -> Result<u64> {
         match self {
             Reply::Number(number) => Ok(number),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Decodes the reply to [`Request::Life`].
+    ///
+    /// # Errors
+    /// As [`Reply::number`].
+    pub fn life(self) -> Result<Life> {
+        match self {
+            Reply::Life(leased, modified) => Ok(Life { leased, modified: modified.map(SystemTime::from) }),
             other => Err(other.unexpected()),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use thalweg_layout::locks::{self, FileLocks};
-use thalweg_layout::{Change, Layout, Mounts, ReadObject, Stripes, WriteObject, WriterId, errno, mount};
+use thalweg_layout::{Change, Layout, Lease, Life, Mounts, ReadObject, Stripes, WriteObject, WriterId, errno, mount};
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
@@ -33,6 +33,10 @@ enum Handle {
     Read(Box<dyn ReadObject>),
     Write(RwLock<Option<Box<dyn WriteObject>>>),
     Locks(Box<dyn FileLocks>),
+    /// Ends when the handle is dropped.
+    Lease {
+        _lease: Lease,
+    },
 }
 
 impl Drop for Session {
@@ -104,6 +108,13 @@ impl Handle {
         }
     }
 
+    fn life(&self) -> Result<Life> {
+        match self {
+            Handle::Read(object) => object.life(),
+            _ => self.writing(|object| object.life()),
+        }
+    }
+
     fn locks(&self) -> Result<&dyn FileLocks> {
         match self {
             Handle::Locks(locks) => Ok(&**locks),
@@ -113,7 +124,7 @@ impl Handle {
 
     fn take(&self) -> Option<Box<dyn WriteObject>> {
         match self {
-            Handle::Read(_) | Handle::Locks(_) => None,
+            Handle::Read(_) | Handle::Locks(_) | Handle::Lease { .. } => None,
             Handle::Write(object) => object.write().take(),
         }
     }
@@ -299,6 +310,14 @@ impl Session {
             Request::Order(handle) => Reply::Number(self.handle(handle)?.writing(|object| Ok(object.order()))?),
             Request::Claim(handle, from, bytes) => {
                 Reply::Number(self.handle(handle)?.writing(|object| object.claim(from, bytes))?)
+            }
+            Request::Lease(handle) => match self.handle(handle)?.writing(|object| object.lease())? {
+                Some(lease) => self.keep(Handle::Lease { _lease: lease }),
+                None => Reply::None,
+            },
+            Request::Life(handle) => {
+                let life = self.handle(handle)?.life()?;
+                Reply::Life(life.leased, life.modified.map(Into::into))
             }
             Request::OpenLocks(path) => match layout.locks(&path)? {
                 Some(locks) => self.keep(Handle::Locks(locks)),

@@ -106,6 +106,30 @@ fn programs_of_one_daemon_see_each_others_writes_at_once() {
     assert_eq!(&out, b"bytes");
 }
 
+#[test]
+fn a_lease_is_taken_by_the_daemon_and_ends_with_its_client() {
+    let daemon = Daemon::over(memory());
+    let (one, other) = (daemon.remote("/direct"), daemon.remote("/direct"));
+    let leased = || {
+        let here = daemon.store.open_read("f").unwrap().life().unwrap().leased;
+        assert_eq!(other.open_read("f").unwrap().life().unwrap().leased, here);
+        here
+    };
+    let file = one.open_write("f", OpenWrite::New, WriterId(1)).unwrap();
+    assert_eq!(leased(), Some(false));
+    let lease = file.lease().unwrap().unwrap();
+    file.close().unwrap();
+    assert_eq!(leased(), Some(true), "also while the file is closed");
+    drop(lease);
+    assert_eq!(leased(), Some(false));
+    let file = one.open_write("f", OpenWrite::Existing, WriterId(1)).unwrap();
+    let lease = file.lease().unwrap().unwrap();
+    drop((file, one));
+    assert_eq!(leased(), Some(true), "a lease keeps its connection");
+    drop(lease);
+    soon(|| leased() == Some(false));
+}
+
 /// Until `done` says so.
 #[track_caller]
 fn soon(done: impl Fn() -> bool) {

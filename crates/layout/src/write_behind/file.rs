@@ -2,7 +2,7 @@
 
 use super::looks::ReaderBelow;
 use super::{Owner, Promise};
-use crate::{Attributes, Change, ReadObject, WriteObject};
+use crate::{Attributes, Change, Lease, Life, ReadObject, WriteObject};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,6 +67,16 @@ impl WriteObject for HeldWriter {
         self.owner.queue.close(self.file, self.waits())
     }
 
+    /// Ends for those who see the layout below when what was written before has reached it.
+    fn lease(&self) -> Result<Option<Lease>> {
+        let taken = self.owner.queue.lease(self.file)?;
+        Ok(taken.then(|| Lease::new(HeldLease { owner: self.owner.clone(), file: self.file })))
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.owner.queue.life(self.file, None)
+    }
+
     fn attributes(&self) -> Result<Attributes> {
         self.owner.queue.attributes_of(self.file)
     }
@@ -78,6 +88,18 @@ impl WriteObject for HeldWriter {
             self.owner.queue.forget_time_of(self.file);
         }
         set
+    }
+}
+
+/// A lease of a program.
+struct HeldLease {
+    owner: Arc<Owner>,
+    file: u64,
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        self.owner.queue.release(self.file);
     }
 }
 
@@ -111,6 +133,10 @@ impl ReadObject for HeldReader {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.owner.queue.read(self.file, offset, out, Some((&self.path, &mut self.below.lock())))
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.owner.queue.life(self.file, Some((&self.path, &mut self.below.lock())))
     }
 }
 

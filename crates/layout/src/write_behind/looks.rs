@@ -3,7 +3,7 @@
 use super::below::closed;
 use super::queue::Queue;
 use super::state::File;
-use crate::{Attributes, Kind, ReadObject, Stat, WriteObject};
+use crate::{Attributes, Kind, Life, ReadObject, Stat, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Looks at a file that is closed below just then, before a look waits for the queue.
@@ -74,6 +74,25 @@ impl Queue {
     fn ask<T>(&self, file: u64, what: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
         let object = self.state.lock().file(file)?.object.clone();
         object.ok_or_else(closed)?.ask(what)
+    }
+
+    /// Whether a program extends the file.
+    ///
+    /// - `own`: as for [`Queue::read`].
+    pub(super) fn life(&self, file: u64, own: Option<(&str, &mut ReaderBelow)>) -> Result<Life> {
+        let (leased, written, closes, identity) = {
+            let mut state = self.state.lock();
+            let of = state.file(file)?;
+            // The lease below is ours, and stays until what was written is stored.
+            (of.lease.is_some().then_some(of.leases > 0), of.written, of.closes, of.identity)
+        };
+        if leased.is_some() {
+            return Ok(Life { leased, modified: written });
+        }
+        match own {
+            Some((path, own)) => self.own(path, identity, closes, own)?.life(),
+            None => self.ask(file, |object| object.life()),
+        }
     }
 
     /// A reader's own object, opened again if it may not show what was written since.

@@ -1,9 +1,9 @@
 //! The calls of programs: what they add to the queue, and what they wait for.
 
 use super::Counts;
-use super::below::{Opened, caught};
+use super::below::{Opened, caught, closed};
 use super::looks::ReaderBelow;
-use super::state::{Answer, File, State, Untold, Work};
+use super::state::{Answer, File, Operation, State, Untold, Work};
 use crate::{Layout, OpenWrite, WriteObject, WriterId};
 use std::io::IoSlice;
 use std::sync::{Arc, MutexGuard};
@@ -141,7 +141,9 @@ impl Queue {
             return self.names(&[path], move |below| below.remove(&name));
         };
         let all = std::mem::take(&mut state.queue);
-        let (taken, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|operation| operation.file == Some(number));
+        let is_taken =
+            |operation: &Operation| operation.file == Some(number) && !matches!(operation.work, Work::Release);
+        let (taken, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(is_taken);
         state.queue = kept.into();
         drop(state);
         let removed = caught(|| self.below.remove(path));
@@ -382,6 +384,31 @@ impl Queue {
         let mut state = self.state.lock();
         state.usable(file)?;
         self.answered(state, Some(file), |answer| Work::Truncate(length, answer)).map(drop)
+    }
+
+    /// Takes a lease of the file below, until [`Queue::release`]; `false` if the layout below has none.
+    pub(super) fn lease(&self, file: u64) -> Result<bool> {
+        let mut state = self.state.lock();
+        state.usable(file)?;
+        if state.file(file)?.lease.is_none() {
+            let object = state.file(file)?.object.clone();
+            drop(state);
+            let Some(lease) = object.ok_or_else(closed)?.ask(|object| object.lease())? else { return Ok(false) };
+            state = self.state.lock();
+            state.file(file)?.lease.get_or_insert(lease);
+        }
+        state.file(file)?.leases += 1;
+        Ok(true)
+    }
+
+    /// A lease ends, when the calls before have been made: followers of the file below know until then that more may come.
+    pub(super) fn release(&self, file: u64) {
+        let mut state = self.state.lock();
+        if let Ok(of) = state.file(file) {
+            (of.leases, of.ending) = (of.leases - 1, of.ending + 1);
+        }
+        state.push(Some(file), Work::Release);
+        self.changed.notify_all();
     }
 
     /// A writer is gone.

@@ -3,7 +3,7 @@
 use super::Counts;
 use super::below::{Opened, closed};
 use super::overlay::Overlay;
-use crate::{Layout, WriteObject, WriterId};
+use crate::{Layout, Lease, WriteObject, WriterId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,6 +19,8 @@ pub(super) enum Work {
     Write(u64, Arc<Vec<u8>>),
     Publish,
     Close,
+    /// A lease ends.
+    Release,
     Call(Call, Answer),
     Truncate(u64, Answer),
     /// As `Truncate`, of a name: no handle needs to be open.
@@ -46,7 +48,13 @@ pub(super) struct File {
     pub(super) readers: u64,
     /// Calls in the queue, with those that are being made.
     pub(super) queued: u64,
-    /// Behind the last of them.
+    /// Leases that programs have.
+    pub(super) leases: u64,
+    /// Leases that end in the queue.
+    pub(super) ending: u64,
+    /// Of the layout below, while there are any.
+    pub(super) lease: Option<Lease>,
+    /// Behind the last call in the queue.
     pub(super) end: u64,
     pub(super) held: Overlay,
     pub(super) length: u64,
@@ -70,6 +78,9 @@ impl File {
             writers: 0,
             readers: 0,
             queued: 0,
+            leases: 0,
+            ending: 0,
+            lease: None,
             end: 0,
             held: Overlay::default(),
             length: 0,
@@ -201,7 +212,11 @@ impl State {
     /// Forgets a file that nobody uses, unless a failure is still to be told.
     pub(super) fn let_go(&mut self, number: u64) {
         let unused = |file: &File| {
-            let idle = file.writers == 0 && file.readers == 0 && file.object.is_none() && file.queued == 0;
+            let idle = file.writers == 0
+                && file.readers == 0
+                && file.object.is_none()
+                && file.queued == 0
+                && file.leases + file.ending == 0;
             idle && (file.failed.is_none() || file.told)
         };
         if !self.files.get(&number).is_some_and(unused) {
@@ -231,8 +246,8 @@ impl State {
         let mut kept = VecDeque::new();
         for operation in std::mem::take(&mut self.queue) {
             match operation.work {
-                // The file itself is to be closed.
-                Work::Close => {
+                // The file itself is to be closed, and leases end.
+                Work::Close | Work::Release => {
                     kept.push_back(operation);
                     continue;
                 }

@@ -93,6 +93,16 @@ impl Queue {
         match work {
             Work::Write(..) => None,
             Work::Publish => open().and_then(|object| object.ask(|object| object.publish())).err(),
+            Work::Release => {
+                let number = file?;
+                let ended = self.state.lock().files.get_mut(&number).and_then(|file| {
+                    file.ending -= 1;
+                    if file.leases + file.ending == 0 { file.lease.take() } else { None }
+                });
+                drop(ended);
+                // A close before it has left the file to this call.
+                self.make_close(number)
+            }
             Work::Close => self.make_close(file?),
             Work::Call(call, answer) => {
                 let outcome = open().and_then(|object| object.ask(call));

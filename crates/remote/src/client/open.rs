@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use thalweg_layout::{OpenWrite, ReadObject, WriteObject};
+use thalweg_layout::{Lease, Life, OpenWrite, ReadObject, WriteObject};
 use thalweg_store::viewed;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
@@ -327,6 +327,21 @@ impl File {
         })
     }
 
+    /// A guest takes none: its calls have handles of their own.
+    fn lease(&self) -> Result<Option<Lease>> {
+        if !self.link.is_ours() {
+            return Ok(None);
+        }
+        self.before(false)?;
+        match self.call(Request::Lease)? {
+            Reply::None => Ok(None),
+            reply => {
+                let (link, session) = (self.link.clone(), self.session.clone());
+                Ok(Some(Lease::new(RemoteLease { link, session, handle: reply.number()? })))
+            }
+        }
+    }
+
     fn publish(&self) -> Result<()> {
         // Every call of a guest publishes by itself.
         if self.link.is_ours() { self.done(Request::Publish) } else { Ok(()) }
@@ -341,6 +356,22 @@ impl File {
         self.closed.store(true, Ordering::Relaxed);
         let closed = self.call(Request::Close).map(|_| ());
         flushed.and(closed)
+    }
+}
+
+/// A lease that the daemon has taken.
+struct RemoteLease {
+    link: Arc<Link>,
+    session: Arc<Session>,
+    handle: u64,
+}
+
+impl Drop for RemoteLease {
+    fn drop(&mut self) {
+        // A guest does not end its parent's lease.
+        if self.link.is_ours() && !self.session.is_lost() {
+            let _ = self.link.call_in(&self.session, &Request::Drop(self.handle), &[], nothing);
+        }
     }
 }
 
@@ -368,6 +399,10 @@ impl ReadObject for RemoteHandle {
 
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
         self.0.read_view(view, start, out)
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.0.call(Request::Life)?.life()
     }
 }
 
@@ -424,6 +459,15 @@ impl WriteObject for RemoteHandle {
 
     fn publish(&self) -> Result<()> {
         self.0.publish()
+    }
+
+    fn lease(&self) -> Result<Option<Lease>> {
+        self.0.lease()
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.0.before(false)?;
+        self.0.call(Request::Life)?.life()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
