@@ -99,7 +99,7 @@ fn followers_of_the_folder_get_steps_that_are_stored_after_the_program_has_gone(
     write(&program, "a", "x.bp", Mode::Write, &Alone::new()).unwrap();
     let wait = Wait { timeout: Some(Duration::from_secs(60)), poll: Duration::from_millis(1) };
     let mut follower = Follower::open(files.clone(), "x.bp", &wait).unwrap();
-    gate.watch().shut(StoreCall::Write, "x.bp", At::Begin);
+    gate.watch().shut(StoreCall::Write, "", At::Begin);
     for _ in 1..4 {
         write(&program, "a", "x.bp", Mode::Append, &Alone::new()).unwrap();
     }
