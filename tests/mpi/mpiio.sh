@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, libraries that
-# stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container, flat and small_file. Files outside of mounts
+# The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, datatypes of
+# every constructor, libraries that stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container, flat and small_file. Files outside of mounts
 # go to the MPI.
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
@@ -18,6 +18,9 @@ mount() { # mount PATH LAYOUT NAME
 }
 layouts=(direct container flat small_file)
 for layout in "${layouts[@]}"; do mount "/mpiio/$layout" "$layout" "$layout"; done
+# A store without locks, in the memory of each rank.
+memory=(direct container small_file)
+for layout in "${memory[@]}"; do printf '[[mount]]\npath = "/mpiio/memory.%s"\nlayout = "%s"\nstore = "memory:%s"\n\n' "$layout" "$layout" "$layout" >>"$THALWEG_MOUNTS"; done
 # A partition of three servers, with stripes that an extent of these tests crosses, and one whose clients map views themselves.
 partition() { # partition NAME OPTIMIZATIONS
     {
@@ -56,10 +59,12 @@ with() {
 }
 ranks_of() { [[ $1 == mpich ]] && echo 2 || echo 4; }
 
-fortran=(-O1 -g -ffree-line-length-none -fallow-argument-mismatch)
+# A module of its own interface each; buffers of several types, which gfortran warns of.
+fortran=(-O1 -g -w -ffree-line-length-none -fallow-argument-mismatch -J "$work")
 for mpi in openmpi mpich; do
     command -v "mpicc.$mpi" >/dev/null || { echo "skipped: MPI-IO with $mpi: it is not installed" && continue; }
     try "the programs compile with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/calls.c -o "$work/calls.$mpi"
+    try "the program of datatypes compiles with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/types.c -o "$work/types.$mpi"
     for interface in MPIF MPI F08; do
         try "Fortran's $interface compiles with $mpi" "mpif90.$mpi" "${fortran[@]}" -D$interface tests/mpi/mpiio/calls.F90 -o "$work/fortran.$mpi.$interface"
     done
@@ -73,8 +78,12 @@ for mpi in openmpi mpich; do
         for interface in MPIF MPI F08; do
             many "$interface, $mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/fortran.$mpi.$interface" "/mpiio/$layout/fortran.$mpi"
         done
+        many "$mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/types.$mpi" "/mpiio/$layout/types.$mpi"
     done
     many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi" noexchange
+    for layout in "${memory[@]}"; do
+        many "$mpi, $layout in memory" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/memory.$layout/calls" nolocks noexchange
+    done
     many "$mpi, by name" with "$mpi" 2 "$work/calls.$mpi" "thalweg:$work/by.name.$mpi"
     # Rank 1 has no mounts.
     : >"$work/none.toml"

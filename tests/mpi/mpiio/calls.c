@@ -196,14 +196,28 @@ static void nonblocking_and_split_calls(void) {
 
 /* A collective call that starts does not wait for other ranks: rank 0 starts it and sends, rank 1 receives and starts it then. */
 static void a_nonblocking_collective_call_waits_for_nobody(void) {
-    int own = rank, token = 0;
+    enum { WRITE_AT, WRITE, READ_AT, READ, KINDS };
     MPI_Request request;
+    MPI_Status status;
     MPI_File file = fresh(MPI_MODE_RDWR);
-    if (rank == 1) OK(MPI_Recv(&token, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    OK(MPI_File_iwrite_at_all(file, 4 * rank, &own, 1, MPI_INT, &request));
-    if (rank == 0 && ranks > 1) OK(MPI_Send(&own, 1, MPI_INT, 1, 7, MPI_COMM_WORLD));
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    for (int kind = 0; kind < KINDS; kind++) {
+        int own = 100 * (kind % 2 + 1) + rank, got = -1, token = 0, place = (kind % 2) * ranks + rank;
+        OK(MPI_File_seek(file, 4 * place, MPI_SEEK_SET));
+        if (rank == 1) OK(MPI_Recv(&token, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        if (kind == WRITE_AT) OK(MPI_File_iwrite_at_all(file, 4 * place, &own, 1, MPI_INT, &request));
+        if (kind == WRITE) OK(MPI_File_iwrite_all(file, &own, 1, MPI_INT, &request));
+        if (kind == READ_AT) OK(MPI_File_iread_at_all(file, 4 * place, &got, 1, MPI_INT, &request));
+        if (kind == READ) OK(MPI_File_iread_all(file, &got, 1, MPI_INT, &request));
+        if (rank == 0 && ranks > 1) OK(MPI_Send(&own, 1, MPI_INT, 1, 7, MPI_COMM_WORLD));
+        OK(MPI_Wait(&request, &status));
+        IS(count_of(&status, MPI_INT), 1);
+        if (kind >= READ_AT) IS(got, own);
+        if (kind == WRITE) OK(MPI_File_sync(file));
+    }
     OK(MPI_File_close(&file));
+    int all[2 * 64];
+    for (int i = 0; i < 2 * ranks; i++) all[i] = 100 * (i / ranks + 1) + i % ranks;
+    holds(__LINE__, all, 2 * ranks);
     told("a nonblocking collective call waits for no rank");
 }
 
@@ -708,7 +722,15 @@ static void atomic_mode(void) {
     IS(flag, 0);
     if (!locks) {
         FAILS(MPI_File_set_atomicity(file, 1), MPI_ERR_UNSUPPORTED_OPERATION);
+        OK(MPI_File_get_atomicity(file, &flag));
+        IS(flag, 0);
+        /* The mode stays, and the file works. */
+        OK(MPI_File_write_at(file, 64 * rank, value, 16, MPI_INT, &status));
+        IS(count_of(&status, MPI_INT), 16);
+        OK(MPI_File_set_atomicity(file, 0));
         OK(MPI_File_close(&file));
+        int zeros[16 * 64] = {0};
+        holds(__LINE__, zeros, 16 * ranks);
         told("atomic mode is refused where there are no locks");
         return;
     }
