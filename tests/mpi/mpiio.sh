@@ -57,6 +57,29 @@ with() {
     rm -rf "$own"
     return "$status"
 }
+# with_nothing MPI PROGRAM...: without `thalweg run`
+with_nothing() {
+    local -a launch=(mpiexec.mpich -n 2)
+    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe -n 4)
+    alone "${launch[@]}" "${@:2}"
+}
+by_partition() { # by_partition MPI
+    local ranks
+    ranks=$(ranks_of "$1")
+    THALWEG_MOUNTS='' THALWEG_PARTITION=$work/partition.cfg with "$1" "$ranks" "$work/stays.$1" "thalweg:mpiio-partition/by.name.$1"
+    # It is where programs below the mount find it.
+    [[ $("$thalweg" run -- stat -c %s "/mpiio/partition/by.name.$1") == $((3 * 4096 * ranks)) ]]
+    "$thalweg" run -- rm "/mpiio/partition/by.name.$1"
+}
+apart_from_each_other() { # apart_from_each_other MPI PATH
+    local own status=0
+    local -a launch=(mpiexec.mpich -n 2)
+    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe --mca btl tcp,self -n 4)
+    own=$(mktemp -d /tmp/ompi.XXXXXX)
+    OMPI_MCA_orte_tmpdir_base=$own alone "${launch[@]}" unshare --pid --fork --mount-proc "$thalweg" run -- "$work/calls.$1" "$2" nopointer || status=$?
+    rm -rf "$own"
+    return "$status"
+}
 ranks_of() { [[ $1 == mpich ]] && echo 2 || echo 4; }
 
 # A module of its own interface each; buffers of several types, which gfortran warns of.
@@ -89,10 +112,30 @@ for mpi in openmpi mpich; do
     : >"$work/none.toml"
     # shellcheck disable=SC2016  # the inner shell expands them
     many "$mpi" with "$mpi" 2 bash -c '[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || export THALWEG_MOUNTS=$1; exec "$2" /mpiio/container/apart apart' _ "$work/none.toml" "$work/calls.$mpi"
+    # Ranks that see no process of another, as on several machines.
+    if unshare --pid --fork --mount-proc true 2>>"$work/stderr.log"; then
+        for layout in direct container; do
+            many "$mpi, $layout" apart_from_each_other "$mpi" "/mpiio/$layout/nopointer.$mpi"
+        done
+    else
+        echo "skipped: shared pointers of ranks in PID namespaces of their own: unshare is not allowed here"
+    fi
     left() { # the stores hold what a program left, and nothing of the doors
         [[ -z $(find "$work"/store.{direct,flat} -type f ! -path '*/.thalweg-flat/*') && -z $(find /dev/shm -name '*thalweg*') ]]
     }
     try "nothing is left ($mpi)" left
+    # Linked with the door, and without `thalweg run`. Programs in Fortran name no function of C: a linker that drops libraries would drop it.
+    with_door=("-L$prefix/lib" "-lthalweg-mpiio-$mpi" "-Wl,-rpath,$prefix/lib")
+    try "a program is linked with the door ($mpi)" "mpicc.$mpi" -std=c11 -O1 tests/mpi/mpiio/calls.c "${with_door[@]}" -o "$work/linked.$mpi"
+    many "$mpi, linked" with_nothing "$mpi" "$work/linked.$mpi" /mpiio/container/linked noexchange
+    for interface in MPIF MPI F08; do
+        try "Fortran's $interface is linked with the door ($mpi)" "mpif90.$mpi" "${fortran[@]}" -D$interface tests/mpi/mpiio/calls.F90 -Wl,--no-as-needed "${with_door[@]}" -o "$work/linked.$mpi.$interface"
+        many "$interface, $mpi, linked" with_nothing "$mpi" "$work/linked.$mpi.$interface" /mpiio/container/linked
+    done
+    # A file of a partition by the partition's name, with its configuration in the mount table, and without a mount table.
+    many "$mpi, by the partition's name" with "$mpi" "$(ranks_of "$mpi")" "$work/calls.$mpi" "thalweg:mpiio-partition/named.$mpi" noexchange on_servers
+    try "the program whose file stays compiles ($mpi)" "mpicc.$mpi" -std=gnu11 -O1 tests/mpi/mpiio/waits.c -o "$work/stays.$mpi"
+    try "without a mount table, a partition's name leads to its files ($mpi)" by_partition "$mpi"
     # Outside of the mounts: the MPI's own. A file that MPI makes there is a file there.
     plainly() {
         # What they get wrong themselves is not looked at.
