@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, datatypes of
-# every constructor, libraries that stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container, flat and small_file. Files outside of mounts
-# go to the MPI.
+# every constructor, libraries that stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container,
+# flat, small_file and partition. Files outside of mounts go to the MPI.
+#
+#   LONG=1 also moves more than 2^31 bytes at once
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -142,6 +144,14 @@ for mpi in openmpi mpich; do
         with "$mpi" 2 "$work/fortran.$mpi.MPIF" "$work/plain.$mpi" >"$work/plain.log" && grep -q '^ok views' "$work/plain.log"
     }
     try "a file outside of the mounts is the MPI's ($mpi)" plainly
+done
+
+# More than 2^31 bytes at once: 2.2 GB of memory and of disk.
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || continue
+    try "the program of large accesses compiles with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/large.c -o "$work/large.$mpi"
+    [[ ${LONG:-0} != 0 ]] || continue
+    for layout in direct container partition; do many "$mpi, $layout" with "$mpi" 1 "$work/large.$mpi" "/mpiio/$layout/large"; done
 done
 
 # Profiles: what the program waits.c is known to call, and who came late.

@@ -1,12 +1,12 @@
 /* Every function of MPI-IO, on a file that its argument names (below a mount, or anywhere), beside a model: what the file must hold is
  * computed by every rank from what all ranks do. Prints "ok NAME" or "not ok NAME (why)" from rank 0.
  *
- *     calls PATH [nolocks] [noepochs] [noexchange] [on_servers] [only=NAME]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are
- *                                                    not tried; noexchange: ranks never exchange bytes to write them together;
- *                                                    on_servers: the file is on a partition of at least two servers;
- *                                                    only: one check, of those in `checks`
- *     calls PATH apart                  the path is below a mount on some ranks only
- *     calls PATH nopointer              ranks cannot reach a shared pointer
+ *     calls PATH [nolocks] [noepochs] [noexchange] [on_servers] [only=NAME]
+ *                            nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are not tried; noexchange:
+ *                            ranks never exchange bytes to write them together; on_servers: the file is on a partition of at least two
+ *                            servers; only: one check, of those in `checks`
+ *     calls PATH apart       the path is below a mount on some ranks only
+ *     calls PATH nopointer   ranks cannot reach a shared pointer
  */
 #include <mpi.h>
 #include <stdarg.h>
