@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, libraries that
-# stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container, flat and small_file. Files outside of mounts
-# go to the MPI.
+# The door for MPI-IO with both MPIs: every function from C beside a model, from Fortran by each of its three interfaces, datatypes of
+# every constructor, libraries that stand on MPI-IO (HDF5, NetCDF, PnetCDF), mpi4py's own tests, profiles; on layouts direct, container,
+# flat, small_file and partition. Files outside of mounts go to the MPI.
+#
+#   LONG=1 also moves more than 2^31 bytes at once
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -18,6 +20,9 @@ mount() { # mount PATH LAYOUT NAME
 }
 layouts=(direct container flat small_file)
 for layout in "${layouts[@]}"; do mount "/mpiio/$layout" "$layout" "$layout"; done
+# A store without locks, in the memory of each rank.
+memory=(direct container small_file)
+for layout in "${memory[@]}"; do printf '[[mount]]\npath = "/mpiio/memory.%s"\nlayout = "%s"\nstore = "memory:%s"\n\n' "$layout" "$layout" "$layout" >>"$THALWEG_MOUNTS"; done
 # A partition of three servers, with stripes that an extent of these tests crosses, and one whose clients map views themselves.
 partition() { # partition NAME OPTIMIZATIONS
     {
@@ -54,12 +59,37 @@ with() {
     rm -rf "$own"
     return "$status"
 }
+# with_nothing MPI PROGRAM...: without `thalweg run`
+with_nothing() {
+    local -a launch=(mpiexec.mpich -n 2)
+    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe -n 4)
+    alone "${launch[@]}" "${@:2}"
+}
+by_partition() { # by_partition MPI
+    local ranks
+    ranks=$(ranks_of "$1")
+    THALWEG_MOUNTS='' THALWEG_PARTITION=$work/partition.cfg with "$1" "$ranks" "$work/stays.$1" "thalweg:mpiio-partition/by.name.$1"
+    # It is where programs below the mount find it.
+    [[ $("$thalweg" run -- stat -c %s "/mpiio/partition/by.name.$1") == $((3 * 4096 * ranks)) ]]
+    "$thalweg" run -- rm "/mpiio/partition/by.name.$1"
+}
+apart_from_each_other() { # apart_from_each_other MPI PATH
+    local own status=0
+    local -a launch=(mpiexec.mpich -n 2)
+    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe --mca btl tcp,self -n 4)
+    own=$(mktemp -d /tmp/ompi.XXXXXX)
+    OMPI_MCA_orte_tmpdir_base=$own alone "${launch[@]}" unshare --pid --fork --mount-proc "$thalweg" run -- "$work/calls.$1" "$2" nopointer || status=$?
+    rm -rf "$own"
+    return "$status"
+}
 ranks_of() { [[ $1 == mpich ]] && echo 2 || echo 4; }
 
-fortran=(-O1 -g -ffree-line-length-none -fallow-argument-mismatch)
+# A module of its own interface each; buffers of several types, which gfortran warns of.
+fortran=(-O1 -g -w -ffree-line-length-none -fallow-argument-mismatch -J "$work")
 for mpi in openmpi mpich; do
     command -v "mpicc.$mpi" >/dev/null || { echo "skipped: MPI-IO with $mpi: it is not installed" && continue; }
     try "the programs compile with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/calls.c -o "$work/calls.$mpi"
+    try "the program of datatypes compiles with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/types.c -o "$work/types.$mpi"
     for interface in MPIF MPI F08; do
         try "Fortran's $interface compiles with $mpi" "mpif90.$mpi" "${fortran[@]}" -D$interface tests/mpi/mpiio/calls.F90 -o "$work/fortran.$mpi.$interface"
     done
@@ -73,23 +103,55 @@ for mpi in openmpi mpich; do
         for interface in MPIF MPI F08; do
             many "$interface, $mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/fortran.$mpi.$interface" "/mpiio/$layout/fortran.$mpi"
         done
+        many "$mpi, $layout" with "$mpi" "$(ranks_of "$mpi")" "$work/types.$mpi" "/mpiio/$layout/types.$mpi"
     done
     many "$mpi, one rank" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/container/one.$mpi" noexchange
+    for layout in "${memory[@]}"; do
+        many "$mpi, $layout in memory" with "$mpi" 1 "$work/calls.$mpi" "/mpiio/memory.$layout/calls" nolocks noexchange
+    done
     many "$mpi, by name" with "$mpi" 2 "$work/calls.$mpi" "thalweg:$work/by.name.$mpi"
     # Rank 1 has no mounts.
     : >"$work/none.toml"
     # shellcheck disable=SC2016  # the inner shell expands them
     many "$mpi" with "$mpi" 2 bash -c '[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || export THALWEG_MOUNTS=$1; exec "$2" /mpiio/container/apart apart' _ "$work/none.toml" "$work/calls.$mpi"
+    # Ranks that see no process of another, as on several machines.
+    if unshare --pid --fork --mount-proc true 2>>"$work/stderr.log"; then
+        for layout in direct container; do
+            many "$mpi, $layout" apart_from_each_other "$mpi" "/mpiio/$layout/nopointer.$mpi"
+        done
+    else
+        echo "skipped: shared pointers of ranks in PID namespaces of their own: unshare is not allowed here"
+    fi
     left() { # the stores hold what a program left, and nothing of the doors
         [[ -z $(find "$work"/store.{direct,flat} -type f ! -path '*/.thalweg-flat/*') && -z $(find /dev/shm -name '*thalweg*') ]]
     }
     try "nothing is left ($mpi)" left
+    # Linked with the door, and without `thalweg run`. Programs in Fortran name no function of C: a linker that drops libraries would drop it.
+    with_door=("-L$prefix/lib" "-lthalweg-mpiio-$mpi" "-Wl,-rpath,$prefix/lib")
+    try "a program is linked with the door ($mpi)" "mpicc.$mpi" -std=c11 -O1 tests/mpi/mpiio/calls.c "${with_door[@]}" -o "$work/linked.$mpi"
+    many "$mpi, linked" with_nothing "$mpi" "$work/linked.$mpi" /mpiio/container/linked noexchange
+    for interface in MPIF MPI F08; do
+        try "Fortran's $interface is linked with the door ($mpi)" "mpif90.$mpi" "${fortran[@]}" -D$interface tests/mpi/mpiio/calls.F90 -Wl,--no-as-needed "${with_door[@]}" -o "$work/linked.$mpi.$interface"
+        many "$interface, $mpi, linked" with_nothing "$mpi" "$work/linked.$mpi.$interface" /mpiio/container/linked
+    done
+    # A file of a partition by the partition's name, with its configuration in the mount table, and without a mount table.
+    many "$mpi, by the partition's name" with "$mpi" "$(ranks_of "$mpi")" "$work/calls.$mpi" "thalweg:mpiio-partition/named.$mpi" noexchange on_servers
+    try "the program whose file stays compiles ($mpi)" "mpicc.$mpi" -std=gnu11 -O1 tests/mpi/mpiio/waits.c -o "$work/stays.$mpi"
+    try "without a mount table, a partition's name leads to its files ($mpi)" by_partition "$mpi"
     # Outside of the mounts: the MPI's own. A file that MPI makes there is a file there.
     plainly() {
         # What they get wrong themselves is not looked at.
         with "$mpi" 2 "$work/fortran.$mpi.MPIF" "$work/plain.$mpi" >"$work/plain.log" && grep -q '^ok views' "$work/plain.log"
     }
     try "a file outside of the mounts is the MPI's ($mpi)" plainly
+done
+
+# More than 2^31 bytes at once: 2.2 GB of memory and of disk.
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || continue
+    try "the program of large accesses compiles with $mpi" "mpicc.$mpi" -std=c11 -O1 -g -Wall -Wextra -Werror tests/mpi/mpiio/large.c -o "$work/large.$mpi"
+    [[ ${LONG:-0} != 0 ]] || continue
+    for layout in direct container partition; do many "$mpi, $layout" with "$mpi" 1 "$work/large.$mpi" "/mpiio/$layout/large"; done
 done
 
 # Profiles: what the program waits.c is known to call, and who came late.

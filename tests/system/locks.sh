@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Locks of unchanged programs through the doors: counters of several processes, the rules of the manual pages (preload/locks.c),
-# flock(1), Python, SQLite with several writers, MPI-IO's shared pointers; over one store and a burst buffer, through preload, through FUSE, and some through each.
+# flock(1), Python, SQLite with several writers, MPI-IO's shared pointers, also on partitions; over one store and a
+# burst buffer, through preload, through FUSE, and some through each.
 # On stores that cannot hold lock objects every lock is refused.
 #
 #   ONLY=WORD runs the checks whose names hold it
@@ -26,6 +27,9 @@ cleanup() {
     for layout in "${layouts[@]}" unlocked; do
         mountpoint -q "$work/at/$layout" 2>/dev/null && "$thalweg" unmount --lazy "$work/at/$layout"
         umount -l "$work/at/$layout" 2>/dev/null || true
+    done
+    for layout in partition listening; do
+        [[ ! -e $work/$layout.cfg ]] || "$thalweg" partition stop "$work/$layout.cfg" >/dev/null || true
     done
     rm -rf "$work"
 }
@@ -163,6 +167,19 @@ for layout in "${layouts[@]}"; do
         done
     fi
 done
+# Partitions of two servers: locks are the system's, or those of servers that have an address, which the preload door refuses.
+partition() { # partition NAME [LINE]
+    {
+        printf 'name = locked-%s\nstripe_size = 4k\ncache_size = 4M\n%s\n' "$1" "${2:-}"
+        printf 'ahpios_server = localhost:%s\n' "$work/store.$1."{0,1}
+        printf 'metadata = localhost:%s\n' "$work/store.$1.names"
+    } >"$work/$1.cfg"
+    "$thalweg" partition create "$work/$1.cfg"
+    "$thalweg" partition start "$work/$1.cfg"
+    printf '[[mount]]\npath = "/mnt/locked/%s"\nlayout = "partition"\npartition = "%s"\n\n' "$1" "$work/$1.cfg" >>"$THALWEG_MOUNTS"
+}
+ONLY='' try "a partition starts" partition partition
+ONLY='' try "a partition starts whose servers listen" partition listening 'listen = 127.0.0.1'
 # MPI-IO keeps the shared pointer in a file that it locks. Open MPI has two implementations of MPI-IO: ROMIO, and ompio, which on one
 # machine prefers a pointer in memory (sm).
 shared_pointer() { # shared_pointer MPI COMPONENT LAYOUT RANKS
@@ -171,6 +188,20 @@ shared_pointer() { # shared_pointer MPI COMPONENT LAYOUT RANKS
     [[ $2 == - ]] || options+=(--mca io "${2%+*}")
     [[ $2 != *+* ]] || options+=(--mca sharedfp "${2#*+}")
     limited 900 "mpiexec.$1" "${options[@]}" -n "$4" "$thalweg" run --mpi none -- "$work/shared_pointer.$1" "/mnt/locked/$3/shared.$1.$2" 20
+}
+# Right, or refused: the MPI fails where it cannot lock, and the reason is said.
+right_or_refused() { # as shared_pointer
+    local status=0
+    shared_pointer "$@" >"$work/told.pointer" 2>&1 || status=$?
+    cat "$work/told.pointer"
+    if [[ $status == 0 ]]; then
+        grep -q '^0 of [1-9][0-9]* records are missing' "$work/told.pointer"
+    else
+        [[ $status != 124 ]]
+        grep -q 'cannot lock: .*keeps locks at its servers' "$work/told.pointer"
+        # It failed in a call, before anything was found to be lost.
+        if grep -E '^(.*: )?[1-9][0-9]* of .*(missing|did not come once)$' "$work/told.pointer"; then return 1; fi
+    fi
 }
 romio=$(ompi_info --parsable 2>/dev/null | sed -n 's/^mca:io:\(romio[0-9]*\):version:.*/\1/p' | head -n 1)
 for mpi in mpich openmpi; do
@@ -187,9 +218,10 @@ for mpi in mpich openmpi; do
     for component in "${components[@]}"; do
         of=$mpi
         [[ $component == - ]] || of="$component of $mpi"
-        for layout in "${layouts[@]}"; do
+        for layout in "${layouts[@]}" partition; do
             try "shared pointers of MPI-IO lose no record ($of, $layout)" shared_pointer $mpi "$component" "$layout" 3
         done
+        try "shared pointers of MPI-IO are right, or refused ($of, partition whose servers listen)" right_or_refused $mpi "$component" listening 3
     done
 done
 

@@ -1,10 +1,12 @@
 /* Every function of MPI-IO, on a file that its argument names (below a mount, or anywhere), beside a model: what the file must hold is
  * computed by every rank from what all ranks do. Prints "ok NAME" or "not ok NAME (why)" from rank 0.
  *
- *     calls PATH [nolocks] [noepochs] [noexchange] [on_servers]   nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are
- *                                                    not tried; noexchange: ranks never exchange bytes to write them together;
- *                                                    on_servers: the file is on a partition of at least two servers
- *     calls PATH apart                  the path is below a mount on some ranks only
+ *     calls PATH [nolocks] [noepochs] [noexchange] [on_servers] [only=NAME]
+ *                            nolocks: atomic mode must be refused; noepochs: calls that write the same bytes are not tried; noexchange:
+ *                            ranks never exchange bytes to write them together; on_servers: the file is on a partition of at least two
+ *                            servers; only: one check, of those in `checks`
+ *     calls PATH apart       the path is below a mount on some ranks only
+ *     calls PATH nopointer   ranks cannot reach a shared pointer
  */
 #include <mpi.h>
 #include <stdarg.h>
@@ -196,14 +198,28 @@ static void nonblocking_and_split_calls(void) {
 
 /* A collective call that starts does not wait for other ranks: rank 0 starts it and sends, rank 1 receives and starts it then. */
 static void a_nonblocking_collective_call_waits_for_nobody(void) {
-    int own = rank, token = 0;
+    enum { WRITE_AT, WRITE, READ_AT, READ, KINDS };
     MPI_Request request;
+    MPI_Status status;
     MPI_File file = fresh(MPI_MODE_RDWR);
-    if (rank == 1) OK(MPI_Recv(&token, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    OK(MPI_File_iwrite_at_all(file, 4 * rank, &own, 1, MPI_INT, &request));
-    if (rank == 0 && ranks > 1) OK(MPI_Send(&own, 1, MPI_INT, 1, 7, MPI_COMM_WORLD));
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    for (int kind = 0; kind < KINDS; kind++) {
+        int own = 100 * (kind % 2 + 1) + rank, got = -1, token = 0, place = (kind % 2) * ranks + rank;
+        OK(MPI_File_seek(file, 4 * place, MPI_SEEK_SET));
+        if (rank == 1) OK(MPI_Recv(&token, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        if (kind == WRITE_AT) OK(MPI_File_iwrite_at_all(file, 4 * place, &own, 1, MPI_INT, &request));
+        if (kind == WRITE) OK(MPI_File_iwrite_all(file, &own, 1, MPI_INT, &request));
+        if (kind == READ_AT) OK(MPI_File_iread_at_all(file, 4 * place, &got, 1, MPI_INT, &request));
+        if (kind == READ) OK(MPI_File_iread_all(file, &got, 1, MPI_INT, &request));
+        if (rank == 0 && ranks > 1) OK(MPI_Send(&own, 1, MPI_INT, 1, 7, MPI_COMM_WORLD));
+        OK(MPI_Wait(&request, &status));
+        IS(count_of(&status, MPI_INT), 1);
+        if (kind >= READ_AT) IS(got, own);
+        if (kind == WRITE) OK(MPI_File_sync(file));
+    }
     OK(MPI_File_close(&file));
+    int all[2 * 64];
+    for (int i = 0; i < 2 * ranks; i++) all[i] = 100 * (i / ranks + 1) + i % ranks;
+    holds(__LINE__, all, 2 * ranks);
     told("a nonblocking collective call waits for no rank");
 }
 
@@ -708,7 +724,15 @@ static void atomic_mode(void) {
     IS(flag, 0);
     if (!locks) {
         FAILS(MPI_File_set_atomicity(file, 1), MPI_ERR_UNSUPPORTED_OPERATION);
+        OK(MPI_File_get_atomicity(file, &flag));
+        IS(flag, 0);
+        /* The mode stays, and the file works. */
+        OK(MPI_File_write_at(file, 64 * rank, value, 16, MPI_INT, &status));
+        IS(count_of(&status, MPI_INT), 16);
+        OK(MPI_File_set_atomicity(file, 0));
         OK(MPI_File_close(&file));
+        int zeros[16 * 64] = {0};
+        holds(__LINE__, zeros, 16 * ranks);
         told("atomic mode is refused where there are no locks");
         return;
     }
@@ -837,7 +861,66 @@ static void large_counts(void) {
 }
 #endif
 
+/* Rank 0 has the pointer and may use it. What any other rank asks of it is refused: none writes where the pointer is not. */
+static void shared_pointers_are_refused(void) {
+    int own = rank, got = -1, all[64];
+    MPI_Offset at = 0;
+    MPI_Status status;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_File file = fresh(MPI_MODE_RDWR);
+    OK(MPI_File_set_view(file, 4 * ranks, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    if (rank > 0) {
+        FAILS(MPI_File_write_shared(file, &own, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+        FAILS(MPI_File_iwrite_shared(file, &own, 1, MPI_INT, &request), MPI_ERR_UNSUPPORTED_OPERATION);
+        IS(request == MPI_REQUEST_NULL, 1);
+        FAILS(MPI_File_read_shared(file, &got, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+        FAILS(MPI_File_get_position_shared(file, &at), MPI_ERR_UNSUPPORTED_OPERATION);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* Collective: on all ranks. */
+    FAILS(MPI_File_write_ordered(file, &own, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+    FAILS(MPI_File_read_ordered(file, &got, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+    /* Calls that need no pointer work as before. */
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_write_at_all(file, rank, &own, 1, MPI_INT, &status));
+    OK(MPI_File_close(&file));
+    for (int r = 0; r < ranks; r++) all[r] = r;
+    holds(__LINE__, all, ranks);
+    told("a shared pointer that ranks cannot reach is refused");
+}
+
+static void later_collective_calls_win_where_there_are_epochs(void) {
+    if (epochs) later_collective_calls_win();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} checks[] = {
+    {"blocking", every_blocking_call_moves_its_bytes},
+    {"nonblocking", nonblocking_and_split_calls},
+    {"waits", a_nonblocking_collective_call_waits_for_nobody},
+    {"shared", shared_pointers},
+    {"ordered", ordered_calls},
+    {"arrays", views_of_arrays},
+    {"datatypes", other_datatypes},
+    {"external32", external32},
+    {"sizes", sizes_and_modes},
+    {"failures", failures_have_their_class},
+    {"mistake", one_rank_s_mistake_in_a_collective_call},
+    {"handlers", error_handlers},
+    {"hints", hints},
+    {"atomic", atomic_mode},
+    {"sync", sync_barrier_sync},
+    {"epochs", later_collective_calls_win_where_there_are_epochs},
+    {"several", several_files},
+#if MPI_VERSION >= 4
+    {"large", large_counts},
+#endif
+};
+
 int main(int argc, char **argv) {
+    const char *only = "";
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -848,6 +931,7 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "noepochs")) epochs = 0;
         if (!strcmp(argv[i], "noexchange")) exchanges = 0;
         if (!strcmp(argv[i], "on_servers")) on_servers = 1;
+        if (!strncmp(argv[i], "only=", 5)) only = argv[i] + 5;
     }
     if (argc > 2 && !strcmp(argv[2], "apart")) {
         MPI_File file;
@@ -856,26 +940,14 @@ int main(int argc, char **argv) {
         MPI_Finalize();
         return 0;
     }
-    every_blocking_call_moves_its_bytes();
-    nonblocking_and_split_calls();
-    a_nonblocking_collective_call_waits_for_nobody();
-    shared_pointers();
-    ordered_calls();
-    views_of_arrays();
-    other_datatypes();
-    external32();
-    sizes_and_modes();
-    failures_have_their_class();
-    one_rank_s_mistake_in_a_collective_call();
-    error_handlers();
-    hints();
-    atomic_mode();
-    sync_barrier_sync();
-    if (epochs) later_collective_calls_win();
-    several_files();
-#if MPI_VERSION >= 4
-    large_counts();
-#endif
+    if (argc > 2 && !strcmp(argv[2], "nopointer")) {
+        shared_pointers_are_refused();
+        if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
+        MPI_Finalize();
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        if (!only[0] || !strcmp(only, checks[i].name)) checks[i].run();
     if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
     MPI_Finalize();
     return 0;

@@ -519,25 +519,64 @@ static void told(MPI_Status *status, uint64_t bytes) {
     PMPI_Status_set_cancelled(status, 0);
 }
 
+/* Bytes of `count` instances in an external32 file, and of one. */
+static int external_bytes(MPI_Count count, MPI_Datatype type, MPI_Count *each, MPI_Count *bytes) {
+    MPI_Count size = 0;
+    int code = PMPI_Type_size_x(type, &size);
+    if (code != MPI_SUCCESS) return code;
+#if MPI_VERSION >= 4
+    /* MPICH counts the bytes of one datatype in an int. */
+    if (size > INT32_MAX) return MPI_ERR_COUNT;
+    code = PMPI_Pack_external_size_c("external32", 1, type, each);
+#else
+    MPI_Aint one = 0;
+    if (count > INT32_MAX) return MPI_ERR_COUNT;
+    code = PMPI_Pack_external_size("external32", 1, type, &one);
+    *each = one;
+#endif
+    if (code == MPI_SUCCESS && __builtin_mul_overflow(count, *each, bytes)) code = MPI_ERR_COUNT;
+    return code;
+}
+
+static int to_external(const void *memory, MPI_Count count, MPI_Datatype type, char *packed, MPI_Count bytes) {
+#if MPI_VERSION >= 4
+    MPI_Count place = 0;
+    return PMPI_Pack_external_c("external32", memory, count, type, packed, bytes, &place);
+#else
+    MPI_Aint place = 0;
+    return PMPI_Pack_external("external32", memory, (int)count, type, packed, (MPI_Aint)bytes, &place);
+#endif
+}
+
+static int from_external(const char *packed, MPI_Count bytes, void *memory, MPI_Count count, MPI_Datatype type) {
+#if MPI_VERSION >= 4
+    MPI_Count place = 0;
+    return PMPI_Unpack_external_c("external32", packed, bytes, &place, memory, count, type);
+#else
+    MPI_Aint place = 0;
+    return PMPI_Unpack_external("external32", packed, (MPI_Aint)bytes, &place, memory, (int)count, type);
+#endif
+}
+
 /* Packs to external32, writes; or reads, and unpacks. */
 static int converted(const File *file, int writes, int at, MPI_Offset offset, void *buffer, MPI_Count count, MPI_Datatype type,
                      uint64_t *moved) {
-    MPI_Aint each = 0, place = 0;
-    int code = count > INT32_MAX ? MPI_ERR_COUNT : PMPI_Pack_external_size("external32", 1, type, &each);
+    MPI_Count each = 0, bytes = 0;
+    int code = external_bytes(count, type, &each, &bytes);
     /* As in `transfer`: the others wait for this rank. */
     if (code != MPI_SUCCESS && !(at & THALWEG_MPIIO_WAITING)) return code;
-    MPI_Aint bytes = code == MPI_SUCCESS ? each * (MPI_Aint)count : 0;
+    if (code != MPI_SUCCESS) bytes = 0;
     char *packed = malloc(bytes ? (size_t)bytes : 1);
     ThalwegMpiioMemory memory = {.start = packed, .count = (uint64_t)bytes};
-    if (writes && packed && code == MPI_SUCCESS) code = PMPI_Pack_external("external32", buffer, (int)count, type, packed, bytes, &place);
+    if (writes && packed && code == MPI_SUCCESS) code = to_external(buffer, count, type, packed, bytes);
     if (!packed && code == MPI_SUCCESS) code = MPI_ERR_NO_MEM;
     const ThalwegMpiioMemory *given = code == MPI_SUCCESS ? &memory : NULL;
     int class = writes ? thalweg_core_mpiio_write(file->core, at, offset, given, moved)
                        : thalweg_core_mpiio_read(file->core, at, offset, given, moved);
     if (code == MPI_SUCCESS) code = thalweg_mpiio_code(class);
     /* Whole instances: what is read of a last one stays out. */
-    int whole = each ? (int)(*moved / (uint64_t)each) : 0;
-    if (code == MPI_SUCCESS && !writes) code = PMPI_Unpack_external("external32", packed, bytes, &place, buffer, whole, type);
+    MPI_Count whole = each > 0 ? (MPI_Count)(*moved / (uint64_t)each) : 0;
+    if (code == MPI_SUCCESS && !writes) code = from_external(packed, bytes, buffer, whole, type);
     free(packed);
     if (code == MPI_SUCCESS) {
         MPI_Count size = 0;
