@@ -1,6 +1,6 @@
 /* Writes with methods that only the XML names, and checks what was written, value by value:
  *
- *   methods write FOLDER NAME...          every rank: FOLDER/NAME.xml says how FOLDER/NAME.bp is written
+ *   methods write FOLDER NAME...          every rank: FOLDER/NAME.xml says how FOLDER/NAME.bp is written; the folder FILES of the environment has the files instead
  *   methods check FOLDER RANKS STEPS NAME...
  *                                         one process: reads so many steps of FOLDER/NAME.bp with adios_read.h
  *   methods has FOLDER RANKS STEPS NAME   as check, where there may be more steps
@@ -92,8 +92,9 @@ static void write_all(const char *folder, const char *name)
     char config[4096], file[4096];
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const char *files = getenv("FILES");
     snprintf(config, sizeof config, "%s/%s.xml", folder, name);
-    snprintf(file, sizeof file, "%s/%s.bp", folder, name);
+    snprintf(file, sizeof file, "%s/%s.bp", files ? files : folder, name);
     for (int session = 0; session < 2; session++) {
         must(adios_init(config, MPI_COMM_WORLD) == 0, "adios_init");
         if (session == 1) adios_set_max_buffer_size(1);

@@ -123,6 +123,40 @@ for n in "${ranks[@]}"; do
     for name in "${names[@]}"; do rm -rf "$work/$name".bp*; done
 done
 
+# The same files on a partition of three servers, whose stripes are shorter than most blocks.
+on_partition() {
+    {
+        printf 'name = methods\nstripe_size = 4k\nregistry = %s/registry\n' "$work"
+        printf 'ahpios_server = localhost:%s\n' "$work/data"{0,1,2}
+        printf 'metadata = localhost:%s\n' "$work/names"
+    } >"$work/parted.cfg"
+    "$thalweg" partition create "$work/parted.cfg" && "$thalweg" partition start "$work/parted.cfg"
+}
+stops() { "$thalweg" partition stop "$work/parted.cfg" --patience 20 >&2; }
+mkdir -m 0700 "$work/run"
+printf '[[mount]]\npath = "/mnt/parted"\nlayout = "partition"\npartition = "%s"\n' "$work/parted.cfg" >"$work/mounts.toml"
+(
+    export THALWEG_MOUNTS=$work/mounts.toml XDG_RUNTIME_DIR=$work/run
+    try "a partition is started" on_partition
+    trap stops EXIT
+    n=${ranks[-1]}
+    FILES=/mnt/parted try "$n ranks write with each method on a partition" run "$n" "$work/methods" write "$work" "${names[@]}"
+    try "$n ranks: what each of ${#names[@]} ways wrote on a partition is read back" "$work/methods" check /mnt/parted "$n" 5 "${names[@]}"
+    dumped() {
+        local name
+        for name in "${names[@]}"; do
+            "$thalweg" verify "/mnt/parted/$name.bp" || return 1
+            "$thalweg" dump "/mnt/parted/$name.bp" 'field[:, 0:5000]' deep/plane rank note >"$work/dump.txt" || return 1
+            [[ $name != "${names[0]}" ]] || cp "$work/dump.txt" "$work/dump-first.txt"
+            cmp "$work/dump-first.txt" "$work/dump.txt" || return 1
+        done
+    }
+    try "$n ranks: verified and dumped from a partition" dumped
+    striped() { [[ $(find "$work"/data{0,1,2} -name '*.4096.3.*' -size +100k | wc -l) -ge 3 ]]; }
+    try "the files are striped over the servers of a partition" striped
+    exit "$failed"
+) || failed=1
+
 # What goes wrong: with each method as it comes, and with LONG=1 with its parameters too.
 [[ ${LONG:-0} != 0 ]] || names=("${methods[@]}")
 

@@ -24,8 +24,20 @@ for layout in direct flat container small_file; do
     printf '[[mount]]\npath = "/mnt/of %s"\nlayout = "%s"\nstores = [%s]\n\n' "$layout" "$layout" "$list" >>"$THALWEG_MOUNTS"
 done
 
+# A partition of two servers, with stripes shorter than what is written at once.
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 0700 "$work/run"
+{
+    printf 'name = files\nstripe_size = 4k\nahpios_server = localhost:%s\nahpios_server = localhost:%s\n' "$work/partition.0" "$work/partition.1"
+    printf 'metadata = localhost:%s\n' "$work/partition.names"
+} >"$work/files.cfg"
+printf '[[mount]]\npath = "/mnt/of partition"\nlayout = "partition"\npartition = "%s"\n\n' "$work/files.cfg" >>"$THALWEG_MOUNTS"
+trap '"$thalweg" partition stop "$work/files.cfg" --patience 20 >&2 || true' EXIT
+"$thalweg" partition create "$work/files.cfg" >&2
+"$thalweg" partition start "$work/files.cfg" >&2
+
 # shellcheck disable=SC2016  # the inner shell expands it
-try "config check finds four mounts that work" bash -c '[[ $("$1" config check | grep -c "^works  /mnt/of ") == 4 ]]' _ "$thalweg"
+try "config check finds five mounts that work" bash -c '[[ $("$1" config check | grep -c "^works  /mnt/of ") == 5 ]]' _ "$thalweg"
 printf '[[mount]]\npath = "/a"\nlayout = "direct"\nstore = "sequential:s3"\n' >"$work/wrong.toml"
 refused() { # config check says file, line and reason, and ends with 1
     local status=0
@@ -33,7 +45,7 @@ refused() { # config check says file, line and reason, and ends with 1
     [[ $status == 1 ]] && grep -q "wrong.toml:3:10: error: .*needs write_at" "$work/told"
 }
 try "config check refuses a mount that cannot work" refused
-for layout in direct flat container small_file; do
+for layout in direct flat container small_file partition; do
     many "$layout" alone "$work/files" calls "/mnt/of $layout"
 done
 elsewhere() { # a table named by a relative path stays that table wherever a program goes
@@ -53,12 +65,14 @@ strided() { # strided FILE
     return "$status"
 }
 # Each reader reads what another process wrote.
-for layout in direct container; do
+for layout in direct container partition; do
     file="/mnt/of $layout/checkpoint"
     # Writers of `direct` find the file there, as with open(2).
     try "four processes write one file ($layout)" strided "$file"
     for rank in 0 1 2 3; do many "$layout, rank $rank" alone "$work/files" shifted "$file" $rank 4 47001 40; done
 done
+same() { "$thalweg" run -- cmp "/mnt/of partition/checkpoint" "$work/direct.0/checkpoint"; }
+try "the checkpoint on a partition is the file that direct has" same
 try "the checkpoint is whole" "$thalweg" layout check "/mnt/of container/checkpoint"
 mapped() { [[ $("$thalweg" layout map "/mnt/of container/checkpoint" | wc -l) -ge 160 ]]; }
 try "the map tells where each record lies" mapped

@@ -12,6 +12,8 @@ source scripts/build.sh
 build_all
 flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
 cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
+cc "${flags[@]}" -D_NOMPI -I bindings/c/include tests/system/partition/acknowledged.c -o "$work/acknowledged" "$built/libthalweg_core.so" -Wl,-rpath,"$work"
+ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
 thalweg=$built/thalweg
 export THALWEG_MOUNTS=$work/mounts.toml
 # Sockets of this test alone.
@@ -68,6 +70,27 @@ begins() {
     fails 3 'is started' partition remove "$work/p.cfg"
 }
 try "its servers start once, and say what they do" begins
+# of NAME PYTHON: an expression of a partition's state; `servers` are those of its servers.
+of() {
+    partition status "$work/$1.cfg" --json >"$work/state.json" || true
+    python3 -c 'import json, sys
+servers = [server["state"] for server in json.load(open(sys.argv[1]))["servers"]]
+print(eval(sys.argv[2]))' "$work/state.json" "$2"
+}
+hits() {
+    local before missed after
+    on bash -c 'head -c 100000 /dev/zero >/mnt/p/cached && cat /mnt/p/cached >/dev/null'
+    before=$(of p 'sum(s["hits"] for s in servers)')
+    missed=$(of p 'sum(s["misses"] for s in servers)')
+    on cat /mnt/p/cached | wc -c | grep -qx 100000
+    after=$(of p 'sum(s["hits"] for s in servers)')
+    # A hit for each block at least, and no block that is read from the storage again.
+    echo "hits $before, then $after; misses $missed"
+    [[ $after -gt $before && $(of p 'sum(s["misses"] for s in servers)') == "$missed" ]]
+    partition status "$work/p.cfg" | grep -q "blocks of 64 KiB in the cache, [1-9][0-9]* hits"
+    on rm /mnt/p/cached
+}
+try "blocks are found in the cache by another program, and counted" hits
 clients() {
     cat >"$work/clients.py" <<'P'
 import json, os, subprocess, sys, time
@@ -203,24 +226,36 @@ try "a later start with other dynamic settings has the files" again
 
 # What each of these files holds is acknowledged by the line that is printed after its close.
 cat >"$work/acknowledged.py" <<'P'
-import os, sys, random
+import os, sys
 folder, first = sys.argv[1], int(sys.argv[2])
 for k in range(first, first + 100000):
-    body = (f"{k} " * random.Random(k).randrange(1, 9000)).encode()
+    body = (f"{k} " * (k * 7919 % 8999 + 1)).encode()
     with open(f"{folder}/{k}", "wb") as f:
         f.write(body)
     os.write(1, f"{k}\n".encode())
 P
 cat >"$work/check.py" <<'P'
-import sys, random
+import sys
 bad = 0
 for k in map(int, open(sys.argv[2])):
-    body = (f"{k} " * random.Random(k).randrange(1, 9000)).encode()
+    body = (f"{k} " * (k * 7919 % 8999 + 1)).encode()
     if open(f"{sys.argv[1]}/{k}", "rb").read() != body:
         print("file", k, "differs")
         bad = 1
 sys.exit(bad)
 P
+# writes ROUND COMMAND...: a program that writes such files: through the preload door, or with thalweg_file_ calls.
+writes() {
+    local round=$1
+    shift
+    if ((round % 2)); then
+        "$@" "$work/acknowledged" /mnt/k $((round * 100000))
+    else
+        "$@" "$thalweg" run -- python3 "$work/acknowledged.py" /mnt/k $((round * 100000))
+    fi
+}
+# moment LONGEST: a random time below so many milliseconds.
+moment() { sleep "$(printf '0.%03d' $((RANDOM % $1 + 1)))"; }
 kills=10
 [[ ${LONG:-0} == 0 ]] || kills=100
 configured k
@@ -229,9 +264,9 @@ killed_servers() {
     local round server pid writer
     for ((round = 0; round < kills; round++)); do
         partition start "$work/k.cfg"
-        on python3 "$work/acknowledged.py" /mnt/k $((round * 100000)) >"$work/acknowledged.txt" 2>"$work/writer.txt" &
+        writes "$round" limited 600 >"$work/acknowledged.txt" 2>"$work/writer.txt" &
         writer=$!
-        sleep "0.$((RANDOM % 8 + 1))"
+        moment 900
         server=$((RANDOM % 3))
         pid=$(pid_of k "$server")
         kill -9 "$pid"
@@ -250,9 +285,9 @@ killed_clients() {
     local round writer
     partition start "$work/k.cfg"
     for ((round = 0; round < kills; round++)); do
-        setsid "$thalweg" run -- python3 "$work/acknowledged.py" /mnt/k $((round * 100000)) >"$work/acknowledged.txt" 2>/dev/null &
+        writes "$round" exec setsid >"$work/acknowledged.txt" 2>/dev/null &
         writer=$!
-        sleep "0.$((RANDOM % 5 + 1))"
+        moment 600
         kill -9 "$writer"
         wait "$writer" || true
         on python3 "$work/check.py" /mnt/k "$work/acknowledged.txt"
@@ -278,6 +313,69 @@ stopped_server() {
 }
 try "a stopped server is an error that names it, and works again once it goes on" stopped_server
 
+# The state of a partition one of whose servers is stopped, or was killed: the others say theirs, and this one is named.
+others_answer() {
+    local pid
+    partition start "$work/k.cfg"
+    pid=$(pid_of k 1)
+    kill -STOP "$pid"
+    fails 1 'server 1 of partition k' partition status "$work/k.cfg" --patience 2
+    kill -CONT "$pid"
+    grep -c 'open files, ' "$work/told.log" | grep -qx 2
+    grep -qE '^server 1 .*(has not answered|does not answer|has ended)' "$work/told.log"
+    partition status "$work/k.cfg" --patience 60
+    kill -9 "$pid"
+    fails 1 'server 1 of partition k' partition status "$work/k.cfg"
+    grep -c 'open files, ' "$work/told.log" | grep -qx 2
+    partition start "$work/k.cfg"
+    partition status "$work/k.cfg" | grep -c 'open files, ' | grep -qx 3
+}
+try "the state of a partition is told when one of its servers is stopped or was killed" others_answer
+# all_are_told NAME TRANSPORT HOW...: several programs use a partition when one of its servers goes away; each gets an error with its name.
+all_are_told() {
+    local name=$1 transport=$2 kind began=$SECONDS
+    shift 2
+    rm -f "$work"/ready.* "$work/go"
+    local pids=()
+    for kind in writer reader idle syncer; do
+        THALWEG_TRANSPORT=$transport on python3 tests/system/partition/clients.py "$kind" "/mnt/$name/of.$kind" "$work/ready.$kind" "$work/go" >"$work/client-$kind.txt" 2>&1 &
+        pids+=($!)
+    done
+    for kind in writer reader idle syncer; do
+        for _ in {1..600}; do
+            [[ ! -e $work/ready.$kind ]] || break
+            sleep 0.1
+        done
+        [[ -e $work/ready.$kind ]]
+    done
+    "$@"
+    touch "$work/go"
+    # Each ends with another status: it could not close its file.
+    wait "${pids[@]}" || true
+    echo "all were told after $((SECONDS - began)) s"
+    for kind in writer reader idle syncer; do
+        grep -q '^error ' "$work/client-$kind.txt"
+        grep -qF "server 1 of partition $name" "$work/client-$kind.txt"
+    done
+}
+filled() { on bash -c "for kind in writer reader idle syncer; do head -c 400000 /dev/zero >/mnt/$1/of.\$kind; done"; }
+killed_for_all() {
+    filled k
+    all_are_told k auto kill -9 "$(pid_of k 1)"
+    partition start "$work/k.cfg"
+    on bash -c 'cat /mnt/k/of.* | wc -c' | grep -qx 1600000
+}
+try "all programs are told of a server that is killed" killed_for_all
+stopped_for_all() {
+    local pid status=0
+    pid=$(pid_of k 1)
+    all_are_told k auto kill -STOP "$pid" || status=$?
+    kill -CONT "$pid"
+    [[ $status == 0 ]]
+    on bash -c 'cat /mnt/k/of.* | wc -c && rm /mnt/k/of.*' | grep -qx 1600000
+}
+try "all programs are told of a server that is stopped" stopped_for_all
+
 configured t 'listen = 127.0.0.1'
 by_tcp() {
     partition create "$work/t.cfg"
@@ -299,6 +397,117 @@ P
     partition status "$work/k.cfg" --json | grep -q '"address": null'
 }
 try "clients of other hosts come by TCP, with the token; without listen nothing listens" by_tcp
+
+# A server's host that has lost its power: connections stand, and no byte passes.
+silent_for_all() {
+    local entry=$work/.thalweg-partitions/t.toml address port
+    address=$(partition status "$work/t.cfg" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["address"])')
+    mkfifo "$work/silence"
+    python3 tests/system/partition/silent.py "$address" <"$work/silence" >"$work/port.txt" &
+    local proxy=$!
+    exec 9>"$work/silence"
+    for _ in {1..100}; do
+        [[ ! -s $work/port.txt ]] || break
+        sleep 0.1
+    done
+    port=$(<"$work/port.txt")
+    cp "$entry" "$work/entry.toml"
+    sed -i "s/$address/127.0.0.1:$port/" "$entry"
+    filled t
+    local status=0
+    all_are_told t tcp bash -c 'echo silent >&9' || status=$?
+    exec 9>&-
+    kill "$proxy"
+    cp "$work/entry.toml" "$entry"
+    rm "$work/silence"
+    [[ $status == 0 ]]
+    THALWEG_TRANSPORT=tcp on bash -c 'cat /mnt/t/of.* | wc -c && rm /mnt/t/of.*' | grep -qx 1600000
+}
+try "all programs are told of a server whose connections have gone silent" silent_for_all
+
+# A storage that takes four megabytes a second, and servers that are killed one second after SIGTERM.
+configured_slowly() {
+    mkdir "$work/slow.data"
+    printf '[[mount]]\npath = "/slow storage"\nlayout = "direct"\nstore = "posix:%s"\nrate = "4MB"\n\n' "$work/slow.data" >>"$THALWEG_MOUNTS"
+    {
+        printf 'name = slow\ncache_size = 64M\nkill_wait = %s\nahpios_server = localhost:/slow storage\n' "$1"
+        printf 'metadata = localhost:%s\n' "$work/slow.names"
+    } >"$work/slow.cfg"
+    printf '[[mount]]\npath = "/mnt/slow"\nlayout = "partition"\npartition = "%s"\n\n' "$work/slow.cfg" >>"$THALWEG_MOUNTS"
+}
+open_end='import os, sys, time
+file = os.open("/mnt/slow/open", os.O_RDWR | os.O_CREAT)
+for part in range(int(sys.argv[2])):
+    os.pwrite(file, b"first" * 200_000, part * 1_000_000)
+os.fsync(file)
+for part in range(int(sys.argv[3])):
+    os.pwrite(file, b"later" * 200_000, part * 1_000_000)
+open(sys.argv[1], "w").close()
+time.sleep(600)'
+writes_openly() { # writes_openly SYNCED THEN: a program that does not close what it has written, so many megabytes
+    rm -f "$work/written"
+    setsid "$thalweg" run -- python3 -c "$open_end" "$work/written" "$@" 2>"$work/open.txt" &
+    open_writer=$!
+    for _ in {1..1200}; do
+        [[ ! -e $work/written ]] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+waits_for() { # waits_for WORDS FILE
+    for _ in {1..1200}; do
+        ! grep -qF -- "$1" "$2" || return 0
+        sleep 0.1
+    done
+    tail "$2"
+    return 1
+}
+late() {
+    configured_slowly 1s
+    partition create "$work/slow.cfg"
+    partition start "$work/slow.cfg"
+    local log=$XDG_RUNTIME_DIR/thalweg/partition-slow-0.log pid
+    pid=$(pid_of slow 0)
+    writes_openly 8 24
+    partition status "$work/slow.cfg" >"$work/told.log"
+    grep -qE '24000000 bytes are not stored yet; at [0-9]+ bytes per second this takes [0-9]+ s; WARNING: a server that has to end is killed after about 1 s' "$work/told.log"
+    waits_for 'warning: 24000000 bytes are not stored yet' "$log"
+    kill -TERM "$pid"
+    waits_for 'servers are killed after about 1 s: bytes of 1 open files may be lost; bytes closed or synced before are stored' "$log"
+    # Nobody kills it here, so nothing is lost.
+    for _ in {1..1200}; do
+        [[ -e /proc/$pid ]] || break
+        sleep 0.1
+    done
+    kill -9 "$open_writer"
+    grep -c 'warning: ' "$log" | grep -qx 1
+    partition start "$work/slow.cfg"
+    on python3 -c 'assert open("/mnt/slow/open", "rb").read() == b"later" * 4_800_000'
+    partition status "$work/slow.cfg" >"$work/told.log"
+    if grep -q 'not stored yet' "$work/told.log"; then return 1; fi
+    partition stop "$work/slow.cfg"
+}
+try "a server warns of bytes that it cannot store in time, before it is told to end and then" late
+before_the_end() {
+    sed -i 's/kill_wait = .*/kill_wait = 200s/' "$work/slow.cfg"
+    SLURM_JOB_END_TIME=$(($(date +%s) + 150)) partition start "$work/slow.cfg"
+    local log=$XDG_RUNTIME_DIR/thalweg/partition-slow-0.log
+    writes_openly 0 3
+    waits_for 'bytes are written to the storage from now on' "$log"
+    for _ in {1..1200}; do
+        [[ $(of slow 'servers[0]["outlook"]["bytes"]') != 0 ]] || break
+        sleep 0.1
+    done
+    # The file is open still, and a server that is killed has lost nothing.
+    [[ $(of slow 'servers[0]["files"]') == 1 ]]
+    kill -9 "$(pid_of slow 0)" "$open_writer"
+    partition start "$work/slow.cfg"
+    on python3 -c 'assert open("/mnt/slow/open", "rb").read()[:3_000_000] == b"later" * 600_000'
+    fails 3 'is started' partition remove "$work/slow.cfg"
+    partition stop "$work/slow.cfg"
+    fails 3 'is a mount' partition remove "$work/slow.cfg"
+}
+try "servers write everything before the end of their job" before_the_end
 
 lost() {
     partition stop "$work/k.cfg"
@@ -386,6 +595,22 @@ pbs|pbsdsh -h node7 --
 flux|flux run -N1 -n1 --requires=host:node7
 ssh|ssh -n node7
 W
+    # In a job of one of them by themselves; what this host is called there.
+    by_itself() { # by_itself WORDS SETTING...
+        local words=$1
+        shift
+        env "$@" "$thalweg" partition start "$work/far.cfg" --print >"$work/printed.txt"
+        [[ $(grep -cF -- "node7: $words $thalweg partition serve $work/far.cfg --server " "$work/printed.txt") == 3 ]]
+    }
+    printf 'node7\n%s\n' "$(uname -n)" >"$work/nodes.txt"
+    by_itself 'pbsdsh -h node7 --' PBS_JOBID=7.pbs "PBS_NODEFILE=$work/nodes.txt"
+    by_itself 'flux run -N1 -n1 --requires=host:node7' FLUX_JOB_ID=f7
+    by_itself 'flux run -N1 -n1 --requires=host:node7' FLUX_URI=local:///f SLURM_JOB_ID=7
+    by_itself 'srun --overlap -N1 -n1 --mem=0 --nodelist node7' SLURM_JOB_ID=7 PBS_JOBID=7.pbs "PBS_NODEFILE=$work/nodes.txt"
+    PBS_JOBID=7.pbs PBS_NODEFILE=$work/nodes.txt "$thalweg" partition start "$work/p.cfg" --print >"$work/printed.txt"
+    grep -c "^localhost: pbsdsh -h $(uname -n) -- " "$work/printed.txt" | grep -qx 3
+    FLUX_JOB_ID=f7 "$thalweg" partition start "$work/p.cfg" --print >"$work/printed.txt"
+    grep -c "^localhost: flux run -N1 -n1 --requires=host:$(uname -n) " "$work/printed.txt" | grep -qx 3
     # A launcher that is missing is told at once, each time.
     for _ in 1 2; do fails 3 'cannot start server 0 with flux' partition start "$work/far.cfg" --by flux; done
     fails 3 'are started in a Slurm job, or there by hand' partition start "$work/far.cfg"
@@ -393,6 +618,48 @@ W
     rm "$work/far.cfg"
 }
 try "servers of other hosts have commands for each launcher" launchers
+# The same settings as a table of the mount table.
+inline() {
+    {
+        printf '\n[[mount]]\npath = "/mnt/inline"\nlayout = "partition"\n[mount.partition]\nname = "inline"\nstripe_size = "4k"\n'
+        printf 'ahpios_server = ["localhost:%s", "localhost:%s"]\nmetadata = "localhost:%s"\nidle = 600\n\n' "$work/inline.0" "$work/inline.1" "$work/inline.names"
+    } >>"$THALWEG_MOUNTS"
+    # Not an error of the table: nobody has made the partition.
+    "$thalweg" config check >"$work/told.log" || true
+    grep -q '^fails  /mnt/inline .*there is no partition inline' "$work/told.log"
+    partition create "$THALWEG_MOUNTS#inline"
+    partition start "$THALWEG_MOUNTS"
+    "$thalweg" config check >"$work/told.log" || true
+    grep -q '^works  /mnt/inline ' "$work/told.log"
+    on bash -c 'seq 1 20000 >/mnt/inline/x && seq 1 20000 | cmp - /mnt/inline/x'
+    on cp crates/bp/tests/golden/four-steps.bp /mnt/inline/named.bp
+    "$thalweg" ls thalweg:inline/named.bp | cmp - "$work/named.txt"
+    THALWEG_MOUNTS='' THALWEG_PARTITION=$work/mounts.toml#inline "$thalweg" ls thalweg:inline/named.bp | cmp - "$work/named.txt"
+    partition status "$THALWEG_MOUNTS" | grep -c 'open files' | grep -qx 2
+    partition stop "$THALWEG_MOUNTS#inline"
+    partition remove "$THALWEG_MOUNTS"
+    [[ ! -e $work/inline.0 ]]
+    sed 's/^metadata = "localhost:/metadata = "/' "$THALWEG_MOUNTS" >"$work/wrong.toml"
+    local line
+    line=$(grep -n '^metadata = "' "$work/wrong.toml" | cut -d: -f1)
+    fails 1 "wrong.toml:$line:" "$thalweg" config check "$work/wrong.toml"
+    grep -q 'names no storage of a host' "$work/told.log"
+    fails 3 "wrong.toml:$line:" partition status "$work/wrong.toml"
+}
+try "the settings of a partition are a table of the mount table" inline
+torn() {
+    {
+        printf 'name = torn\nregistry = torn.registry\nstripe_size = 4k\nahpios_server = localhost:%s\n' "$work/torn.data"
+        printf 'metadata = localhost:%s\n' "$work/torn.names"
+    } >"$work/torn.cfg"
+    partition create "$work/torn.cfg"
+    python3 tests/system/partition/torn.py "$thalweg" "$work" "$work/torn.cfg"
+}
+if strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
+    many "the registry" torn
+else
+    echo "skipped: registry changes that are killed: strace cannot trace here ($(head -n 1 "$work/stderr.log"))"
+fi
 removed() {
     partition stop "$work/k.cfg"
     partition remove "$work/k.cfg"

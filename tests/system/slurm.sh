@@ -76,6 +76,10 @@ drained() {
     seconds=$(($(date +%s) - $(cat "$work/ends")))
     echo "the servers had ended $seconds s after the script"
     [[ $seconds -le 30 ]]
+    # Each one said at once what was left.
+    grep -h '^ends: ' "$work/run/thalweg"/partition-job-{0,1}.log >"$work/told.txt"
+    [[ $(wc -l <"$work/told.txt") == 2 ]]
+    grep -q 'bytes are not stored yet' "$work/told.txt"
     # Servers were told, and not killed: no bytes of the file that was open are missing, without any of them.
     [[ $(find "$work"/data? -type f -name '*.4096.2.*' -printf '%s\n' | awk '{ sum += $1 } END { print sum }') == $((288894 + 60000)) ]]
 }

@@ -95,6 +95,70 @@ else
     (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder" && "$built/examples/far" "$TEST_HDFS/far" "$how") || failed=1
 fi
 
+# Data servers of a partition over any store. A client writes and syncs, another one reads; the servers are started again, and a third
+# one reads. The names are in a folder.
+below_servers() { # below_servers NAME URL: fails with the first of its commands
+    {
+        printf 'name = %s\nstripe_size = 4k\nahpios_server = localhost:%s\n' "$1" "${2//SERVER/0}"
+        printf 'ahpios_server = localhost:%s\nmetadata = localhost:%s\n' "${2//SERVER/1}" "$folder/names"
+    } >"$folder/p.cfg"
+    printf '[[mount]]\npath = "/mnt/below"\nlayout = "partition"\npartition = "%s"\n' "$folder/p.cfg" >"$THALWEG_MOUNTS"
+    "$thalweg" partition create "$folder/p.cfg"
+    "$thalweg" partition start "$folder/p.cfg"
+    "$thalweg" run -- python3 -c 'import os
+file = os.open("/mnt/below/synced", os.O_WRONLY | os.O_CREAT)
+os.pwrite(file, b"synced " * 9000, 0)
+os.fsync(file)
+os.pwrite(file, b"closed ", 63_000)
+os.close(file)'
+    "$thalweg" run -- bash -c 'seq 1 30000 >/mnt/below/numbers'
+    "$thalweg" run -- bash -c 'seq 1 30000 | cmp - /mnt/below/numbers'
+    "$thalweg" partition stop "$folder/p.cfg"
+    "$thalweg" partition start "$folder/p.cfg"
+    "$thalweg" run -- bash -c 'seq 1 30000 | cmp - /mnt/below/numbers'
+    "$thalweg" run -- python3 -c 'assert open("/mnt/below/synced", "rb").read() == b"synced " * 9000 + b"closed "'
+    # Written again in the middle, and killed: what was closed is there.
+    "$thalweg" run -- bash -c 'printf changed | dd of=/mnt/below/numbers bs=1 seek=100000 conv=notrunc status=none'
+    for server in 0 1; do
+        kill -9 "$("$thalweg" partition status "$folder/p.cfg" --json | python3 -c "import json, sys; print(json.load(sys.stdin)['servers'][$server]['pid'])")"
+    done
+    "$thalweg" partition start "$folder/p.cfg"
+    "$thalweg" run -- python3 -c 'got = open("/mnt/below/numbers", "rb").read()
+wanted = b"".join(b"%d\n" % n for n in range(1, 30001))
+assert got == wanted[:100000] + b"changed" + wanted[100007:]'
+    "$thalweg" run -- rm /mnt/below/synced /mnt/below/numbers
+    "$thalweg" partition check "$folder/p.cfg"
+}
+below() { # below NAME URL [ENV]: TEST_S3 and TEST_HDFS in the URL are those of ENV
+    local folder=$work/below-$1 status
+    mkdir -p "$folder/run"
+    chmod 0700 "$folder/run"
+    # Not behind || or if: there a failure in the middle goes unseen.
+    set +e
+    (
+        # shellcheck disable=SC1090  # made by s3.sh and hdfs.sh
+        [[ -z ${3:-} ]] || source "$3"
+        export THALWEG_MOUNTS=$folder/mounts.toml XDG_RUNTIME_DIR=$folder/run
+        url=${2/TEST_S3/${TEST_S3:-}}
+        # shellcheck disable=SC2064  # the folder of now
+        trap "'$thalweg' partition stop '$folder/p.cfg' --patience 20" EXIT
+        set -e
+        below_servers "$1" "${url/TEST_HDFS/${TEST_HDFS:-}}"
+    ) >"$folder/said" 2>&1
+    status=$?
+    set -e
+    if [[ $status == 0 ]]; then
+        echo "ok $1 below the servers of a partition"
+    else
+        echo "not ok $1 below the servers of a partition" && failed=1
+        sed 's/^/  /' "$folder/said"
+    fi
+}
+mkdir -p "$work/tiered/"{fast,slow}.{0,1}
+below tiered "tiered:posix:$work/tiered/fast.SERVER=>posix:$work/tiered/slow.SERVER"
+[[ ! -e $work/s3/env ]] || below s3 TEST_S3/below.SERVER "$work/s3/env"
+[[ ! -e $work/hdfs/env ]] || below hdfs TEST_HDFS/below.SERVER "$work/hdfs/env"
+
 # One of three data nodes is killed, and the name node goes on naming it: it counts a node as dead after ten minutes here, as
 # clusters do.
 if [[ -n $(missing java curl) || (! -f $(echo build/servers/hdfs-*/complete) && -n $(missing mvn)) ]]; then

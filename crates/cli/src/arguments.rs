@@ -917,7 +917,7 @@ pub struct PartitionMove {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 In a Slurm job each server is a step of its own beside the application's (srun --overlap), so that it gets SIGTERM when the
-job ends; elsewhere servers of this host are started here. --print shows the commands and starts nothing.
+job ends; in jobs of PBS and Flux pbsdsh and flux run start them; elsewhere servers of this host are started here. --print shows the commands and starts nothing.
 
 Examples:
   thalweg partition start filesystem.cfg
@@ -931,7 +931,7 @@ pub struct PartitionStart {
     /// Print the command of each server; start nothing
     #[arg(long)]
     pub print: bool,
-    /// How servers are started; by default slurm in a Slurm job, else local
+    /// How servers are started; by default flux, slurm or pbs in a job of one of these, else local
     #[arg(long, value_enum)]
     pub by: Option<StartedBy>,
     /// How long to wait for the servers, in seconds
@@ -960,6 +960,8 @@ pub enum StartedBy {
 Example:
   thalweg partition status filesystem.cfg --json
 
+Servers are asked at the same time: one that does not answer delays nothing but this command's end.
+
 Exit codes: 0 all servers answer, 1 some do not, 2 usage, 3 there is no such partition.")]
 pub struct PartitionStatus {
     /// Configuration file; by default the one that THALWEG_PARTITION names, or filesystem.cfg here
@@ -968,6 +970,9 @@ pub struct PartitionStatus {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// How long to wait for the servers, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub patience: u64,
 }
 
 /// Compare the names of a partition that runs with the data that its servers store. Nothing is changed.

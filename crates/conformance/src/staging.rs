@@ -48,7 +48,8 @@ impl StagingServer {
         let staging = Some(Staging { storage, memory });
         let socket = instance::socket(&entry, 0);
         let listener = Arc::new(unix::listen(&socket).unwrap());
-        let serve = Serve { entry: &entry, number: 0, data, names, cache: 1 << 20, staging };
+        let kill_wait = std::time::Duration::from_secs(30);
+        let serve = Serve { entry: &entry, number: 0, data, names, cache: 1 << 20, staging, kill_wait };
         let serving = Serving::begin(&serve, vec![listener]).unwrap();
         let registry = Registry::at(&configuration.registry);
         instance::register(&registry, &entry, 0, socket.display().to_string(), None).unwrap();

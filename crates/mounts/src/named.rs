@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_layout::{Layout, Mount};
 use thalweg_partition::Partition;
-use thalweg_partition::configuration::Configuration;
+use thalweg_partition::configuration::{self, Configuration};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The environment variable that names the configuration of a partition.
@@ -36,7 +36,7 @@ pub fn configuration() -> Result<Option<PathBuf>> {
     let folder = started_in().map_or_else(std::env::current_dir, |folder| Ok(folder.to_path_buf()));
     // Without a working directory a relative path names nothing.
     let path = folder.map_or_else(|_| usual(), |folder| folder.join(usual()));
-    match is_there(&path, WHAT)? {
+    match is_there(&configuration::parts(&path).0, WHAT)? {
         true => Ok(Some(path)),
         false if is_named => {
             let what = format!("{VARIABLE} names a configuration that does not exist");

@@ -8,6 +8,9 @@
 //! index = "pattern"                                   # the layout's own parameters
 //! ```
 //!
+//! A mount with layout `partition` or `staging` may have its partition's settings as a table, `[mount.partition]`, instead of the name of
+//! their file.
+//!
 //! | question | answer |
 //! |----------|--------|
 //! | where    | the file that `THALWEG_MOUNTS` names (empty: no mounts); else `~/.config/thalweg/mounts.toml` and `/etc/thalweg/mounts.toml`, both if both exist |
@@ -25,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use thalweg_diagnostics::{Problem, Report, SourceSpan};
 use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
 use thalweg_params::{Parameter, Parameters};
+use thalweg_partition::configuration::{self, Configuration};
 use thalweg_store::{Posix, Store};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -183,6 +187,18 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
                 } else if !kind.parameters.iter().any(|p| p.is(name)) {
                     let what = format!("parameter of layout {}", kind.name);
                     report.error(key.span(), Problem::unknown(&what, name, known));
+                } else if layouts::PARTITION.is(name) && value.get_ref().is_table() {
+                    let file = std::path::absolute(report.file()).unwrap_or_else(|_| report.file().into());
+                    let folder = file.parent().unwrap_or(Path::new("/"));
+                    match Configuration::inline(value, folder, report) {
+                        Ok(Some(made)) => {
+                            let address = configuration::address(&file, &made.fixed.name).display().to_string();
+                            entry.parameters.push((name.to_string(), address));
+                            entry.spans.parameters.push(key.span().into());
+                        }
+                        Ok(None) => {}
+                        Err(e) => report.error(value.span(), Problem::new(e.to_string())),
+                    }
                 } else if let Some(text) = text {
                     entry.parameters.push((name.to_string(), text));
                     entry.spans.parameters.push(value.span().into());

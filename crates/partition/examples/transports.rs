@@ -39,8 +39,9 @@ fn serve(folder: &Path) -> Result<()> {
     let token = Token::make(&folder.join("token"))?;
     let (tcp, address) = tcp::listen("127.0.0.1:0", token)?;
     let listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&folder.join("own/socket"))?), Arc::new(tcp)];
-    let _serving =
-        Serving::begin(&Serve { entry: &entry, number: 0, data, names, cache: 256 << 20, staging: None }, listeners)?;
+    let kill_wait = std::time::Duration::from_secs(30);
+    let what = Serve { entry: &entry, number: 0, data, names, cache: 256 << 20, staging: None, kill_wait };
+    let _serving = Serving::begin(&what, listeners)?;
     println!("{address}");
     let _ = std::io::stdin().lock().read_until(0, &mut Vec::new());
     Ok(())

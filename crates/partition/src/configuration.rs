@@ -13,14 +13,20 @@
 //!
 //! Static settings ([`STATIC`]) are those of the partition from its creation on; the registry keeps them. Dynamic ones ([`DYNAMIC`])
 //! are read each time that the servers are started, from the file as it is then.
+//!
+//! The same settings may be a table of the mount table instead, `[mount.partition]` ([`Configuration::inline`]), whose name is then
+//! `FILE#NAME` ([`address`]).
 
 use crate::striping::{LONGEST_STRIPE, MOST_SERVERS, SHORTEST_STRIPE};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_diagnostics::{Problem, Report};
 use thalweg_params::{Parameter, Parameters, Unit};
 use thalweg_types::{Error, ErrorKind, Result};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// `name`.
 pub const NAME: Parameter =
@@ -85,6 +91,13 @@ pub const TRANSPORT: Parameter = Parameter::choice(
     Choice::WORDS,
     "how clients reach the servers (guide: partitions); auto: the fastest way that is open. THALWEG_TRANSPORT says it for one program",
 );
+/// `kill_wait`.
+pub const KILL_WAIT: Parameter = Parameter::time(
+    "kill_wait",
+    Duration::from_secs(30),
+    Unit::Seconds,
+    "time that servers have from SIGTERM to SIGKILL: they warn while what is not stored needs more (Slurm: KillWait)",
+);
 
 /// `staging`.
 pub const STAGING: Parameter = Parameter::text(
@@ -101,7 +114,7 @@ pub const STAGING_MEMORY: Parameter =
 pub const STATIC: &[Parameter] = &[NAME, REGISTRY, STRIPE_SIZE, NR_IOS, AHPIOS_SERVER, METADATA];
 /// Settings that are read when servers start.
 pub const DYNAMIC: &[Parameter] =
-    &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT, STAGING, STAGING_MEMORY];
+    &[NET_BUF_SIZE, CACHE_SIZE, OPTIMIZATIONS, IDLE, START, LISTEN, TRANSPORT, KILL_WAIT, STAGING, STAGING_MEMORY];
 
 /// How clients reach servers: `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,6 +194,8 @@ pub struct Dynamic {
     pub listen: Option<String>,
     /// How clients reach the servers.
     pub transport: Choice,
+    /// From SIGTERM to SIGKILL.
+    pub kill_wait: Duration,
     /// The folder or URL where server 0 stores outputs that programs hand over; `None`: it takes none.
     pub staging: Option<String>,
     /// Most bytes of these that it holds.
@@ -227,6 +242,31 @@ impl std::str::FromStr for Location {
     }
 }
 
+/// A setting of a text, and where it is.
+struct Setting {
+    key: String,
+    value: String,
+    span: Range<usize>,
+}
+
+/// The name of the configuration that is a table of a mount table: `FILE#NAME`, which all commands take as a file.
+pub fn address(file: &Path, name: &str) -> PathBuf {
+    let mut address = file.as_os_str().to_os_string();
+    address.push("#");
+    address.push(name);
+    address.into()
+}
+
+/// The file of a configuration's name, and the name of the partition of an [`address`].
+pub fn parts(path: &Path) -> (PathBuf, Option<String>) {
+    let shown = path.to_str().and_then(|text| text.rsplit_once('#')).filter(|(_, name)| is_name(name));
+    match shown {
+        // A file may have such a name.
+        Some((file, name)) if !path.exists() => (file.into(), Some(name.to_string())),
+        _ => (path.to_path_buf(), None),
+    }
+}
+
 /// Whether a name can be a partition's: it is part of names of files and sockets.
 pub fn is_name(name: &str) -> bool {
     let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -234,16 +274,21 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl Configuration {
-    /// Reads a file.
+    /// Reads a file, or the table of a mount table that [`address`] names.
     ///
     /// # Errors
     /// Errors of reading; `Config` with file, line and what is expected there.
     pub fn read(path: &Path) -> Result<Configuration> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io("cannot read the configuration", e).in_object(path.display().to_string()))?;
-        let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Configuration::parse(&text, &path.display().to_string(), &stem, &folder.unwrap_or_default())
+        let (file, name) = parts(path);
+        let text = std::fs::read_to_string(&file)
+            .map_err(|e| Error::io("cannot read the configuration", e).in_object(file.display().to_string()))?;
+        let folder = std::path::absolute(&file).ok().and_then(|path| path.parent().map(Path::to_path_buf));
+        let (shown, folder) = (file.display().to_string(), folder.unwrap_or_default());
+        if name.is_some() || file.extension().is_some_and(|ending| ending == "toml") {
+            return Configuration::in_mounts(&text, &shown, name.as_deref(), &folder);
+        }
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Configuration::parse(&text, &shown, &stem, &folder)
     }
 
     /// Reads a text.
@@ -256,10 +301,7 @@ impl Configuration {
     /// `Config` with file, line and what is expected there.
     pub fn parse(text: &str, file: &str, stem: &str, folder: &Path) -> Result<Configuration> {
         let mut report = Report::new(file, text);
-        let mut given = Parameters::default();
-        let (mut servers, mut metadata, mut at) = (Vec::new(), None, 0);
-        let mut seen: Vec<&str> = Vec::new();
-        let mut count_at = 0..0;
+        let (mut settings, mut at) = (Vec::new(), 0);
         for line in text.split_inclusive('\n') {
             let whole = line.split('#').next().unwrap_or_default();
             let content = whole.trim();
@@ -269,10 +311,110 @@ impl Configuration {
             if content.is_empty() {
                 continue;
             }
-            let Some((key, value)) = content.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
-                report.error(span, Problem::new("a line without =").expected("key = value"));
-                continue;
+            match content.split_once('=') {
+                Some((key, value)) => {
+                    settings.push(Setting { key: key.trim().into(), value: value.trim().into(), span });
+                }
+                None => report.error(span, Problem::new("a line without =").expected("key = value")),
+            }
+        }
+        let made = Configuration::of(&settings, text.len()..text.len(), stem, folder, &mut report)?;
+        match made {
+            Some(made) if report.errors() == 0 => Ok(made),
+            _ => Err(report.into()),
+        }
+    }
+
+    /// The table `[mount.partition]` of a mount table.
+    ///
+    /// - `name`: of the partition; `None`: there is one only.
+    ///
+    /// # Errors
+    /// `Config` with file, line and what is expected there; `NotFound` if there is no such table.
+    fn in_mounts(text: &str, file: &str, name: Option<&str>, folder: &Path) -> Result<Configuration> {
+        let mut report = Report::new(file, text);
+        let table = match DeTable::parse(text) {
+            Ok(table) => table,
+            Err(e) => {
+                report.error(e.span().unwrap_or(0..0), Problem::new(e.message().to_string()));
+                return Err(report.into());
+            }
+        };
+        let mounts = table.get_ref().get("mount").and_then(|mounts| mounts.get_ref().as_array());
+        let tables = mounts.into_iter().flatten().filter_map(|mount| mount.get_ref().as_table());
+        let inline: Vec<_> =
+            tables.filter_map(|mount| mount.get("partition")).filter(|p| p.get_ref().is_table()).collect();
+        let named = |partition: &&Spanned<DeValue<'_>>| {
+            let found = partition.get_ref().get("name").and_then(|name| name.get_ref().as_str());
+            name.is_none() || found == name
+        };
+        let mut found = inline.iter().copied().filter(named);
+        let (Some(partition), None) = (found.next(), found.next()) else {
+            let what = match name {
+                Some(name) => format!(
+                    "no mount of this table has a table [mount.partition] with name = \"{name}\", or several have"
+                ),
+                None if inline.is_empty() => "no mount of this table has a table [mount.partition]".to_string(),
+                None => format!("this table has several partitions: {file}#NAME is one of them"),
             };
+            return Err(Error::new(ErrorKind::NotFound, what).in_object(file));
+        };
+        Configuration::inline(partition, folder, &mut report)?.ok_or_else(|| report.into())
+    }
+
+    /// Reads the table `[mount.partition]` of a mount: keys and values are those of a file, and `ahpios_server` is a list of texts.
+    /// `None`: with mistakes, which the report has.
+    ///
+    /// - `folder`: of the mount table's file; relative names are below it.
+    ///
+    /// # Errors
+    /// None that a user can cause.
+    pub fn inline(table: &Spanned<DeValue<'_>>, folder: &Path, report: &mut Report) -> Result<Option<Configuration>> {
+        let before = report.errors();
+        let mut settings = Vec::new();
+        let text = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        for (key, value) in table.get_ref().as_table().into_iter().flat_map(|table| table.iter()) {
+            let several = value.get_ref().as_array().filter(|_| AHPIOS_SERVER.is(key.get_ref()));
+            let values: Vec<&Spanned<DeValue<'_>>> =
+                several.map_or_else(|| vec![value], |several| several.iter().collect());
+            for value in values {
+                match text(value.get_ref()) {
+                    Some(value_text) => {
+                        let span = if several.is_some() { value.span() } else { key.span().start..value.span().end };
+                        settings.push(Setting { key: key.get_ref().to_string(), value: value_text, span });
+                    }
+                    None => report.error(value.span(), Problem::new("a setting is a text or a whole number")),
+                }
+            }
+        }
+        if !settings.iter().any(|setting| NAME.is(&setting.key)) {
+            report.error(table.span(), Problem::new("the partition has no name").expected("name = \"scratch\""));
+        }
+        let made = Configuration::of(&settings, table.span(), "", folder, report)?;
+        Ok(made.filter(|_| report.errors() == before))
+    }
+
+    /// The configuration that settings make; `None`: with mistakes, which the report has.
+    ///
+    /// - `end`: where what is missing belongs.
+    fn of(
+        settings: &[Setting],
+        end: Range<usize>,
+        stem: &str,
+        folder: &Path,
+        report: &mut Report,
+    ) -> Result<Option<Configuration>> {
+        let before = report.errors();
+        let mut given = Parameters::default();
+        let (mut servers, mut metadata) = (Vec::new(), None);
+        let mut seen: Vec<&str> = Vec::new();
+        let mut count_at = 0..0;
+        for Setting { key, value, span } in settings {
+            let span = span.clone();
             let known = || STATIC.iter().chain(DYNAMIC);
             let Some(parameter) = known().find(|parameter| parameter.is(key)) else {
                 report.error(span, Problem::unknown("key", key, known().flat_map(Parameter::names)));
@@ -308,17 +450,16 @@ impl Configuration {
                 given.push(parameter.key, value);
             }
         }
-        let end = text.len()..text.len();
         if servers.is_empty() {
             report.error(end.clone(), Problem::new("no data server").expected("ahpios_server = host:/folder"));
         }
-        if metadata.is_none() && report.errors() == 0 {
+        if metadata.is_none() && report.errors() == before {
             report.error(end.clone(), Problem::new("no place for names").expected("metadata = host:/folder"));
         }
         if metadata.as_ref().is_some_and(|place| servers.contains(place)) {
             report.error(end.clone(), Problem::new("names and data have the same storage").expected("two folders"));
         }
-        if report.errors() == 0
+        if report.errors() == before
             && let Some(count) = given.get::<Option<u64>>(&NR_IOS)?
             && count != servers.len() as u64
         {
@@ -332,11 +473,11 @@ impl Configuration {
                 Problem::new(format!("\"{name}\" cannot be a partition's name")).expected("name = scratch"),
             );
         }
-        let Some(metadata) = metadata.filter(|_| report.errors() == 0) else { return Err(report.into()) };
+        let Some(metadata) = metadata.filter(|_| report.errors() == before) else { return Ok(None) };
         let registry =
             given.text(&REGISTRY).map_or_else(|| folder.join(".thalweg-partitions"), |path| folder.join(path));
         let idle: Duration = given.get(&IDLE)?;
-        Ok(Configuration {
+        Ok(Some(Configuration {
             fixed: Static { name, stripe_size: given.get(&STRIPE_SIZE)?, servers, metadata },
             dynamic: Dynamic {
                 net_buf_size: given.get(&NET_BUF_SIZE)?,
@@ -350,11 +491,12 @@ impl Configuration {
                 },
                 listen: given.text(&LISTEN).map(str::to_string),
                 transport: Choice::of(&given.get::<String>(&TRANSPORT)?).unwrap_or_default(),
+                kill_wait: given.get(&KILL_WAIT)?,
                 staging: given.text(&STAGING).map(str::to_string),
                 staging_memory: given.get(&STAGING_MEMORY)?,
             },
             registry,
-        })
+        }))
     }
 }
 
@@ -435,6 +577,48 @@ mod tests {
             let e = parse(&text).unwrap_err().to_string();
             assert!(e.contains(words), "{e}");
             assert!(line == 0 || e.contains(&format!("filesystem.cfg:{line}")), "{line}: {e}");
+        }
+    }
+
+    const MOUNTS: &str = "[[mount]]\npath = \"/mnt/p\"\nlayout = \"partition\"\n[mount.partition]\nname = \"p\"\nstripe_size = \"64k\"\n\
+        nr_ios = 2\nahpios_server = [\"n0:/data\",\n  \"n1:/data\"]\nmetadata = \"n0:/names\"\n";
+
+    #[test]
+    fn a_table_of_the_mount_table_says_the_same_as_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (table, file) = (folder.path().join("mounts.toml"), folder.path().join("p.cfg"));
+        let lines =
+            "stripe_size = 64k\nnr_ios = 2\nahpios_server = n0:/data\nahpios_server = n1:/data\nmetadata = n0:/names\n";
+        std::fs::write(&file, lines).unwrap();
+        std::fs::write(&table, MOUNTS).unwrap();
+        let expected = Configuration::read(&file).unwrap();
+        assert_eq!(Configuration::read(&table).unwrap(), expected);
+        assert_eq!(Configuration::read(&address(&table, "p")).unwrap(), expected);
+        let other = Configuration::read(&address(&table, "q")).unwrap_err();
+        assert!(other.kind() == ErrorKind::NotFound && other.to_string().contains("name = \"q\""), "{other}");
+        std::fs::write(&table, format!("{MOUNTS}{}", MOUNTS.replace("name = \"p\"", "name = \"q\""))).unwrap();
+        let several = Configuration::read(&table).unwrap_err().to_string();
+        assert!(several.contains("mounts.toml#NAME"), "{several}");
+        assert_eq!(Configuration::read(&address(&table, "q")).unwrap().fixed.name, "q");
+        // A file whose name looks like an address.
+        std::fs::write(address(&file, "p"), lines.replace("64k", "128k")).unwrap();
+        assert_eq!(Configuration::read(&address(&file, "p")).unwrap().fixed.stripe_size, 128 << 10);
+    }
+
+    #[test]
+    fn mistakes_of_a_table_are_told_with_their_line() {
+        for (from, to, line, words) in [
+            ("64k", "64q", 6, "stripe_size = 64q"),
+            ("nr_ios = 2", "nr_ios = 3", 7, "nr_ios = 3, and 2 ahpios_server lines"),
+            ("nr_ios", "nr_io", 7, "nr_ios"),
+            ("\"n1:/data\"", "\"/data\"", 9, "names no storage of a host"),
+            ("nr_ios = 2", "nr_ios = 2.5", 7, "a setting is a text or a whole number"),
+            ("name = \"p\"\n", "", 4, "the partition has no name"),
+            ("metadata = \"n0:/names\"\n", "", 4, "no place for names"),
+        ] {
+            let text = MOUNTS.replacen(from, to, 1);
+            let e = Configuration::in_mounts(&text, "mounts.toml", None, Path::new("/")).unwrap_err().to_string();
+            assert!(e.contains(words) && e.contains(&format!("mounts.toml:{line}")), "{from} {line}: {e}");
         }
     }
 

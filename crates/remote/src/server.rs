@@ -6,6 +6,7 @@ use crate::transport::Listener;
 use crate::transport::segment::{self, Filled};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
@@ -430,6 +431,7 @@ struct Open {
     since: Instant,
     /// Prefix of its mount, once the client has named it.
     prefix: OnceLock<String>,
+    session: OnceLock<Weak<Session>>,
     /// Whether the client's memory is read; `None` before it asked for that.
     memory: OnceLock<std::result::Result<(), String>>,
     /// Whether segments are used; `None` before the client asked for them.
@@ -450,6 +452,12 @@ pub struct ConnectionStatus {
     pub bytes: String,
     /// Seconds since it began.
     pub seconds: u64,
+    /// Open files of its session, which all connections of a process to a mount share.
+    #[serde(default)]
+    pub files: u64,
+    /// Views of its session.
+    #[serde(default)]
+    pub views: u64,
     /// The request that the client waits for.
     pub waits_for: Option<String>,
     /// Milliseconds that it has waited.
@@ -481,17 +489,29 @@ impl Connections {
         all.iter()
             .map(|open| {
                 let doing = *open.doing.lock();
+                let session = open.session.get().and_then(Weak::upgrade);
                 ConnectionStatus {
                     client: open.channel.connection.describe(),
                     mount: open.prefix.get().cloned().unwrap_or_default(),
                     bytes: open.bytes(),
                     seconds: open.since.elapsed().as_secs(),
+                    files: session.as_ref().map_or(0, |session| session.handles.read().len() as u64),
+                    views: session.as_ref().map_or(0, |session| session.views.read().len() as u64),
                     waits_for: doing.map(|(what, _)| what.to_string()),
                     waits_ms: doing.map_or(0, |(_, since)| since.elapsed().as_millis() as u64),
                 }
             })
             .collect()
     }
+}
+
+thread_local! {
+    static CLIENT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The client whose request this thread answers, as [`ConnectionStatus::client`]; empty in other threads.
+pub fn current_client() -> String {
+    CLIENT.with_borrow(String::clone)
 }
 
 /// The kind of a request, for [`ConnectionStatus::waits_for`].
@@ -576,6 +596,7 @@ impl Shared {
                 listener: number_of_listener,
                 since: Instant::now(),
                 prefix: OnceLock::new(),
+                session: OnceLock::new(),
                 memory: OnceLock::new(),
                 segments: Mutex::default(),
                 shared_writes: AtomicBool::new(false),
@@ -604,6 +625,7 @@ impl Shared {
 
     fn talk(&self, open: &Open) -> Result<()> {
         let channel = &open.channel;
+        CLIENT.set(channel.connection.describe());
         let admitted = channel.connection.admit();
         // A refused peer whose transport still passes bytes is told the reason.
         let Some((greeting, _)) = channel.head::<Request>()? else { return Ok(()) };
@@ -614,6 +636,7 @@ impl Shared {
             Ok(session) => session,
             Err(e) => return channel.send(&Reply::from(&e), &[]),
         };
+        let _ = open.session.set(Arc::downgrade(&session));
         let welcome = Reply::Welcome { session: session.number, about: session.layout.describe() };
         channel.send(&welcome, &[])?;
         // Fresh memory for each request costs its page faults: as much as the copy into it.

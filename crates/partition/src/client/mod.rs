@@ -22,6 +22,7 @@ use file::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use thalweg_layout::locks::FileLocks;
 use thalweg_layout::{
     Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, Stripes, WriteObject, WriterId,
@@ -29,7 +30,7 @@ use thalweg_layout::{
 use thalweg_remote::Remote;
 use thalweg_remote::client::link::Link;
 use thalweg_remote::client::locks::ServedLocks;
-use thalweg_remote::message::{Request, names_in};
+use thalweg_remote::message::{LONGEST_PIECE, Request, names_in};
 use thalweg_remote::transport::Transport;
 use thalweg_types::{Error, ErrorKind, Result};
 use transfer::Servers;
@@ -124,7 +125,7 @@ impl Partition {
         views_in_client: bool,
     ) -> Result<Partition> {
         let links = data.into_iter().map(|t| Ok(Arc::new(Link::new(t, DATA)?))).collect::<Result<Vec<_>>>()?;
-        let first = std::process::id() as usize % links.len().max(1);
+        let first = place::first(&place::machine(), std::process::id(), links.len());
         let names = Remote::over(names, NAMES)?;
         let times = AtomicU64::new(0);
         let numbers = (0..links.len() as u32).collect();
@@ -230,10 +231,12 @@ struct Places {
 
 /// What a server says about itself.
 ///
+/// - `patience`: for its answer.
+///
 /// # Errors
 /// `PeerLost` for a server that does not answer.
-pub fn status(entry: &Entry, token: &Path, number: u32) -> Result<Status> {
-    let text = control(entry, token, number)?.whole("status", 64 << 10)?;
+pub fn status(entry: &Entry, token: &Path, number: u32, patience: Duration) -> Result<Status> {
+    let text = control(entry, token, number, patience / 2)?.whole("status", LONGEST_PIECE as u32)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     toml::from_str(&text)
         .map_err(|e| Error::new(ErrorKind::Corrupt, format!("an unknown state of a server: {}", e.message())))
@@ -244,11 +247,11 @@ pub fn status(entry: &Entry, token: &Path, number: u32) -> Result<Status> {
 /// # Errors
 /// `PeerLost` for a server that does not answer; the failure to write, after which the server goes on.
 pub fn ask_to_end(entry: &Entry, token: &Path, number: u32) -> Result<()> {
-    control(entry, token, number)?.remove("running")
+    control(entry, token, number, place::PATIENCE)?.remove("running")
 }
 
-fn control(entry: &Entry, token: &Path, number: u32) -> Result<Remote> {
-    Remote::over(Arc::new(place::of(entry, number, token)?), CONTROL)
+fn control(entry: &Entry, token: &Path, number: u32, patience: Duration) -> Result<Remote> {
+    Remote::over(Arc::new(place::of(entry, number, token)?.with(patience)), CONTROL)
 }
 
 impl Layout for Partition {

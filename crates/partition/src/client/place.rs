@@ -10,6 +10,7 @@
 use crate::configuration::Choice;
 use crate::registry::{Entry, Server};
 use crate::server::CONTROL;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Place {
     about: String,
     inner: Arc<dyn Transport>,
+    patience: Duration,
+}
+
+impl Place {
+    /// With another [`PATIENCE`].
+    pub(super) fn with(self, patience: Duration) -> Place {
+        Place { patience, ..self }
+    }
 }
 
 /// This host's name.
@@ -44,6 +53,21 @@ pub fn is_here(name: &str) -> bool {
     let host = host();
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_string();
     name == "localhost" || name == host || short(name) == short(&host)
+}
+
+/// The server that a client begins each round of messages with: another one for other clients, also if their process numbers are the
+/// same on several machines, or rise by the number of servers.
+///
+/// - `machine`: what tells this machine from others.
+pub(super) fn first(machine: &str, pid: u32, servers: usize) -> usize {
+    let mut hash = DefaultHasher::new();
+    (machine, pid).hash(&mut hash);
+    (hash.finish() % servers.max(1) as u64) as usize
+}
+
+/// What tells this machine from others: its name, and the system's number of this boot.
+pub(super) fn machine() -> String {
+    host() + std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim()
 }
 
 /// The transport that the variable asks for, else the configuration.
@@ -97,13 +121,13 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
             return Err(Error::new(ErrorKind::PeerLost, what));
         }
     };
-    Ok(Place { about, inner })
+    Ok(Place { about, inner, patience: PATIENCE })
 }
 
 /// Whether a server takes a new connection and answers its first request.
-fn is_alive(inner: &dyn Transport, about: &str) -> Result<()> {
+fn is_alive(inner: &dyn Transport, about: &str, patience: Duration) -> Result<()> {
     let silent = || {
-        let seconds = 2 * PATIENCE.as_secs();
+        let seconds = (2 * patience).as_secs();
         Error::new(
             ErrorKind::PeerLost,
             format!("{about} has not answered for {seconds} s: it is stopped, or its host is down"),
@@ -112,7 +136,7 @@ fn is_alive(inner: &dyn Transport, about: &str) -> Result<()> {
     let connection = inner.connect().map_err(|e| silent().caused_by(e))?;
     let text = about.to_string();
     connection.watch(Watch {
-        every: PATIENCE,
+        every: patience,
         alive: Arc::new(move || Err(Error::new(ErrorKind::PeerLost, format!("{text} does not answer")))),
     });
     let channel = Channel::new(connection);
@@ -135,12 +159,37 @@ impl Transport for Place {
                 .caused_by(std::io::Error::other(cause))
                 .safe("bytes closed or synced before, once the partition is started again")
         })?;
-        let (inner, about) = (self.inner.clone(), self.about.clone());
-        connection.watch(Watch { every: PATIENCE, alive: Arc::new(move || is_alive(&*inner, &about)) });
+        let (inner, about, every) = (self.inner.clone(), self.about.clone(), self.patience);
+        connection.watch(Watch { every, alive: Arc::new(move || is_alive(&*inner, &about, every)) });
         Ok(connection)
     }
 
     fn describe(&self) -> String {
         self.about.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_clients_begin_at_all_servers_alike() {
+        for servers in [1, 2, 3, 4, 8, 16, 64] {
+            for stride in [1, 2, servers as u32, 100] {
+                for nodes in [1, 10, 1000u32] {
+                    let mut clients = vec![0u32; servers];
+                    for n in 0..1000 {
+                        // The same numbers on each node.
+                        let (node, pid) = (n % nodes, 4000 + n / nodes * stride);
+                        clients[first(&format!("n{node}"), pid, servers)] += 1;
+                    }
+                    let even = 1000 / servers as u32;
+                    let spread = clients.iter().all(|clients| (even / 3..=even * 2 + 5).contains(clients));
+                    assert!(spread, "{servers} servers, {nodes} nodes, every {stride}th process: {clients:?}");
+                }
+            }
+        }
+        assert_eq!(first("n1", 7, 5), first("n1", 7, 5));
     }
 }

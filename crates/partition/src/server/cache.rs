@@ -115,6 +115,16 @@ impl Cache {
         }
     }
 
+    /// Bytes that the storage lacks; of a block that is being used now, all.
+    ///
+    /// # Cost
+    /// Looks at each block, with the table's lock.
+    pub fn dirty(&self) -> u64 {
+        let state = self.state.lock();
+        let of = |slot: &Slot| slot.block.try_lock().map_or(self.block, |block| block.dirty.len());
+        state.blocks.values().map(|slot| of(slot) as u64).sum()
+    }
+
     /// A block, if it is in the cache. Counts as no use.
     pub fn peek(&self, key: Key) -> Option<Arc<Mutex<Block>>> {
         self.state.lock().blocks.get(&key).map(|slot| slot.block.clone())
@@ -232,9 +242,16 @@ mod tests {
             *block.lock() = Block { bytes: vec![n as u8; 16].into(), loaded: true, dirty: 0..16 };
         }
         let full = |_: Key, _: &mut Block| Err(Error::new(ErrorKind::NoSpace, "full"));
+        assert_eq!(cache.dirty(), 64);
         assert_eq!(cache.get((1, 9), &full).err().unwrap().kind(), ErrorKind::NoSpace);
         assert!((0..4).all(|n| cache.peek((1, n)).unwrap().lock().bytes[0] == n as u8));
         cache.peek((1, 2)).unwrap().lock().dirty = 0..0;
+        let used = cache.peek((1, 2)).unwrap();
+        let locked = used.lock();
+        assert_eq!(cache.dirty(), 64, "of a block in use all bytes count");
+        drop(locked);
+        drop(used);
+        assert_eq!(cache.dirty(), 48);
         cache.get((1, 9), &full).unwrap();
         assert!(cache.peek((1, 2)).is_none(), "the clean one was taken");
         let clean = |key: Key, block: &mut Block| {

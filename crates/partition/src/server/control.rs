@@ -1,10 +1,12 @@
 //! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end.
 
 use super::data::Data;
+use super::draining::Outlook;
+use super::locks::LockStatus;
 use super::staging::{Service, Staged};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_layout::errno::{Errno, failure};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_remote::{ConnectionStatus, Connections};
@@ -28,6 +30,12 @@ pub struct Status {
     pub hits: u64,
     /// Blocks that were not.
     pub misses: u64,
+    /// What is not stored, and how long storing it takes.
+    #[serde(default)]
+    pub outlook: Outlook,
+    /// Seconds from SIGTERM to SIGKILL.
+    #[serde(default)]
+    pub kill_wait: u64,
     /// Failures to write bytes of clients that had ended.
     pub failures: u64,
     /// The last of these.
@@ -35,10 +43,25 @@ pub struct Status {
     /// What it has staged; `None` for a server that stages nothing.
     #[serde(default)]
     pub staging: Option<Staged>,
+    /// Requests that the server has received and not answered: each has a thread of its own.
+    #[serde(default)]
+    pub requests: u64,
+    /// Milliseconds since the oldest of them came.
+    #[serde(default)]
+    pub oldest_ms: u64,
+    /// Number of locks that clients have or wait for.
+    #[serde(default)]
+    pub locks: u64,
+    /// The first [`LISTED`] of them, those that clients wait for first.
+    #[serde(default)]
+    pub first_locks: Vec<LockStatus>,
     /// Connections of clients, and what each of them waits for.
     #[serde(default)]
     pub clients: Vec<ConnectionStatus>,
 }
+
+/// Most locks that a [`Status`] lists.
+pub const LISTED: usize = 100;
 
 /// A layout with the server's state.
 pub(super) struct Control {
@@ -47,6 +70,7 @@ pub(super) struct Control {
     data: Option<Data>,
     staging: Option<Service>,
     connections: Arc<Connections>,
+    kill_wait: Duration,
     tell: Mutex<Sender<()>>,
 }
 
@@ -71,14 +95,19 @@ impl Control {
         data: Option<Data>,
         staging: Option<Service>,
         connections: Arc<Connections>,
+        kill_wait: Duration,
         tell: Sender<()>,
     ) -> Control {
-        Control { number, since: Instant::now(), data, staging, connections, tell: Mutex::new(tell) }
+        Control { number, since: Instant::now(), data, staging, connections, kill_wait, tell: Mutex::new(tell) }
     }
 
     fn status(&self) -> Status {
         let failures = self.data.as_ref().map(Data::failures).unwrap_or_default();
         let counts = self.data.as_ref().map(Data::counts).unwrap_or_default();
+        let mut locks = self.data.as_ref().map(Data::lock_status).unwrap_or_default();
+        locks.sort_by_key(|lock| lock.waits_for.is_none());
+        let clients: Vec<_> = self.connections.status().into_iter().filter(|c| c.mount != super::CONTROL).collect();
+        let waits = || clients.iter().filter(|client| client.waits_for.is_some());
         Status {
             number: self.number,
             seconds: self.since.elapsed().as_secs(),
@@ -87,10 +116,16 @@ impl Control {
             block: super::BLOCK as u64,
             hits: counts.hits,
             misses: counts.misses,
+            outlook: super::outlook(self.data.as_ref(), self.staging.as_ref()),
+            kill_wait: self.kill_wait.as_secs(),
             failures: failures.count,
             last_failure: failures.last,
             staging: self.staging.as_ref().map(Service::staged),
-            clients: self.connections.status().into_iter().filter(|c| c.mount != super::CONTROL).collect(),
+            requests: waits().count() as u64,
+            oldest_ms: waits().map(|client| client.waits_ms).max().unwrap_or(0),
+            locks: locks.len() as u64,
+            first_locks: locks.into_iter().take(LISTED).collect(),
+            clients,
         }
     }
 }

@@ -15,7 +15,8 @@
 //! | a read beyond what the server holds | ends there; clients know the file's length from all servers |
 
 use super::cache::{Block, Cache, Key};
-use super::locks::Table;
+use super::draining::{Meter, Outlook};
+use super::locks::{LockStatus, Table};
 use crate::striping::{self, Striping};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
@@ -131,6 +132,12 @@ struct Inner {
     /// Data servers of the partition.
     servers: u32,
     failures: Mutex<Failures>,
+    /// Files that clients have open.
+    open: AtomicU64,
+    /// Files with descriptions for locks; no call to the storage is made while this is locked.
+    locked: Mutex<Vec<Weak<DataFile>>>,
+    /// Of the storage: whole blocks and what is longer. Short writes tell its latency.
+    meter: Meter,
 }
 
 /// Failures that no client was left to be told.
@@ -150,7 +157,7 @@ impl Inner {
     fn write_back_of(&self, key: Key, block: &mut Block) -> Result<()> {
         let file = self.files.lock().by_number.get(&key.0).and_then(Weak::upgrade);
         match file {
-            Some(file) => self.write_back(&file, key.1, &mut [block]),
+            Some(file) => self.write_back(&file, key.1, &mut [block]).map(drop),
             // Nobody can ask for its bytes.
             None => {
                 block.dirty = 0..0;
@@ -176,15 +183,15 @@ impl Inner {
     }
 
     /// Writes the dirty bytes of consecutive blocks with one call; all bytes between the first and the last dirty one.
-    fn write_back(&self, file: &DataFile, first: u64, blocks: &mut [&mut Block]) -> Result<()> {
+    fn write_back(&self, file: &DataFile, first: u64, blocks: &mut [&mut Block]) -> Result<u64> {
         let size = self.cache.block();
         let (Some(begin), Some(end)) = (blocks.first().map(|b| b.dirty.start), blocks.last().map(|b| b.dirty.end))
         else {
-            return Ok(());
+            return Ok(0);
         };
         let last = blocks.len() - 1;
         if last == 0 && begin >= end {
-            return Ok(());
+            return Ok(0);
         }
         let offset = first * size as u64 + begin as u64;
         let mut pieces = Vec::with_capacity(blocks.len());
@@ -194,18 +201,23 @@ impl Inner {
             pieces.push(IoSlice::new(&block.bytes[from..to]));
         }
         let total: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        self.object(file)?.0.write_at(offset, &pieces)?;
+        let object = self.object(file)?;
+        match total >= size as u64 {
+            true => self.meter.time(total, || object.0.write_at(offset, &pieces))?,
+            false => object.0.write_at(offset, &pieces)?,
+        }
         file.stored.fetch_max(offset + total, Ordering::AcqRel);
         let mut dirty = file.dirty.lock();
         for (n, block) in blocks.iter_mut().enumerate() {
             block.dirty = 0..0;
             dirty.remove(&(first + n as u64));
         }
-        Ok(())
+        Ok(total)
     }
 
-    /// Writes all dirty bytes of a file to the storage.
-    fn flush(&self, file: &DataFile) -> Result<()> {
+    /// Writes all dirty bytes of a file to the storage; returns their number.
+    fn flush(&self, file: &DataFile) -> Result<u64> {
+        let mut written = 0;
         let numbers: Vec<u64> = file.dirty.lock().iter().copied().collect();
         for run in numbers.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(RUN)) {
             let blocks: Vec<_> = run.iter().map(|number| self.cache.peek((file.number, *number))).collect();
@@ -228,10 +240,15 @@ impl Inner {
                 if run.last().is_some_and(|block| block.dirty.is_empty()) {
                     run.pop();
                 }
-                self.write_back(file, first, &mut run)?;
+                written += self.write_back(file, first, &mut run)?;
             }
         }
-        Ok(())
+        Ok(written)
+    }
+
+    /// Runs a call that makes bytes durable or visible, which counts as part of their writing: of so many that were written just before.
+    fn settle(&self, written: u64, call: impl FnOnce() -> Result<()>) -> Result<()> {
+        if written >= self.cache.block() as u64 { self.meter.time(0, call) } else { call() }
     }
 
     /// Fills a block from the storage.
@@ -322,18 +339,20 @@ impl Inner {
     fn close(&self, file: &Arc<DataFile>) -> Result<()> {
         let flushed = match file.removed.load(Ordering::Acquire) {
             // Nobody can open it again.
-            true => Ok(()),
+            true => Ok(0),
             false => {
                 let _shared = file.gate.read();
                 self.flush(file)
             }
         };
+        let (written, flushed) = (*flushed.as_ref().unwrap_or(&0), flushed.map(drop));
         let mut files = self.files.lock();
         let mut users = file.users.lock();
         *users -= 1;
         if *users > 0 {
             return flushed;
         }
+        self.open.fetch_sub(1, Ordering::Relaxed);
         if file.removed.load(Ordering::Acquire) {
             self.forget(&mut files, file);
             return flushed;
@@ -359,7 +378,7 @@ impl Inner {
         drop(files);
         match object.map(Arc::try_unwrap) {
             // The layout's close shows what a close must show (an object store's object).
-            Some(Ok(object)) => flushed.and(object.0.close()),
+            Some(Ok(object)) => flushed.and(self.settle(written, || object.0.close())),
             _ => flushed,
         }
     }
@@ -384,7 +403,8 @@ impl Data {
     pub fn new(storage: Arc<dyn Layout>, cache: u64, block: usize, server: u32, servers: u32) -> Data {
         let cache = Cache::new(cache, block);
         let (files, failures) = (Mutex::default(), Mutex::default());
-        Data(Arc::new(Inner { storage, cache, files, next: AtomicU64::new(1), server, servers, failures }))
+        let (next, open, meter, locked) = (AtomicU64::new(1), AtomicU64::new(0), Meter::default(), Mutex::default());
+        Data(Arc::new(Inner { storage, cache, files, next, server, servers, failures, open, locked, meter }))
     }
 
     /// What the cache has done.
@@ -399,8 +419,22 @@ impl Data {
 
     /// Number of files that clients have open.
     pub fn open_files(&self) -> u64 {
-        let files: Vec<Arc<DataFile>> = self.0.files.lock().by_name.values().cloned().collect();
-        files.iter().filter(|file| *file.users.lock() > 0).count() as u64
+        self.0.open.load(Ordering::Relaxed)
+    }
+
+    /// Locks that clients have or wait for. Never waits for the storage.
+    pub fn lock_status(&self) -> Vec<LockStatus> {
+        let files: Vec<Arc<DataFile>> = self.0.locked.lock().iter().filter_map(Weak::upgrade).collect();
+        let of = |file: &Arc<DataFile>| {
+            let (name, all) = (file.name.to_string(), file.locks.lock().status(Instant::now()));
+            all.into_iter().map(move |lock| LockStatus { file: name.clone(), ..lock })
+        };
+        files.iter().flat_map(of).collect()
+    }
+
+    /// What is not in the storage, and how long that takes. Never waits for the storage.
+    pub fn outlook(&self) -> Outlook {
+        Outlook::of(self.0.cache.dirty(), self.0.meter.rate())
     }
 
     /// Writes all dirty bytes of all files to the storage: before the server ends.
@@ -413,10 +447,23 @@ impl Data {
         for file in files {
             let _shared = file.gate.read();
             let flushed = self.0.flush(&file);
-            let synced = file.object.lock().as_ref().map_or(Ok(()), |object| object.0.sync());
-            outcome = outcome.and(flushed).and(synced);
+            let written = *flushed.as_ref().unwrap_or(&0);
+            // The object's lock is held: a close by a client waits, and closes an object that nobody else has.
+            let object = file.object.lock();
+            let synced = object.as_ref().map_or(Ok(()), |object| self.0.settle(written, || object.0.sync()));
+            outcome = outcome.and(flushed.map(drop)).and(synced);
         }
         outcome
+    }
+
+    /// Writes the dirty bytes of all files to the storage while clients go on, without making them durable there. A failure is met again
+    /// by a sync, a close or [`Data::drain`].
+    pub fn write_back(&self) {
+        let files: Vec<Arc<DataFile>> = self.0.files.lock().by_name.values().cloned().collect();
+        for file in files {
+            let _shared = file.gate.read();
+            let _ = self.0.flush(&file);
+        }
     }
 
     fn named(&self, path: &str) -> Result<DataName> {
@@ -463,7 +510,13 @@ impl Data {
                 file
             }
         };
-        *file.users.lock() += 1;
+        {
+            let mut users = file.users.lock();
+            if *users == 0 {
+                self.0.open.fetch_add(1, Ordering::Relaxed);
+            }
+            *users += 1;
+        }
         Ok(DataObject { inner: self.0.clone(), file, closed: AtomicBool::new(false) })
     }
 }
@@ -630,13 +683,16 @@ impl WriteObject for DataObject {
     }
 
     fn sync(&self) -> Result<()> {
-        {
+        let written = {
             let _shared = self.file.gate.read();
-            self.inner.flush(&self.file)?;
-        }
+            self.inner.flush(&self.file)?
+        };
         // Also what was closed before, which no sync has made durable.
         match self.file.stored.load(Ordering::Acquire) > 0 || self.file.object.lock().is_some() {
-            true => self.inner.object(&self.file)?.0.sync(),
+            true => {
+                let object = self.inner.object(&self.file)?;
+                self.inner.settle(written, || object.0.sync())
+            }
             false => Ok(()),
         }
     }
@@ -705,6 +761,13 @@ impl Layout for Data {
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(path));
         }
         let owner = self.0.next.fetch_add(1, Ordering::Relaxed);
+        open.file.locks.lock().name(owner, thalweg_remote::server::current_client());
+        let mut locked = self.0.locked.lock();
+        locked.retain(|file| file.strong_count() > 0);
+        if !locked.iter().any(|file| std::ptr::eq(file.as_ptr(), Arc::as_ptr(&open.file))) {
+            locked.push(Arc::downgrade(&open.file));
+        }
+        drop(locked);
         Ok(Some(Box::new(DataLocks { open, owner })))
     }
 

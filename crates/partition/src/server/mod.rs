@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | [`cache`] | blocks in memory |
 //! | [`data`] | stripes of files, behind the cache |
+//! | [`draining`] | whether everything is written in time when a server has to end |
 //! | [`locks`] | locks and counters of a file |
 //! | [`names`] | names and what is known of each file |
 //! | [`staging`] | outputs that programs hand over |
@@ -14,6 +15,7 @@
 pub mod cache;
 mod control;
 pub mod data;
+pub mod draining;
 pub mod locks;
 pub mod names;
 pub mod staging;
@@ -22,11 +24,13 @@ use crate::registry::Entry;
 use crate::striping::Striping;
 use control::Control;
 use data::Data;
+use draining::Outlook;
 use names::Names;
 use staging::{Service, Staging};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
 use thalweg_remote::transport::Listener;
@@ -34,7 +38,7 @@ use thalweg_remote::{Connections, Served};
 use thalweg_store::Memory;
 use thalweg_types::{Error, ErrorKind, Result};
 
-pub use control::Status;
+pub use control::{LISTED, Status};
 
 /// Prefix of the stripes.
 pub const DATA: &str = "/data";
@@ -59,6 +63,8 @@ pub struct Serve<'e> {
     pub cache: u64,
     /// Where it stores outputs that programs hand over, if it takes any.
     pub staging: Option<Staging>,
+    /// From SIGTERM to SIGKILL: see [`draining`].
+    pub kill_wait: Duration,
 }
 
 /// A running server. Dropped without [`Serving::end`], it loses what was not synced or closed.
@@ -151,7 +157,8 @@ impl Serving {
         }
         let (tell, told_to_end) = channel();
         let connections = Arc::new(Connections::default());
-        let control = Control::new(what.number, data.clone(), staging.clone(), connections.clone(), tell);
+        let control =
+            Control::new(what.number, data.clone(), staging.clone(), connections.clone(), what.kill_wait, tell);
         mounts.push(mount(CONTROL, Arc::new(control)));
         let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
         let mounts = Arc::new(Mounts::new(mounts, plain));
@@ -177,13 +184,33 @@ impl Serving {
         self.staging.as_ref().map(Service::staged)
     }
 
+    /// What is not stored, and how long storing it takes.
+    pub fn outlook(&self) -> Outlook {
+        outlook(self.data.as_ref(), self.staging.as_ref())
+    }
+
+    /// Files that clients have open.
+    pub fn open_files(&self) -> u64 {
+        self.data.as_ref().map_or(0, Data::open_files)
+    }
+
+    /// Writes to the storage what is not stored, while clients go on. A failure is met again by a sync, a close or the end.
+    pub fn write_back(&self) -> impl FnOnce() + Send + 'static {
+        let data = self.data.clone();
+        move || {
+            if let Some(data) = data {
+                data.write_back();
+            }
+        }
+    }
+
     /// Number of connections of clients.
     pub fn connections(&self) -> usize {
         self.served.iter().map(Served::connections).sum()
     }
 
     /// Waits until a client asks the server to end, or `time` has passed; whether one has asked.
-    pub fn wait(&self, time: std::time::Duration) -> bool {
+    pub fn wait(&self, time: Duration) -> bool {
         self.told_to_end.recv_timeout(time).is_ok()
     }
 
@@ -196,4 +223,10 @@ impl Serving {
         let staged = self.staging.take().map_or(Ok(()), |staging| staging.drain());
         self.data.take().map_or(Ok(()), |data| data.drain()).and(staged)
     }
+}
+
+/// What is not stored of stripes and of staged files.
+fn outlook(data: Option<&Data>, staging: Option<&Service>) -> Outlook {
+    let data = data.map(Data::outlook).unwrap_or_default();
+    data.and(staging.map(Service::outlook).unwrap_or_default())
 }

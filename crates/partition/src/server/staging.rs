@@ -3,10 +3,13 @@
 //! The files are those of the storage, not of the partition: readers and other programs open them there once they are stored, and
 //! through the server at once. [`thalweg_layout::write_behind`] says what holds and when.
 
+use super::draining::{Meter, Outlook};
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_layout::Layout;
 use thalweg_layout::write_behind::{Promise, WriteBehind};
 use thalweg_types::Result;
+use thalweg_types::mutex::Mutex;
 
 /// The server that takes outputs over.
 pub const SERVER: u32 = 0;
@@ -46,20 +49,32 @@ pub struct Staged {
 
 /// The service.
 #[derive(Clone)]
-pub(super) struct Service(WriteBehind);
+pub(super) struct Service {
+    files: WriteBehind,
+    measured: Arc<Measured>,
+}
+
+/// How fast staged bytes are stored.
+#[derive(Default)]
+struct Measured {
+    meter: Meter,
+    /// Time and bytes stored of the last look, if bytes were held then.
+    last: Mutex<Option<(Instant, u64)>>,
+}
 
 impl Service {
     pub(super) fn begin(staging: &Staging) -> Result<Service> {
-        WriteBehind::new(staging.storage.clone(), staging.memory).map(Service)
+        let files = WriteBehind::new(staging.storage.clone(), staging.memory)?;
+        Ok(Service { files, measured: Arc::default() })
     }
 
     /// The files, as clients see them.
     pub(super) fn files(&self, promise: Promise) -> Arc<dyn Layout> {
-        Arc::new(self.0.promising(promise))
+        Arc::new(self.files.promising(promise))
     }
 
     pub(super) fn staged(&self) -> Staged {
-        let counts = self.0.counts();
+        let counts = self.files.counts();
         Staged {
             held: counts.held,
             limit: counts.limit,
@@ -70,11 +85,22 @@ impl Service {
         }
     }
 
+    /// What is held, and how long it takes to store it. The rate is that between calls of this function while bytes were held.
+    pub(super) fn outlook(&self) -> Outlook {
+        let (counts, now) = (self.files.counts(), Instant::now());
+        let next = (counts.held > 0).then_some((now, counts.stored));
+        let last = std::mem::replace(&mut *self.measured.last.lock(), next);
+        if let Some((since, stored)) = last {
+            self.measured.meter.add(counts.stored.saturating_sub(stored), now.saturating_duration_since(since));
+        }
+        Outlook::of(counts.held, self.measured.meter.rate())
+    }
+
     /// Waits until everything is stored.
     ///
     /// # Errors
     /// A failure that no client has been told.
     pub(super) fn drain(&self) -> Result<()> {
-        self.0.drain()
+        self.files.drain()
     }
 }

@@ -80,8 +80,15 @@ impl Running {
         let data: Arc<dyn Layout> = Arc::new(Direct::new(self.stores[n as usize].clone()).unwrap());
         let names = (n == 0)
             .then(|| -> Arc<dyn Layout> { Arc::new(Direct::new(posix(self.folder.path().join("names"))).unwrap()) });
-        let serve =
-            Serve { entry: &self.entry, number: n, data: Some(data), names, cache: self.settings.cache, staging: None };
+        let serve = Serve {
+            entry: &self.entry,
+            number: n,
+            data: Some(data),
+            names,
+            cache: self.settings.cache,
+            staging: None,
+            kill_wait: std::time::Duration::from_secs(30),
+        };
         let listener = Arc::new(unix::listen(&self.socket(n)).unwrap());
         self.serving[n as usize] = Some(Serving::begin(&serve, vec![listener])?);
         Ok(())

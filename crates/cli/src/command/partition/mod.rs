@@ -1,35 +1,33 @@
 //! `thalweg partition`: partitions of data servers, from their configuration file.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`serve`] | one server |
+//! | [`status`] | what servers say about themselves |
+
+mod serve;
+mod status;
 
 use crate::arguments::{
     Partition as Arguments, PartitionCheck, PartitionFile, PartitionList, PartitionMove, PartitionRemove,
-    PartitionServe, PartitionStart, PartitionStatus, PartitionStop, StartedBy,
+    PartitionStart, PartitionStop, StartedBy,
 };
 use crate::detached;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
 use rustix::process::Signal;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_io::mounts::{self, stores};
-use thalweg_layout::container::Options;
-use thalweg_layout::{Container, Direct, Layout};
 use thalweg_partition::Partition;
 use thalweg_partition::checking::{self, Finding};
+use thalweg_partition::client::ask_to_end;
 use thalweg_partition::client::place::is_here;
-use thalweg_partition::client::{ask_to_end, status};
 use thalweg_partition::configuration::Configuration;
 use thalweg_partition::instance;
 use thalweg_partition::moving::copy_all;
 use thalweg_partition::registry::{Entry, Registry, Server};
-use thalweg_partition::server::staging::{self, Staging};
-use thalweg_partition::server::{Serve, Serving, Status};
 use thalweg_partition::starting::{self, Launcher};
-use thalweg_remote::transport::token::Token;
-use thalweg_remote::transport::{Listener, tcp, unix};
 use thalweg_types::printable::printable;
 use thalweg_types::{Error, ErrorKind};
 
@@ -37,13 +35,13 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     match arguments {
         Arguments::Create(a) => create(a, out),
         Arguments::Start(a) => start(a, out),
-        Arguments::Status(a) => show(a, out),
+        Arguments::Status(a) => status::show(a, out),
         Arguments::Stop(a) => stop(a, out),
         Arguments::List(a) => list(a, out),
         Arguments::Check(a) => check(a, out),
         Arguments::Move(a) => move_all(a, out),
         Arguments::Remove(a) => remove(a, out),
-        Arguments::Serve(a) => serve(a),
+        Arguments::Serve(a) => serve::serve(a),
     }
 }
 
@@ -55,21 +53,53 @@ fn create(arguments: &PartitionFile, out: &mut Terminal) -> Result<Outcome, Fail
     Ok(Outcome::Done)
 }
 
+/// How servers are started in the job that this command is in: by the innermost launcher, as Flux also runs inside of other jobs.
+///
+/// - `has`: whether an environment variable is set.
+fn launcher(has: impl Fn(&str) -> bool) -> StartedBy {
+    if has("FLUX_JOB_ID") || has("FLUX_URI") {
+        StartedBy::Flux
+    } else if has("SLURM_JOB_ID") {
+        StartedBy::Slurm
+    } else if has("PBS_JOBID") && has("PBS_NODEFILE") {
+        StartedBy::Pbs
+    } else {
+        StartedBy::Local
+    }
+}
+
+/// The launcher's name of a host. This host may be called `localhost` by a configuration, but not by a launcher.
+fn node(host: &str, by: StartedBy) -> String {
+    if !is_here(host) {
+        return host.to_string();
+    }
+    let own = match by {
+        StartedBy::Slurm => std::env::var("SLURMD_NODENAME").ok(),
+        StartedBy::Pbs => std::env::var("PBS_NODEFILE").ok().and_then(|file| {
+            let nodes = std::fs::read_to_string(file).ok()?;
+            nodes.lines().map(str::trim).find(|node| is_here(node)).map(str::to_string)
+        }),
+        StartedBy::Flux => Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+        StartedBy::Local | StartedBy::Ssh => None,
+    };
+    own.unwrap_or_else(|| host.to_string())
+}
+
 /// The command that starts a server.
 fn command(file: &Path, number: u32, host: &str, by: StartedBy) -> Result<Vec<String>, Error> {
     let cannot = |e| Error::io("cannot find this program", e);
     let program = std::env::current_exe().map_err(cannot)?;
     let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
     let mut words = Vec::new();
-    let node = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_string());
-    let node = if is_here(host) { node.as_str() } else { host };
+    let node = node(host, by);
+    let node = node.as_str();
     let launch: &[&str] = match by {
         StartedBy::Local => &[],
         // A step beside the application's, which takes no memory or processors from it.
         StartedBy::Slurm => &["srun", "--overlap", "-N1", "-n1", "--mem=0", "--nodelist", node],
-        StartedBy::Pbs => &["pbsdsh", "-h", host, "--"],
+        StartedBy::Pbs => &["pbsdsh", "-h", node, "--"],
         StartedBy::Flux => {
-            let requires = format!("--requires=host:{host}");
+            let requires = format!("--requires=host:{node}");
             words.extend(["flux", "run", "-N1", "-n1", &requires].map(str::to_string));
             &[]
         }
@@ -86,8 +116,8 @@ fn start(arguments: &PartitionStart, out: &mut Terminal) -> Result<Outcome, Fail
     detached::close_descriptors();
     let configuration = Configuration::read(&arguments.file)?;
     let name = &configuration.fixed.name;
-    let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
-    let by = arguments.by.unwrap_or(if in_job { StartedBy::Slurm } else { StartedBy::Local });
+    let by =
+        arguments.by.unwrap_or_else(|| launcher(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())));
     if arguments.print {
         let entry = Registry::at(&configuration.registry).entry(name)?;
         for (location, number) in entry.locations()?.into_iter().zip(0..) {
@@ -158,138 +188,8 @@ fn spawn(entry: &Entry, number: u32, words: &[String]) -> Result<(Child, PathBuf
 }
 
 fn log_of(entry: &Entry, number: u32) -> Result<PathBuf, Error> {
-    let logs = super::mount::logs().map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    let logs = crate::command::mount::logs().map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
     Ok(logs.join(format!("partition-{}-{number}.log", entry.name)))
-}
-
-/// Where files lie: a folder, or any store.
-///
-/// - `make`: whether a folder may be missing.
-fn storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
-    let url = match place.starts_with('/') {
-        true => {
-            if make {
-                let cannot = |e| Error::io("cannot make the folder", e).in_object(place);
-                std::fs::create_dir_all(place).map_err(cannot)?;
-            }
-            format!("posix:{place}")
-        }
-        false => place.to_string(),
-    };
-    let store = stores::open(&url)?;
-    Ok(match store.capability().write_at {
-        true => Arc::new(Direct::new(store)?),
-        false => Arc::new(Container::new(vec![store], Options::default())?),
-    })
-}
-
-/// Where staged files lie: a mount of this server's table, or as [`storage`]. A mount whose files a partition has is for the programs
-/// that hand over.
-fn staging_storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
-    let entries = mounts::entries(&mounts::files()?)?;
-    let of_partitions = ["partition", "staging"];
-    let own = |entry: &&mounts::Entry| !of_partitions.iter().any(|layout| entry.layout.eq_ignore_ascii_case(layout));
-    match entries.iter().filter(own).find(|entry| Path::new(&entry.path) == Path::new(place)) {
-        Some(entry) => Ok(mounts::make_now(entry).map_err(|why| Error::new(ErrorKind::Config, why))?),
-        None => storage(place, make),
-    }
-}
-
-/// Leaves the streams of who launched this server: its errors go to its log from now on.
-fn detach(entry: &Entry, number: u32) -> Result<(), Error> {
-    let path = log_of(entry, number)?;
-    let cannot =
-        |e: std::io::Error| Error::io("cannot write the server's log", e).in_object(path.display().to_string());
-    let (log, none) =
-        (std::fs::File::create(&path).map_err(cannot)?, std::fs::File::open("/dev/null").map_err(cannot)?);
-    rustix::stdio::dup2_stdin(&none).map_err(|e| cannot(e.into()))?;
-    rustix::stdio::dup2_stdout(&log).map_err(|e| cannot(e.into()))?;
-    rustix::stdio::dup2_stderr(&log).map_err(|e| cannot(e.into()))
-}
-
-fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
-    detached::leave();
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
-    let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;
-    let configuration = Configuration::read(&arguments.file)?;
-    let registry = Registry::at(&configuration.registry);
-    let (name, number) = (&configuration.fixed.name, arguments.server);
-    let entry = registry.entry(name)?;
-    if entry.instance.is_none() {
-        let what =
-            format!("partition {name} is not being started: thalweg partition start {}", arguments.file.display());
-        return Err(Error::new(ErrorKind::NotReady, what).into());
-    }
-    if number >= entry.processes()? {
-        return Err(Failure::Usage(format!(
-            "--server {number}: the partition has servers 0 to {}",
-            entry.processes()? - 1
-        )));
-    }
-    let fixed = entry.fixed()?;
-    // Of a partition that has run before the folders must be there.
-    let new = entry.starts <= 1;
-    let data = fixed.servers.get(number as usize).map(|location| storage(&location.storage, new)).transpose()?;
-    let names = match number == entry.names_at()? {
-        true => Some(storage(&fixed.metadata.storage, new)?),
-        false => None,
-    };
-    let dynamic = &configuration.dynamic;
-    let place = dynamic.staging.as_ref().filter(|_| number == staging::SERVER);
-    let staging = place.map(|place| staging_storage(place, new)).transpose()?;
-    let staging = staging.map(|storage| Staging { storage, memory: dynamic.staging_memory });
-    let socket = instance::socket(&entry, number);
-    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&socket)?)];
-    let mut address = None;
-    if let Some(listen) = &configuration.dynamic.listen {
-        let file = registry.token(name)?;
-        let token = match Token::make(&file) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Token::read(&file)?,
-            token => token?,
-        };
-        let wanted = if listen.contains(':') { listen.clone() } else { format!("{listen}:0") };
-        let (listener, bound) = tcp::listen(&wanted, token)?;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        address = Some(match bound.ip().is_unspecified() {
-            true => format!("{host}:{}", bound.port()),
-            false => bound.to_string(),
-        });
-        listeners.push(Arc::new(listener));
-    }
-    let serving =
-        Serving::begin(&Serve { entry: &entry, number, data, names, cache: dynamic.cache_size, staging }, listeners)?;
-    if arguments.detached {
-        detach(&entry, number)?;
-    }
-    instance::register(&registry, &entry, number, socket.display().to_string(), address)?;
-    let mut last_client = Instant::now();
-    let (mut told, mut told_staged) = (0, 0);
-    loop {
-        if signals.pending().next().is_some() || serving.wait(Duration::from_millis(50)) {
-            break;
-        }
-        let failures = serving.failures();
-        if failures.count > told {
-            told = failures.count;
-            // In the server's log.
-            eprintln!("bytes of a client that had ended could not be written: {}", failures.last.unwrap_or_default());
-        }
-        if let Some(staged) = serving.staged().filter(|staged| staged.failures > told_staged) {
-            told_staged = staged.failures;
-            eprintln!("a staged write could not be stored: {}", staged.last_failure.unwrap_or_default());
-        }
-        if serving.connections() > 0 {
-            last_client = Instant::now();
-        }
-        if configuration.dynamic.idle.is_some_and(|idle| last_client.elapsed() > idle) {
-            break;
-        }
-    }
-    let ended = serving.end();
-    let finished = thalweg_io::mounts::finish();
-    let unregistered = instance::unregister(&registry, name, number);
-    ended.and(finished).and(unregistered)?;
-    Ok(Outcome::Done)
 }
 
 fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -338,93 +238,6 @@ fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failur
     }
     out.line(format_args!("partition {} is stopped", printable(name)))?;
     Ok(Outcome::Done)
-}
-
-fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let configuration = Configuration::read(&arguments.file)?;
-    let registry = Registry::at(&configuration.registry);
-    let (entry, token) = (registry.entry(&configuration.fixed.name)?, registry.token(&configuration.fixed.name)?);
-    let mut all_answer = true;
-    let mut servers = Vec::new();
-    let (processes, locations) = (entry.processes()?, entry.locations()?);
-    for number in 0..processes {
-        let known = entry.instance.iter().flat_map(|i| &i.servers).find(|server| server.number == number);
-        let state = match entry.instance.is_some() {
-            true => Some(status(&entry, &token, number)),
-            false => None,
-        };
-        all_answer &= matches!(state, None | Some(Ok(_)));
-        servers.push((number, &locations[number as usize], known, state));
-    }
-    if arguments.json {
-        let list: Vec<serde_json::Value> = servers
-            .iter()
-            .map(|(number, location, known, state)| {
-                serde_json::json!({
-                    "server": number,
-                    "host": location.host,
-                    "storage": location.storage,
-                    "pid": known.map(|server| server.pid),
-                    "address": known.and_then(|server| server.address.clone()),
-                    "state": state.as_ref().and_then(|state| state.as_ref().ok()),
-                    "error": state.as_ref().and_then(|state| state.as_ref().err()).map(|e| e.to_string()),
-                })
-            })
-            .collect();
-        let document = serde_json::json!({
-            "partition": entry.name,
-            "stripe": entry.stripe_size,
-            "starts": entry.starts,
-            "running": entry.instance.is_some(),
-            "servers": list,
-        });
-        writeln!(out, "{document:#}")?;
-    } else {
-        let runs = if entry.instance.is_some() { "started" } else { "not started" };
-        out.line(format_args!("partition {}, stripes of {} bytes, {runs}", printable(&entry.name), entry.stripe_size))?;
-        for (number, location, _, state) in &servers {
-            let said = match state {
-                None => "not started".to_string(),
-                Some(Err(e)) => e.to_string(),
-                Some(Ok(s)) => format!(
-                    "{} s, {} open files, {} blocks of {} KiB in the cache, {} hits, {} misses",
-                    s.seconds,
-                    s.files,
-                    s.blocks,
-                    s.block >> 10,
-                    s.hits,
-                    s.misses
-                ),
-            };
-            out.line(format_args!("server {number} {}: {}", printable(&location.to_string()), printable(&said)))?;
-            for client in state.iter().flatten().flat_map(|state| &state.clients) {
-                let waits = match &client.waits_for {
-                    Some(what) => format!("; waits for a reply to: {what}, for {} ms", client.waits_ms),
-                    None => String::new(),
-                };
-                let (of, bytes) = (&client.mount, &client.bytes);
-                let said = format!("{}, {of}, for {} s; {bytes}{waits}", client.client, client.seconds);
-                out.line(format_args!("  {}", printable(&said)))?;
-            }
-            if let Some(Ok(Status { staging: Some(staged), .. })) = state {
-                out.line(format_args!(
-                    "  staging: {} of at most {} bytes held, {} writes to be stored, {} bytes stored",
-                    staged.held, staged.limit, staged.queued, staged.stored
-                ))?;
-                if let Some(last) = &staged.last_failure {
-                    let failures = staged.failures;
-                    out.line(format_args!("  {failures} writes could not be stored, the last: {}", printable(last)))?;
-                }
-            }
-            if let Some(Ok(Status { last_failure: Some(last), failures, .. })) = state {
-                out.line(format_args!(
-                    "  {failures} failures to write bytes of clients that had ended, the last: {}",
-                    printable(last)
-                ))?;
-            }
-        }
-    }
-    Ok(if all_answer { Outcome::Done } else { Outcome::No })
 }
 
 fn list(arguments: &PartitionList, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -484,6 +297,12 @@ fn remove(arguments: &PartitionRemove, out: &mut Terminal) -> Result<Outcome, Fa
             format!("{other} is no folder of this host: remove its files there, then {name}.toml in the registry");
         return Err(Error::new(ErrorKind::Unsupported, what).into());
     }
+    for place in places.clone() {
+        if serve::mount_at(&place.storage)?.is_some() {
+            let what = format!("{place} is a mount: remove its files there, then {name}.toml in the registry");
+            return Err(Error::new(ErrorKind::Unsupported, what).into());
+        }
+    }
     for place in places {
         // Only what carries the stamp of this partition.
         let stamp = Path::new(&place.storage).join(".thalweg-partition/stamp");
@@ -501,4 +320,25 @@ fn remove(arguments: &PartitionRemove, out: &mut Terminal) -> Result<Outcome, Fa
     registry.change(name, |_| Ok(None))?;
     out.line(format_args!("partition {} is removed", printable(name)))?;
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_launcher_starts_the_servers_of_a_job() {
+        let by = |set: &'static [&str]| launcher(|name| set.contains(&name));
+        for (set, expected) in [
+            (&[][..], StartedBy::Local),
+            (&["SLURM_JOB_ID"], StartedBy::Slurm),
+            (&["PBS_JOBID", "PBS_NODEFILE"], StartedBy::Pbs),
+            (&["PBS_JOBID"], StartedBy::Local),
+            (&["FLUX_URI"], StartedBy::Flux),
+            (&["FLUX_JOB_ID", "SLURM_JOB_ID"], StartedBy::Flux),
+            (&["SLURM_JOB_ID", "PBS_JOBID", "PBS_NODEFILE"], StartedBy::Slurm),
+        ] {
+            assert_eq!(by(set), expected, "{set:?}");
+        }
+    }
 }
