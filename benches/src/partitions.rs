@@ -63,6 +63,70 @@ impl Partitions {
     }
 }
 
+/// What the servers of a partition have counted since their start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counted {
+    /// Messages of clients.
+    pub requests: f64,
+    /// Bytes of views.
+    pub views: f64,
+    /// Bytes of files, both ways.
+    pub payload: f64,
+    /// Blocks that were found in the cache.
+    pub hits: f64,
+    /// Blocks that were not.
+    pub misses: f64,
+}
+
+impl Counted {
+    fn add(&mut self, value: &serde_json::Value) {
+        let of = |map: &serde_json::Map<String, serde_json::Value>, key: &str| {
+            map.get(key).and_then(|v| v.as_f64()).unwrap_or(0.0)
+        };
+        match value {
+            serde_json::Value::Object(map) => {
+                if let Some(serde_json::Value::Object(traffic)) = map.get("traffic") {
+                    self.requests += of(traffic, "requests");
+                    self.views += of(traffic, "views");
+                    self.payload += of(traffic, "received") + of(traffic, "sent");
+                    self.hits += of(map, "hits");
+                    self.misses += of(map, "misses");
+                    return;
+                }
+                map.values().for_each(|value| self.add(value));
+            }
+            serde_json::Value::Array(all) => all.iter().for_each(|value| self.add(value)),
+            _ => {}
+        }
+    }
+
+    /// What came since.
+    pub fn since(self, before: Counted) -> Counted {
+        Counted {
+            requests: self.requests - before.requests,
+            views: self.views - before.views,
+            payload: self.payload - before.payload,
+            hits: self.hits - before.hits,
+            misses: self.misses - before.misses,
+        }
+    }
+}
+
+impl Partitions {
+    /// What the servers of `FOLDER/NAME.cfg` have counted.
+    ///
+    /// # Errors
+    /// What the command says.
+    pub fn counted(&self, folder: &str, name: &str) -> Result<Counted, Failure> {
+        let file = format!("{folder}/{name}.cfg");
+        let host = self.made.iter().find(|(made, _)| *made == file).map_or("localhost", |(_, host)| host);
+        let output = self.command(host, &["partition", "status", "--json", &file]).stdout(Stdio::piped()).output()?;
+        let mut counted = Counted::default();
+        counted.add(&serde_json::from_slice(&output.stdout)?);
+        Ok(counted)
+    }
+}
+
 impl Drop for Partitions {
     fn drop(&mut self) {
         for (file, host) in &self.made {

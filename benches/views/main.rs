@@ -11,7 +11,7 @@ use thalweg_benches::Failure;
 use thalweg_benches::contender::{Measurements, folder, on_ranks};
 use thalweg_benches::memory;
 use thalweg_benches::options::Options;
-use thalweg_benches::partitions::Partitions;
+use thalweg_benches::partitions::{Counted, Partitions};
 use thalweg_benches::report::{Report, Table, number};
 
 /// More than a contender writes, in MiB.
@@ -118,7 +118,21 @@ fn main() -> Result<ExitCode, Failure> {
                 // Ranks and servers share the cores.
                 command.env("OMPI_MCA_mpi_yield_when_idle", "1");
                 memory::warm(&files, WARM)?;
+                let served = ["partition", "mapped"].contains(&mount).then_some(mount);
+                let before = served.map(|name| partitions.counted(&files, name)).transpose()?;
                 all.run(&mut command)?;
+                if let (Some(name), Some(before)) = (served, before) {
+                    let Counted { requests, views, payload, hits, misses } =
+                        partitions.counted(&files, name)?.since(before);
+                    for (what, value) in [
+                        ("requests", requests),
+                        ("views", views),
+                        ("payload", payload),
+                        ("found", hits / (hits + misses).max(1.0)),
+                    ] {
+                        all.add(&format!("{label}/{pattern}:{what}"), value);
+                    }
+                }
             }
         }
     }
@@ -164,6 +178,24 @@ fn main() -> Result<ExitCode, Failure> {
                 [number(all.median(&key)), number(all.find(&key).map_or(f64::NAN, |samples| samples.min()))]
             });
             table.row(std::iter::once(shown.to_string()).chain(cells));
+        }
+        report.table(table);
+    }
+    // What the paper says is saved: bytes of views, messages, copies of the payload, and blocks that stay between calls.
+    for (pattern, .., shown) in PATTERNS {
+        let bytes = all.median(&format!("{pattern}:bytes"));
+        let title = format!("{shown}, servers");
+        let heads = [
+            "messages",
+            "bytes of views",
+            "payload at servers, of what was written and read",
+            "blocks found in the cache",
+        ];
+        let mut table = Table::with_heads(std::iter::once(title.as_str()).chain(heads));
+        for (label, _, _, _, shown) in CONTENDERS.iter().filter(|c| ["partition", "mapped"].contains(&c.1)) {
+            let of = |what: &str| all.median(&format!("{label}/{pattern}:{what}"));
+            let cells = [of("requests"), of("views"), of("payload") / (2.0 * bytes), of("found")];
+            table.row(std::iter::once(shown.to_string()).chain(cells.map(number)));
         }
         report.table(table);
     }

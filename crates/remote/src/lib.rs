@@ -28,5 +28,5 @@ pub mod server;
 pub mod transport;
 
 pub use client::Remote;
-pub use server::{ConnectionStatus, Connections, Served, serve, serve_among};
+pub use server::{ConnectionStatus, Connections, Served, Traffic, serve, serve_among};
 pub use transport::unix::{VARIABLE, default_socket, server_of};

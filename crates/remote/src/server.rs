@@ -375,6 +375,10 @@ impl ReplyBody {
         Ok(&mut self.bytes)
     }
 
+    fn length(&self) -> usize {
+        self.shared.unwrap_or(self.bytes.len())
+    }
+
     /// Shortens the body.
     fn shorten(&mut self, length: usize) {
         match &mut self.shared {
@@ -416,10 +420,35 @@ struct Shared {
     random: RandomState,
 }
 
+/// What clients have sent and received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes that came with them, without views.
+    pub received: u64,
+    /// Bytes that went with replies.
+    pub sent: u64,
+    /// Bytes of views.
+    pub views: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Traffic) {
+        let Traffic { requests, received, sent, views } = *other;
+        self.requests += requests;
+        self.received += received;
+        self.sent += sent;
+        self.views += views;
+    }
+}
+
 /// The connections of one or several servers of a process.
 #[derive(Default)]
 pub struct Connections {
     all: Mutex<BTreeMap<u64, Arc<Open>>>,
+    /// Of those that have ended, by the prefix of their mount.
+    ended: Mutex<BTreeMap<String, Traffic>>,
     next: AtomicU64,
 }
 
@@ -439,6 +468,7 @@ struct Open {
     /// Whether a request's body was in the client's segment.
     shared_writes: AtomicBool,
     doing: Mutex<Option<(&'static str, Instant)>>,
+    traffic: Mutex<Traffic>,
 }
 
 /// What a server knows of one of its connections.
@@ -483,6 +513,25 @@ impl Open {
 }
 
 impl Connections {
+    /// What the clients of all mounts but one have sent and received so far.
+    pub fn traffic(&self, except: &str) -> Traffic {
+        let mut sum = Traffic::default();
+        // In this order: a connection that ends meanwhile is counted once.
+        let all = self.all.lock();
+        self.ended.lock().iter().filter(|(prefix, _)| *prefix != except).for_each(|(_, of)| sum.add(of));
+        let counted = |open: &&Arc<Open>| open.prefix.get().is_some_and(|prefix| prefix != except);
+        all.values().filter(counted).for_each(|open| sum.add(&open.traffic.lock()));
+        sum
+    }
+
+    fn end(&self, number: u64) {
+        let mut all = self.all.lock();
+        let Some(open) = all.remove(&number) else { return };
+        if let Some(prefix) = open.prefix.get() {
+            self.ended.lock().entry(prefix.clone()).or_default().add(&open.traffic.lock());
+        }
+    }
+
     /// Their state, the oldest first.
     pub fn status(&self) -> Vec<ConnectionStatus> {
         let all: Vec<_> = self.all.lock().values().cloned().collect();
@@ -601,6 +650,7 @@ impl Shared {
                 segments: Mutex::default(),
                 shared_writes: AtomicBool::new(false),
                 doing: Mutex::default(),
+                traffic: Mutex::default(),
             });
             let number = self.connections.next.fetch_add(1, Ordering::Relaxed);
             let shared = self.clone();
@@ -608,7 +658,7 @@ impl Shared {
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
                 // The other end has received the error that ended the connection, if it still exists.
                 let _ = shared.talk(&open);
-                shared.connections.all.lock().remove(&number);
+                shared.connections.end(number);
             });
             match thread {
                 Ok(thread) => threads.push(thread),
@@ -655,6 +705,15 @@ impl Shared {
                 open.shared_writes.store(true, Ordering::Relaxed);
             }
             let received = channel.request_body(sent, &mut body)?;
+            {
+                let mut traffic = open.traffic.lock();
+                let bytes = *received.as_ref().unwrap_or(&0) as u64;
+                traffic.requests += 1;
+                match request {
+                    Request::View(_) => traffic.views += bytes,
+                    _ => traffic.received += bytes,
+                }
+            }
             // Of most requests none; those with one give it its length.
             out.clear();
             let answer = match (received, request) {
@@ -687,7 +746,10 @@ impl Shared {
             };
             *open.doing.lock() = None;
             match answer {
-                Ok(reply) => out.send(channel, &reply)?,
+                Ok(reply) => {
+                    open.traffic.lock().sent += out.length() as u64;
+                    out.send(channel, &reply)?;
+                }
                 Err(e) => channel.send(&Reply::from(&e), &[])?,
             }
             for buffer in [&mut body, &mut out.bytes] {

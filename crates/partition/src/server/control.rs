@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use thalweg_layout::errno::{Errno, failure};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
-use thalweg_remote::{ConnectionStatus, Connections};
+use thalweg_remote::{ConnectionStatus, Connections, Traffic};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -49,6 +49,9 @@ pub struct Status {
     /// Milliseconds since the oldest of them came.
     #[serde(default)]
     pub oldest_ms: u64,
+    /// What clients have sent and received since the start.
+    #[serde(default)]
+    pub traffic: Traffic,
     /// Number of locks that clients have or wait for.
     #[serde(default)]
     pub locks: u64,
@@ -123,6 +126,7 @@ impl Control {
             staging: self.staging.as_ref().map(Service::staged),
             requests: waits().count() as u64,
             oldest_ms: waits().map(|client| client.waits_ms).max().unwrap_or(0),
+            traffic: self.connections.traffic(super::CONTROL),
             locks: locks.len() as u64,
             first_locks: locks.into_iter().take(LISTED).collect(),
             clients,

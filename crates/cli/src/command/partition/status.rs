@@ -126,6 +126,11 @@ pub fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, 
                     };
                     out.line(format_args!("  {}{warning}", s.outlook))?;
                 }
+                let t = s.traffic;
+                out.line(format_args!(
+                    "  {} requests so far, {} bytes received, {} sent, {} of views",
+                    t.requests, t.received, t.sent, t.views
+                ))?;
                 if s.requests > 0 {
                     out.line(format_args!("  {} requests under way, the oldest for {} ms", s.requests, s.oldest_ms))?;
                 }
