@@ -76,7 +76,7 @@ by_partition() { # by_partition MPI
 apart_from_each_other() { # apart_from_each_other MPI PATH
     local own status=0
     local -a launch=(mpiexec.mpich -n 2)
-    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe --mca btl tcp,self -n 4)
+    [[ $1 == mpich ]] || launch=(mpiexec.openmpi --oversubscribe --mca btl 'tcp,self' -n 4)
     own=$(mktemp -d /tmp/ompi.XXXXXX)
     OMPI_MCA_orte_tmpdir_base=$own alone "${launch[@]}" unshare --pid --fork --mount-proc "$thalweg" run -- "$work/calls.$1" "$2" nopointer || status=$?
     rm -rf "$own"

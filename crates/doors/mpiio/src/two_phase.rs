@@ -7,7 +7,7 @@
 //! | which views | decided when they are set, by a pure function of all ranks' views ([`pays`]): extents below [`SMALL`] bytes that are interleaved between ranks |
 //! | who exchanges with whom | the ranks of a *row* ([`rows`]). Where the ranks' views are blocks of one array, a row is the ranks whose blocks differ only in as few of the fastest dimensions as make their bytes together runs of [`LONG`] bytes: these dimensions are no longer split. Otherwise a row is the ranks whose ranges of the file overlap |
 //! | what is sent | views once, when they are set; of an access its place and length (16 bytes per rank), and the payload once. Since both sides have the view, payload travels without lists of extents: it is a run of a rank's view |
-//! | file domains | the bytes of a row, cut evenly among as many of its ranks as leave each [`LONG`] bytes ([`domains`]), or as a hint says |
+//! | file domains | the bytes of a row, cut evenly among as many of its ranks as leave each [`LONG`] bytes ([`Exchange::plan`]), or as a hint says |
 //! | which ranks of a row | as many on each node, and on a node evenly spaced, as ranks are bound to sockets and network cards in their order |
 //! | memory | a window per rank, of [`WINDOW`] bytes or as a hint says, and what is sent for it |
 //! | hints | [`Plan`]; whether there is an exchange: [`crate::hints`] |
@@ -137,6 +137,9 @@ fn overlapping<T>(mut ranges: Vec<(Range<u64>, T)>) -> Vec<(Range<u64>, Vec<T>)>
     joined
 }
 
+/// Ranks of a row have the same repetitions (see [`Outline::repeats`]), and the same extent.
+type Likeness = (Vec<(u64, i64)>, i64);
+
 /// The rows of ranks whose views are blocks of one array: the shortest ones whose bytes together are runs of [`LONG`] bytes. `None` if no
 /// dimension of the array leaves such rows; then a row is what overlaps in an access.
 ///
@@ -150,7 +153,7 @@ pub fn rows(views: &[View]) -> Option<Vec<Row>> {
 /// As [`rows`], with so many of the outermost repetitions of the views left apart.
 fn rows_of(views: &[View], depth: usize) -> Option<Vec<Row>> {
     // Ranks with the same repetitions, and the first run of each.
-    let mut alike: BTreeMap<(Vec<(u64, i64)>, i64), Vec<(Range<u64>, u32)>> = BTreeMap::new();
+    let mut alike: BTreeMap<Likeness, Vec<(Range<u64>, u32)>> = BTreeMap::new();
     for (rank, view) in (0..).zip(views) {
         let Outline { repeats, low, high } = view.pattern().outline(depth);
         let at = |place: i64| view.displacement().checked_add_signed(place);
