@@ -260,7 +260,7 @@ int thalweg_alloc(thalweg_session *session, uint64_t bytes, void **memory);
 int thalweg_commit(thalweg_output *output, const char *name, const thalweg_box *box, void *memory);
 
 /* thalweg_write, or thalweg_write_box where `box` is not NULL, of memory of the program's own that stays unchanged until the output has
- * ended (thalweg_wait, thalweg_wait_all, thalweg_session_close), and may be read meanwhile: nothing is copied. Blocks below 256 KiB,
+ * ended (thalweg_wait, thalweg_wait_all or thalweg_session_close that returns anything but THALWEG_TIMEOUT), and may be read meanwhile: nothing is copied. Blocks below 256 KiB,
  * scalars and arrays with a transform are copied. */
 int thalweg_lend(thalweg_output *output, const char *name, const thalweg_box *box, const void *data);
 

@@ -97,6 +97,7 @@ fn memory_comes_back_from_a_block_that_is_refused() {
     let mut output = session.open("g", "x.bp", Mode::Write, Box::new(Alone::new())).unwrap();
     let short = session.alloc(BYTES as u64 - 1).unwrap();
     let (e, short) = output.resolve("v", None, None).unwrap().commit(short).unwrap_err();
+    let short = short.unwrap();
     assert_eq!((e.kind(), short.len()), (ErrorKind::InvalidArgument, BYTES - 1));
     assert_eq!(output.commit("w", None, short).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(session.buffer().used(), 0);

@@ -56,12 +56,12 @@ impl State {
         self.peak = self.peak.max(self.used);
     }
 
-    /// An unused chunk with a capacity of at least `least` bytes. The smallest one: otherwise a small block takes the chunk of a large
-    /// one, for which fresh memory is touched.
-    fn reuse(&mut self, least: u64) -> Option<Vec<u8>> {
-        let room = self.room();
+    /// An unused chunk with a capacity of at least `least` and at most `most` bytes. The smallest one: otherwise a small block takes the
+    /// chunk of a large one, for which fresh memory is touched.
+    fn reuse(&mut self, least: u64, most: u64) -> Option<Vec<u8>> {
+        let most = most.min(self.room());
         let lengths = self.spare.iter().map(|c| c.capacity() as u64).enumerate();
-        let fitting = lengths.filter(|(_, length)| (least..=room).contains(length)).min_by_key(|(_, length)| *length);
+        let fitting = lengths.filter(|(_, length)| (least..=most).contains(length)).min_by_key(|(_, length)| *length);
         let chunk = self.spare.swap_remove(fitting?.0);
         self.count(&chunk);
         Some(chunk)
@@ -121,7 +121,7 @@ impl BufferPool {
         if least > room {
             return None;
         }
-        if let Some(mut chunk) = state.reuse(least) {
+        if let Some(mut chunk) = state.reuse(least, u64::MAX) {
             chunk.clear();
             return Some(chunk);
         }
@@ -143,14 +143,22 @@ impl BufferPool {
     /// Fresh memory is touched when it is filled, not here.
     pub fn block(self: &Arc<BufferPool>, bytes: u64) -> Option<BlockMemory> {
         let length = usize::try_from(bytes).ok()?;
-        let needed = length.checked_add(ALIGNMENT - 1)?;
+        let aligned = length.checked_add(ALIGNMENT - 1)?;
         let mut state = self.state();
-        let chunk = match state.reuse(needed as u64) {
+        // A block that takes all of the limit begins anywhere.
+        let needed = if aligned as u64 <= state.room() { aligned } else { length };
+        // A block has its chunk alone: a much longer one would be memory that nobody can use.
+        let chunk = match state.reuse(needed as u64, 2 * needed as u64) {
             Some(chunk) => chunk,
             None if needed as u64 > state.room() => return None,
             None => {
                 state.make_room(needed as u64);
-                let chunk = bytemuck::allocation::try_zeroed_vec(needed).ok()?;
+                let zeroed = || bytemuck::allocation::try_zeroed_vec(needed);
+                let chunk = zeroed().or_else(|()| {
+                    state.spare.clear();
+                    zeroed()
+                });
+                let chunk = chunk.ok()?;
                 state.count(&chunk);
                 chunk
             }
@@ -161,7 +169,9 @@ impl BufferPool {
             // Within the capacity.
             memory.chunk.resize(needed, 0);
         }
-        memory.start = memory.chunk.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        if needed == aligned {
+            memory.start = memory.chunk.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        }
         Some(memory)
     }
 
@@ -414,6 +424,10 @@ mod tests {
         chunk.extend_from_slice(&[3; 1000]);
         pool.give(chunk);
         assert!(pool.block(1 << 19).unwrap()[1000..].iter().all(|byte| *byte == 0));
+        assert_eq!(pool.block(1000).unwrap().chunk.len(), 1063, "much longer chunks are left to others");
+        let pool = Arc::new(BufferPool::new(Some(1 << 20)));
+        assert_eq!(pool.block(1 << 20).unwrap().len(), 1 << 20, "all of the limit");
+        assert!(pool.block((1 << 20) + 1).is_none());
         assert_eq!((pool.block(0).unwrap().len(), pool.block(u64::MAX).is_none()), (0, true));
         assert_eq!(pool.used(), 0);
     }

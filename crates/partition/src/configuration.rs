@@ -284,7 +284,11 @@ impl Configuration {
             .map_err(|e| Error::io("cannot read the configuration", e).in_object(file.display().to_string()))?;
         let folder = std::path::absolute(&file).ok().and_then(|path| path.parent().map(Path::to_path_buf));
         let (shown, folder) = (file.display().to_string(), folder.unwrap_or_default());
-        if name.is_some() || file.extension().is_some_and(|ending| ending == "toml") {
+        let is_table = || {
+            let mounts = text.lines().map(str::trim_start).any(|line| line.starts_with("[[mount]]"));
+            mounts && file.extension().is_some_and(|ending| ending == "toml")
+        };
+        if name.is_some() || is_table() {
             return Configuration::in_mounts(&text, &shown, name.as_deref(), &folder);
         }
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

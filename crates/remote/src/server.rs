@@ -527,7 +527,8 @@ impl Connections {
     fn end(&self, number: u64) {
         let mut all = self.all.lock();
         let Some(open) = all.remove(&number) else { return };
-        if let Some(prefix) = open.prefix.get() {
+        // Not of those that were refused.
+        if let (Some(prefix), Some(_)) = (open.prefix.get(), open.session.get()) {
             self.ended.lock().entry(prefix.clone()).or_default().add(&open.traffic.lock());
         }
     }
@@ -539,13 +540,21 @@ impl Connections {
             .map(|open| {
                 let doing = *open.doing.lock();
                 let session = open.session.get().and_then(Weak::upgrade);
+                let is_file = |handle: &&Arc<Handle>| matches!(***handle, Handle::Read(_) | Handle::Write(_));
+                let files = |session: &Arc<Session>| session.handles.read().values().filter(is_file).count() as u64;
+                let views = |session: &Arc<Session>| session.views.read().len() as u64;
+                let counted = session.as_ref().map_or((0, 0), |session| (files(session), views(session)));
+                if let Some(session) = session.filter(|session| Arc::strong_count(session) == 1) {
+                    // Its client has gone, and its files are closed here, which may take as long as the storage does.
+                    let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(session));
+                }
                 ConnectionStatus {
                     client: open.channel.connection.describe(),
                     mount: open.prefix.get().cloned().unwrap_or_default(),
                     bytes: open.bytes(),
                     seconds: open.since.elapsed().as_secs(),
-                    files: session.as_ref().map_or(0, |session| session.handles.read().len() as u64),
-                    views: session.as_ref().map_or(0, |session| session.views.read().len() as u64),
+                    files: counted.0,
+                    views: counted.1,
                     waits_for: doing.map(|(what, _)| what.to_string()),
                     waits_ms: doing.map_or(0, |(_, since)| since.elapsed().as_millis() as u64),
                 }

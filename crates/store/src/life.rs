@@ -4,12 +4,27 @@ use std::any::Any;
 use std::time::SystemTime;
 
 /// A lease or a lock of an object; ends when it is dropped or its process ends, however the process ends.
-pub struct Lease(#[allow(dead_code)] Box<dyn Any + Send + Sync>);
+pub struct Lease {
+    _guard: Box<dyn Any + Send + Sync>,
+    lost: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+}
 
 impl Lease {
     /// - `guard`: ends the lease when dropped.
     pub fn new(guard: impl Any + Send + Sync) -> Lease {
-        Lease(Box::new(guard))
+        Lease { _guard: Box::new(guard), lost: None }
+    }
+
+    /// As [`Lease::new`], of a lease that another process has.
+    ///
+    /// - `lost`: whether it has ended with that process.
+    pub fn of_server(guard: impl Any + Send + Sync, lost: impl Fn() -> bool + Send + Sync + 'static) -> Lease {
+        Lease { _guard: Box::new(guard), lost: Some(Box::new(lost)) }
+    }
+
+    /// Whether it has ended although it was not dropped.
+    pub fn is_lost(&self) -> bool {
+        self.lost.as_ref().is_some_and(|lost| lost())
     }
 }
 

@@ -224,7 +224,14 @@ impl Writing {
         let Writing { mut output, lent, .. } = self;
         let mut outcome = Ok(());
         for Lent { position, memory } in lent {
-            outcome = outcome.and(output.commit(position, None, memory).map_err(|e| Doing::Write.failed(e)));
+            let committed = output.resolve(position, None, None).and_then(|block| match block.bytes()? {
+                Some(bytes) if bytes == memory.len() as u64 => block.commit(memory).map_err(|(e, _)| e),
+                _ => {
+                    let what = format!("{} bytes of memory were given, which no longer fit it", memory.len());
+                    Err(Error::new(ErrorKind::InvalidArgument, what).in_variable(block.name()))
+                }
+            });
+            outcome = outcome.and(committed.map_err(|e| Doing::Write.failed(e)));
         }
         (end(output), outcome)
     }

@@ -40,8 +40,11 @@ unsafe fn alloc(session: &Session, bytes: u64, memory: *mut *mut c_void) -> Resu
 
 /// Gives memory to a block. If that fails, it is still the program's.
 pub(super) fn commit(block: Resolved<'_, '_, '_>, start: *mut c_void) -> Result<()> {
+    if block.bytes()?.is_none() {
+        return Err(wrong("a text cannot be committed: write it").in_variable(block.name()));
+    }
     block.commit(take_back(start)?).map_err(|(e, memory)| {
-        hand_out(memory);
+        memory.map(hand_out);
         e
     })
 }

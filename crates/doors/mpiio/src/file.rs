@@ -675,7 +675,7 @@ impl File {
             (!range.is_empty()).then_some((rank, range))
         });
         let ranges: Vec<_> = ranges.collect();
-        ranges.iter().for_each(|(rank, range)| filled.want(&views[*rank], range.clone()));
+        ranges.iter().for_each(|(rank, range)| filled.want(&views[*rank], range.clone(), two_phase::SMALL));
         let mut end = window.file.end;
         for run in filled.runs(two_phase::SMALL) {
             let mut running = self.span(Phase::Read, 0);

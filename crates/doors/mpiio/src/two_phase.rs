@@ -270,6 +270,7 @@ impl Exchange {
             ranges.push(row.covers.count_below(low)?..row.covers.count_below(high)?);
         }
         let total: u128 = ranges.iter().map(|range| u128::from(range.end - range.start)).sum();
+        let in_all = rows.len() as u64;
         let mut exchange = Exchange::default();
         let mut before: u128 = 0;
         for (row, range) in rows.into_iter().zip(ranges) {
@@ -281,9 +282,11 @@ impl Exchange {
             }
             let length = range.end - range.start;
             let wanted = match plan.writers {
+                // One for each row, and the others by bytes.
                 Some(writers) => {
-                    let until = |bytes: u128| u128::from(writers) * bytes / total.max(1);
-                    (until(before) - until(begins)) as u64
+                    let others = u128::from(writers.saturating_sub(in_all));
+                    let until = |bytes: u128| others * bytes / total.max(1);
+                    1 + (until(before) - until(begins)) as u64
                 }
                 None => length / LONG,
             };
@@ -419,9 +422,18 @@ impl Filled {
         true
     }
 
-    /// Notes that bytes `range` of a view are to be read.
-    pub fn want(&mut self, view: &View, range: Range<u64>) {
-        self.extents.extend(view.extents(range));
+    /// Notes that bytes `range` of a view are to be read, with gaps of at most `gap` bytes between them.
+    pub fn want(&mut self, view: &View, range: Range<u64>, gap: u64) {
+        let (mut last, mut hint): (Option<Extent>, usize) = (None, 0);
+        for extent in view.extents(range) {
+            let joined = last.filter(|last| extent.offset <= last.offset + last.length + gap);
+            let joined = joined.map(|last| Extent::new(last.offset, extent.offset + extent.length - last.offset));
+            match joined.filter(|joined| self.place(joined, &mut hint).is_some()) {
+                Some(joined) => last = Some(joined),
+                None => self.extents.extend(last.replace(extent)),
+            }
+        }
+        self.extents.extend(last);
     }
 
     /// The bytes `range` of a view; `None` if some have no place in the window.
@@ -746,7 +758,7 @@ mod tests {
         }
         assert_eq!(got, expected);
         // What is to be read is joined over short gaps, but not over those of the window.
-        taken.iter().for_each(|(view, range, _)| filled.want(view, range.clone()));
+        taken.iter().for_each(|(view, range, _)| filled.want(view, range.clone(), 100));
         let wanted = filled.runs(100);
         assert_eq!(wanted.len(), 2, "{wanted:?}");
         assert!(wanted.iter().all(|run| filled.bytes_mut(run).len() as u64 == run.length));

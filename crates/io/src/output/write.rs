@@ -402,8 +402,21 @@ impl<'a> Resolved<'_, '_, 'a> {
     /// As [`Output::commit`].
     ///
     /// # Errors
-    /// As [`Output::put`]. The memory is returned.
-    pub fn commit<M>(mut self, memory: M) -> std::result::Result<(), (Error, M)>
+    /// As [`Output::put`]. The memory is returned, except after a panic.
+    pub fn commit<M>(self, memory: M) -> std::result::Result<(), (Error, Option<M>)>
+    where
+        M: AsRef<[u8]> + Send + 'static,
+    {
+        let Resolved { output, at, full, spec, memory: selection, block_bytes, may_defer, definitions } = self;
+        let resolved =
+            Resolved { output: &mut *output, at, full, spec, memory: selection, block_bytes, may_defer, definitions };
+        match caught("write the block", || Ok(resolved.give(memory))) {
+            Ok(given) => given.map_err(|(e, memory)| (e, Some(memory))),
+            Err(panicked) => Err((output.broken(panicked), None)),
+        }
+    }
+
+    fn give<M>(mut self, memory: M) -> std::result::Result<(), (Error, M)>
     where
         M: AsRef<[u8]> + Send + 'static,
     {

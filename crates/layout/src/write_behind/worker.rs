@@ -151,12 +151,12 @@ impl Queue {
         let (object, time) = {
             let mut state = self.state.lock();
             let file = state.files.get_mut(&number).filter(|file| file.writers == 0 && file.queued == 1)?;
+            let object = file.object.take()?;
             file.closes += 1;
-            let taken = (file.object.take(), file.written.take());
+            let taken = (object, file.written.take());
             state.closes += 1;
             taken
         };
-        let object = object?;
         if let Some(time) = time.filter(|_| self.of_system) {
             // The file's time is that of the program's last write, not of ours. The bytes do not depend on it.
             let change = Change { mtime: Some(time), ..Change::default() };

@@ -145,7 +145,7 @@ impl Cache {
     pub fn take_lease(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) -> Result<()> {
         let mut leases = self.leases.lock();
         let name = name_of(layout, path);
-        if !leases.contains_key(&name)
+        if leases.get(&name).is_none_or(Lease::is_lost)
             && let Some(lease) = object.lease()?
         {
             leases.insert(name, lease);

@@ -462,7 +462,10 @@ impl Data {
         let files: Vec<Arc<DataFile>> = self.0.files.lock().by_name.values().cloned().collect();
         for file in files {
             let _shared = file.gate.read();
-            let _ = self.0.flush(&file);
+            // The object of a removed file would be made anew.
+            if !file.removed.load(Ordering::Acquire) {
+                let _ = self.0.flush(&file);
+            }
         }
     }
 

@@ -107,14 +107,21 @@ impl std::fmt::Display for Outlook {
 ///
 /// - `allowed`: until it is killed.
 /// - `files`: files that clients have open.
-pub fn last_words(outlook: &Outlook, allowed: Duration, files: u64) -> String {
+/// - `staged`: bytes of staged outputs that are held, also of those that programs have closed.
+pub fn last_words(outlook: &Outlook, allowed: Duration, files: u64, staged: u64) -> String {
     match outlook.exceeds(allowed) {
         false => outlook.to_string(),
-        true => format!(
-            "{outlook}, but servers are killed after about {} s: bytes of {files} open files may be lost; \
-             bytes closed or synced before are stored",
-            allowed.as_secs()
-        ),
+        true => {
+            let staged = match staged {
+                0 => "; bytes".to_string(),
+                bytes => format!(", and the last of {bytes} bytes of staged outputs that were closed; other bytes"),
+            };
+            format!(
+                "{outlook}, but servers are killed after about {} s: bytes of {files} open files may be lost{staged} closed \
+                 or synced before are stored",
+                allowed.as_secs()
+            )
+        }
     }
 }
 
@@ -187,12 +194,12 @@ mod tests {
 
     #[test]
     fn a_server_says_before_it_ends_what_may_be_lost() {
-        let late = last_words(&Outlook::of(900, Some(10)), S(30), 2);
+        let late = last_words(&Outlook::of(900, Some(10)), S(30), 2, 0);
         let said = "900 bytes are not stored yet; at 10 bytes per second this takes 90 s, but servers are killed after about 30 s: \
                     bytes of 2 open files may be lost; bytes closed or synced before are stored";
         assert_eq!(late, said);
         for outlook in [Outlook::of(300, Some(10)), Outlook::of(900, None), Outlook::of(0, Some(10))] {
-            assert!(!last_words(&outlook, S(30), 2).contains("lost"), "{outlook}");
+            assert!(!last_words(&outlook, S(30), 2, 0).contains("lost"), "{outlook}");
         }
     }
 

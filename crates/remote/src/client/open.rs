@@ -337,7 +337,9 @@ impl File {
             Reply::None => Ok(None),
             reply => {
                 let (link, session) = (self.link.clone(), self.session.clone());
-                Ok(Some(Lease::new(RemoteLease { link, session, handle: reply.number()? })))
+                let of = session.clone();
+                let lease = RemoteLease { link, session, handle: reply.number()? };
+                Ok(Some(Lease::of_server(lease, move || of.is_lost())))
             }
         }
     }

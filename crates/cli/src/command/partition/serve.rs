@@ -99,7 +99,9 @@ impl Watching {
 
     /// Says what is not stored, before a server ends that was told to by a signal.
     fn last_words(&self, serving: &Serving) {
-        eprintln!("ends: {}", draining::last_words(&serving.outlook(), self.kill_wait, serving.open_files()));
+        let staged = serving.staged().map_or(0, |staged| staged.held);
+        let words = draining::last_words(&serving.outlook(), self.kill_wait, serving.open_files(), staged);
+        eprintln!("ends: {words}");
     }
 
     fn end(self) {
