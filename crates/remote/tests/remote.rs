@@ -177,12 +177,15 @@ fn a_daemon_that_goes_is_named_and_another_one_serves_again_but_not_files_that_w
     let remote = daemon.remote("/direct");
     make(&remote, "f", b"bytes");
     let file = remote.open_read("f").unwrap();
+    let lease = remote.open_write("f", OpenWrite::Existing, WriterId(0)).unwrap().lease().unwrap().unwrap();
+    assert!(!lease.is_lost());
     daemon.served = None;
     for failed in [file.length().err(), remote.stat("f").err(), remote.rename("f", "g").err()] {
         let error = failed.unwrap();
         assert_eq!(error.kind(), ErrorKind::PeerLost, "{error}");
         assert!(error.to_string().contains(daemon.socket.to_str().unwrap()), "{error}");
     }
+    assert!(lease.is_lost(), "it ended with the daemon");
     daemon.start();
     assert_eq!(remote.stat("f").unwrap().length, 5);
     assert_eq!(file.length().unwrap_err().kind(), ErrorKind::PeerLost);
