@@ -52,10 +52,17 @@ int main(int argc, char **argv) {
     MPI_File file;
     MPI_Errhandler own;
     MPI_File_create_errhandler(handler, &own);
-    if (MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file) != MPI_SUCCESS) {
+    /* Where ranks exchange bytes, each of them writes some. */
+    MPI_Info all;
+    char every[16];
+    snprintf(every, sizeof every, "%d", ranks);
+    MPI_Info_create(&all);
+    MPI_Info_set(all, "cb_nodes", every);
+    if (MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, all, &file) != MPI_SUCCESS) {
         printf("not ok rank %d: open\n", rank);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
+    MPI_Info_free(&all);
     MPI_File_set_errhandler(file, own);
     if (interleaved) {
         MPI_Datatype there;
