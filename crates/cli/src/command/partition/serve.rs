@@ -29,7 +29,12 @@ const LOOKS: Duration = Duration::from_secs(1);
 pub(super) fn mount_at(place: &str) -> Result<Option<mounts::Entry>, Error> {
     let of_partitions = ["partition", "staging"];
     let own = |entry: &mounts::Entry| !of_partitions.iter().any(|layout| entry.layout.eq_ignore_ascii_case(layout));
-    let entries = mounts::entries(&mounts::files()?)?;
+    let files = match mounts::files() {
+        // A table that is written later, with a mount of this partition.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        files => files?,
+    };
+    let entries = mounts::entries(&files)?;
     Ok(entries.into_iter().filter(own).find(|entry| Path::new(&entry.path) == Path::new(place)))
 }
 
