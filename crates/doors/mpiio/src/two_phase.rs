@@ -640,8 +640,10 @@ mod tests {
 
     #[test]
     fn blocks_of_an_array_are_exchanged_within_rows_of_the_grid_for_1024_ranks() {
-        // 64 GiB, 8 x 8 x 16 ranks: runs of 1 KiB, 4,194,304 of them written by ranks for themselves.
+        // 64 GiB, 8 x 8 x 16 ranks.
         let (views, plan) = (boxes([2048, 2048, 2048], [8, 8, 16]), Plan::default());
+        let runs = |view: &View| (view.pattern().size(), view.extents(0..1 << 20).map(|e| e.length).max());
+        assert_eq!(runs(&views[0]), ((64 << 30) / 1024, Some(1024)), "67,108,864 runs that ranks write for themselves");
         let (accesses, nodes): (_, Vec<u64>) = (accesses(&views), (0..1024).map(|rank| rank / 16).collect());
         let in_rows = rows(&views).unwrap();
         assert_eq!(in_rows.len(), 64, "the fastest dimension is no longer split");
