@@ -13,6 +13,7 @@ use thalweg_profile::document::path_of;
 use thalweg_profile::waits::summary;
 use thalweg_profile::{Document, Phase, calls};
 use thalweg_store::Posix;
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::Result;
 use thalweg_types::mutex::Mutex;
 use thalweg_view::{Datatype, Pattern};
@@ -358,6 +359,53 @@ fn one_rank_s_mistake_in_a_collective_read_is_one_of_all_and_the_file_can_be_use
 }
 
 #[test]
+fn a_read_that_fails_on_one_rank_of_an_exchange_fails_on_all_with_its_kind_and_the_next_one_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for k in 0.. {
+        let reached = Mutex::new(false);
+        threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let failing = Arc::new(Failing::new(Arc::new(Posix::at(folder.path()).unwrap())));
+            let inner = Arc::new(Direct::new(failing.clone()).unwrap());
+            let layout: Arc<dyn Layout> = Arc::new(Striped { inner, made: Mutex::default() });
+            let mode = Mode::of_bits(READ_WRITE | CREATE).unwrap();
+            let given = Given::of([("romio_cb_read", "enable"), ("cb_nodes", "4"), ("cb_buffer_size", "100000")]);
+            let at = Ok((layout, format!("eio.{k}")));
+            let file = File::open(comm.duplicate().unwrap(), at, mode, WriterId(rank), given, false).unwrap();
+            file.set_view(Some(0), pattern(bytes(8)), pattern(block(rank)), &given).unwrap();
+            let data = vec![rank as u8 + 1; 48 * 24 * 24 * 8];
+            write(&file, At::Offset(0), true, &data);
+            file.sync().unwrap();
+            if rank == 2 {
+                failing.fail(Fault::of(StoreCall::Read).skipping(k).times(1));
+            }
+            let mut back = vec![0; data.len()];
+            let read = file.read(At::Offset(0), Caller::AllRanksWaiting, Ok(MemoryMut::Run(&mut back)));
+            if rank == 2 {
+                *reached.lock() = read.is_err();
+            }
+            comm.barrier().unwrap();
+            // The others name the rank.
+            let failed = *reached.lock();
+            assert_eq!(
+                read.as_ref().err().map(|e| (e.class, e.to_string().contains("rank 2"))),
+                failed.then_some((Class::Io, true))
+            );
+            // The fault is met once.
+            if failed {
+                let read = file.read(At::Offset(0), Caller::AllRanksWaiting, Ok(MemoryMut::Run(&mut back)));
+                assert_eq!((read.unwrap(), back == data), (data.len() as u64, true));
+            }
+            file.close().unwrap();
+        });
+        if !reached.into_inner() {
+            assert!(k > 1, "rank 2 reads in several windows");
+            break;
+        }
+    }
+}
+
+#[test]
 fn permissions_of_a_new_file_are_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     for layout in layouts(folder.path()) {
@@ -372,7 +420,7 @@ fn permissions_of_a_new_file_are_a_hint() {
     }
 }
 
-/// A layout with three targets, which counts files that it makes as asked.
+/// A layout with three targets that prefers runs, which counts files that it makes as asked.
 struct Striped {
     inner: Arc<dyn Layout>,
     made: Mutex<HashMap<String, Stripes>>,
@@ -428,6 +476,10 @@ impl Layout for Striped {
         let stripes = Stripes { targets: asked.targets.min(3), bytes: asked.bytes.max(4096) };
         assert!(self.made.lock().insert(path.into(), stripes).is_none(), "made twice");
         Ok(true)
+    }
+
+    fn prefers_runs(&self, _path: &str) -> bool {
+        true
     }
 
     fn stripes(&self, path: &str) -> Result<Option<Stripes>> {
