@@ -37,7 +37,7 @@ const REFERENCES: [Contender; 3] = [
     ("copy", "copy in memory", "multiple", "copy", ""),
     ("pwrite", "pwrite, a file each", "multiple", "pwrite", ""),
 ];
-const OURS: [Contender; 8] = [
+const OURS: [Contender; 11] = [
     ("MPI", "MPI", "multiple", "MPI", ""),
     ("MPI-multiple", "MPI, async, THREAD_MULTIPLE", "multiple", "MPI", "async=yes"),
     ("MPI-single", "MPI, async, THREAD_SINGLE", "single", "MPI", "async=yes"),
@@ -46,6 +46,9 @@ const OURS: [Contender; 8] = [
     ("POSIX-lent", "POSIX, async, memory lent", "multiple", "POSIX", "async=yes"),
     ("POSIX-multiple", "POSIX, async, THREAD_MULTIPLE", "multiple", "POSIX", "async=yes"),
     ("POSIX-single", "POSIX, async, THREAD_SINGLE", "single", "POSIX", "async=yes"),
+    ("ASYNC", "ASYNC, async=no", "multiple", "ASYNC", "async=no"),
+    ("ASYNC-multiple", "ASYNC, THREAD_MULTIPLE", "multiple", "ASYNC", "async=yes"),
+    ("ASYNC-single", "ASYNC, THREAD_SINGLE", "single", "ASYNC", "async=yes"),
 ];
 /// How the names of those end that lend their arrays to the output, of which they have three in turns.
 const LENT: &str = "-lent";
@@ -191,7 +194,7 @@ fn targets(report: &mut Report, all: &Measurements, load: &Load, ranks: u32, fre
     let of = |contender: &str, limited: bool, what: &str| {
         all.median(&format!("{}/{what}", key(load, ranks, contender, limited)))
     };
-    for (name, shown, ..) in OURS.iter().filter(|c| !c.4.is_empty() && suits(load, c)) {
+    for (name, shown, ..) in OURS.iter().filter(|c| c.4 == "async=yes" && suits(load, c)) {
         let synchronous = name.split('-').next().unwrap_or(name);
         let what = |what: &str| {
             format!("{}, {ranks} {}: {shown}, {what}", load.shown, if ranks == 1 { "rank" } else { "ranks" })

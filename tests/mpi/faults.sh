@@ -98,6 +98,7 @@ XML
 declare -A ways=(
     [MPI]='- sync=yes;index=each' [POSIX]='- sync=yes;index=each' [MPI_COLLECTIVE]='aggregators=2'
     [MPI_AGGREGATE]='pattern=simple;aggregators=2 pattern=brigade;aggregators=1' [MPI_SCHEDULED]='num_files=2' [ADAPTIVE]='num_files=2'
+    [ASYNC]='async=no;owners=2;stripe=256'
 )
 hows=()
 mapfile -t methods < <("$built/examples/faults" methods)

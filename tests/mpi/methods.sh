@@ -52,6 +52,8 @@ further=(
     'MPI_AGGREGATE pattern=simple;aggregators=2;chunk=64k;index_ahead=0'
     'MPI_AGGREGATE pattern=brigade;aggregators=2;chunk=64k'
     'MPI_SCHEDULED num_files=2;targets=1;writers_per_target=1;index_ahead=0'
+    'ASYNC owners=2;stripe=64k;write_stripe=64k;buffer=256k;index_ahead=0'
+    'ASYNC async=no;owners=1'
 )
 names=()
 for way in "${methods[@]}" "${further[@]}"; do

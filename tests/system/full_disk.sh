@@ -251,7 +251,7 @@ steps() { # steps METHOD PARAMETERS
     echo "$refused of 13 were refused"
     [[ $refused -gt 0 && $last == 0 ]]
 }
-for way in MPI POSIX MPI_COLLECTIVE 'MPI_AGGREGATE pattern=simple;aggregators=1' 'MPI_AGGREGATE pattern=brigade' 'MPI_SCHEDULED num_files=2' 'ADAPTIVE num_files=2'; do
+for way in MPI POSIX MPI_COLLECTIVE 'MPI_AGGREGATE pattern=simple;aggregators=1' 'MPI_AGGREGATE pattern=brigade' 'MPI_SCHEDULED num_files=2' 'ADAPTIVE num_files=2' 'ASYNC async=no;owners=2;stripe=256'; do
     read -r method parameters <<<"$way"
     try "$way: with little room all ranks have one outcome, and the next step goes on" steps "$method" "${parameters:-}"
 done

@@ -152,7 +152,9 @@ impl Judge {
             // In every other round the index is staged while data drain, by the methods that can, as large outputs have it.
             let stages = (number / methods.len()).is_multiple_of(2)
                 && registry::find(method).is_some_and(|kind| kind.parameters.iter().any(|p| p.key == "index_ahead"));
-            let choice = if stages { format!("{method}\">index_ahead=0</method>") } else { format!("{method}\"/>") };
+            let ends = registry::find(method).map_or("", registry::written_by_close);
+            let parameters = format!("{}{ends}", if stages { "index_ahead=0;" } else { "" });
+            let choice = format!("{method}\">{parameters}</method>");
             std::fs::write(&config, include_str!("kill.xml").replace("METHOD\"/>", &choice))?;
             let ranks = 1 + self.dice.below(3) as u32;
             let mut life = Life { file: folder.join("run.bp"), config, ranks, closed: 0 };

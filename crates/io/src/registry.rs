@@ -25,6 +25,7 @@ pub const METHODS: &[MethodKind] = &[
     method::aggregated::KIND,
     method::adaptive::KIND,
     method::scheduled::KIND,
+    method::asynchronous::KIND,
     method::trigger::KIND,
     staging::KIND,
 ];
@@ -241,6 +242,13 @@ pub fn stores(kind: &MethodKind) -> bool {
 /// value.
 pub fn that_write_by_themselves() -> impl Iterator<Item = &'static MethodKind> {
     METHODS.iter().filter(|kind| stores(kind) && (kind.make)(&Parameters::default()).is_ok())
+}
+
+/// The parameters, as in the XML, with which close returns when the output is written: none for most methods, `async=no` for those that
+/// write in the background by themselves.
+pub fn written_by_close(kind: &MethodKind) -> &'static str {
+    let later = (kind.make)(&Parameters::default()).is_ok_and(|method| method.in_background());
+    if later { "async=no" } else { "" }
 }
 
 /// Checks that the methods of one group do not write the same files.

@@ -75,7 +75,8 @@ fn steps(layout: &Arc<dyn Layout>) -> Vec<u8> {
 
 #[test]
 fn close_waits_for_no_rank() {
-    const METHODS: [&str; 6] = ["POSIX", "MPI", "MPI_COLLECTIVE", "MPI_AGGREGATE", "MPI_SCHEDULED", "ADAPTIVE"];
+    const METHODS: [&str; 7] =
+        ["POSIX", "MPI", "MPI_COLLECTIVE", "MPI_AGGREGATE", "MPI_SCHEDULED", "ADAPTIVE", "ASYNC"];
     let late = |method: &str, level: ThreadLevel| {
         let (layout, schema) = (in_memory(), schema(method, ""));
         let closed = AtomicU32::new(0);

@@ -211,6 +211,8 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         "MPI_COLLECTIVE" => ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k", of(OfOneNode, Sharing)),
         "MPI_AGGREGATE" => ("MPI_AGGREGATE", "num_aggregators=2", of(OfOneNode, Apart)),
         "ADAPTIVE" => ("ADAPTIVE", "num_files=2;chunk=8k", of(Sharing, Sharing)),
+        // Ranks 0 and 2 write, or 0 and 1: the first of each node.
+        "ASYNC" => ("ASYNC", "async=no;owners=2;stripe=256", of(OfOneNode, Sharing)),
         // Even ranks write to one subfile, odd ranks to the other.
         "MPI_SCHEDULED" => ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1", of(Apart, Sharing)),
         other => panic!("no row for method {other}"),

@@ -69,6 +69,15 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "async=yes",
         ],
     ),
+    (
+        "ASYNC",
+        &[
+            "owners=1;write_stripe=700;fraction=300;stripe=64;buffer=1",
+            "owners=64;owner_stripe=1000;write_stripe=512;spill_copy=512;index_fan_in=2;index_ahead=0",
+            "async=no;owners=2;base=1;skip=1;stripe=100;index=each",
+            "sync=yes;in_flight=9",
+        ],
+    ),
     ("STAGING", &["direct=1000;index=each;index_fan_in=2;index_ahead=0", "async=yes;in_flight=9"]),
     (
         "ADAPTIVE",

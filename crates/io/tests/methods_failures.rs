@@ -42,8 +42,10 @@ fn setups() -> Vec<(&'static str, &'static str)> {
         ("MPI_AGGREGATE", "pattern=brigade;aggregators=2;chunk=300"),
         ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
         ("ADAPTIVE", "num_files=2;chunk=8k"),
+        ("ASYNC", "async=no;owners=3;stripe=256;write_stripe=256;buffer=64k;index_ahead=0"),
+        ("ASYNC", "async=no;owners=2;base=1;owner_stripe=300;fraction=100"),
     ];
-    let all = registry::that_write_by_themselves().map(|kind| (kind.names[0], ""));
+    let all = registry::that_write_by_themselves().map(|kind| (kind.names[0], registry::written_by_close(kind)));
     // `METHOD=NAME` runs that method alone.
     let wanted = std::env::var("METHOD").ok();
     let is_wanted = |method: &str| wanted.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(method));
@@ -54,7 +56,7 @@ fn setups() -> Vec<(&'static str, &'static str)> {
 fn may_lose(method: &str, parameters: &str, failing: u32) -> BTreeSet<u32> {
     match method {
         // Stripes have bytes of anybody.
-        "MPI_COLLECTIVE" => (0..RANKS).collect(),
+        "MPI_COLLECTIVE" | "ASYNC" => (0..RANKS).collect(),
         "MPI_AGGREGATE" if parameters.contains("aggregators=2") => {
             if failing < 3 {
                 (failing..3).collect()

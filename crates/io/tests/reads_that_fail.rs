@@ -31,6 +31,7 @@ const METHODS: &[(&str, &str)] = &[
     ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
     ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
     ("ADAPTIVE", "num_files=2;chunk=8k"),
+    ("ASYNC", "async=no;owners=2;stripe=256;write_stripe=256"),
 ];
 
 fn holding(objects: &Objects) -> Arc<dyn Store> {

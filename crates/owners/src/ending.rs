@@ -90,6 +90,8 @@ pub struct Outcome {
     pub order: u64,
     /// The rank that found the failure.
     pub by: u32,
+    /// Ranks of the owners that failed, or did not report, ascending: their bytes may not be written.
+    pub failed: Vec<u32>,
     /// An encoded [`ErrorReport`]; empty for success.
     pub failure: Vec<u8>,
 }
@@ -107,16 +109,21 @@ pub struct Known<'k> {
     pub overdue: bool,
     /// The lowest rank that started a different window.
     pub differs: Option<u32>,
+    /// Whether bytes that no rank wrote are allowed.
+    pub holes: bool,
 }
 
 /// The outcome of a window. Of several failures the first of this list counts: ranks that started different windows; a failed write;
 /// an owner that did not report; ranks that did not end their part; bytes that did not come in time; repeated bytes; missing bytes. Among owners, the lowest rank's.
 pub fn decide(known: &Known<'_>) -> Outcome {
+    let failed = |rank: &u32| known.reports.get(rank).is_none_or(|report| !report.failure.is_empty());
     let mut outcome = Outcome {
         bytes: known.reports.values().map(|report| report.received).sum(),
         order: known.reports.values().map(|report| report.order).max().unwrap_or(0),
+        failed: known.owners.iter().copied().filter(failed).collect(),
         ..Outcome::default()
     };
+    outcome.failed.sort_unstable();
     if let Some((by, failure)) = failure(known) {
         (outcome.by, outcome.failure) = (by, failure);
     }
@@ -156,7 +163,7 @@ fn failure(known: &Known<'_>) -> Option<(u32, Vec<u8>)> {
         let what = format!("{} bytes of the window were written more than once{holes}", repeated.bytes);
         return Some((rank, encoded(Error::new(ErrorKind::InvalidArgument, what).at_byte(repeated.first))));
     }
-    missing_at.map(|rank| {
+    missing_at.filter(|_| !known.holes).map(|rank| {
         let what = format!("{} bytes of the window were written by no rank", missing.bytes);
         (rank, encoded(Error::new(ErrorKind::InvalidArgument, what).at_byte(missing.first)))
     })
@@ -230,8 +237,14 @@ mod tests {
     fn success_needs_every_owner_and_every_byte() {
         let fine = Report { received: 10, order: 3, ..Report::default() };
         let all = reports(&[(0, fine.clone()), (4, Report { order: 7, ..fine.clone() })]);
-        let known =
-            |owners, late: &[u32]| Known { reports: &all, owners, late: late.to_vec(), overdue: false, differs: None };
+        let known = |owners, late: &[u32]| Known {
+            reports: &all,
+            owners,
+            late: late.to_vec(),
+            overdue: false,
+            differs: None,
+            holes: false,
+        };
         assert_eq!(decide(&known(&[0, 4], &[])), Outcome { bytes: 20, order: 7, by: 0, failure: vec![] });
         let (_, e) = kind(&decide(&known(&[0, 4, 8], &[2])));
         assert_eq!(e.kind(), ErrorKind::Timeout);
@@ -251,7 +264,14 @@ mod tests {
         let owners = [1, 2, 3];
         let outcome = |list: &[(u32, Report)]| {
             let all = reports(list);
-            decide(&Known { reports: &all, owners: &owners[..list.len()], late: vec![], overdue: false, differs: None })
+            decide(&Known {
+                reports: &all,
+                owners: &owners[..list.len()],
+                late: vec![],
+                overdue: false,
+                differs: None,
+                holes: false,
+            })
         };
         let (by, e) = kind(&outcome(&[(1, hole.clone()), (2, earlier_hole.clone())]));
         assert_eq!((by, e.kind(), e.place().byte), (2, ErrorKind::InvalidArgument, Some(100)));
@@ -262,10 +282,23 @@ mod tests {
         let (by, e) = kind(&outcome(&[(1, hole), (2, twice), (3, full)]));
         assert_eq!((by, e.kind(), e.place().byte), (3, ErrorKind::NoSpace, Some(77)));
         let all = reports(&[(1, earlier_hole)]);
-        let (_, e) = kind(&decide(&Known { reports: &all, owners: &[1], late: vec![], overdue: true, differs: None }));
+        let (_, e) = kind(&decide(&Known {
+            reports: &all,
+            owners: &[1],
+            late: vec![],
+            overdue: true,
+            differs: None,
+            holes: false,
+        }));
         assert!(e.kind() == ErrorKind::Timeout && e.what().contains("not all bytes reached the owners"), "{e}");
-        let (_, e) =
-            kind(&decide(&Known { reports: &all, owners: &[1], late: vec![5], overdue: true, differs: Some(6) }));
+        let (_, e) = kind(&decide(&Known {
+            reports: &all,
+            owners: &[1],
+            late: vec![5],
+            overdue: true,
+            differs: Some(6),
+            holes: false,
+        }));
         assert!(e.what().contains("rank 6 started a window"), "{e}");
     }
 }

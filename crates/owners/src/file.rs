@@ -1,7 +1,8 @@
 //! A file that ranks write in output windows.
 //!
 //! ```
-//! use std::sync::Arc;
+//! use std::io::IoSlice;
+use std::sync::Arc;
 //! use thalweg_comm::{Communicator, threads};
 //! use thalweg_layout::{Direct, Layout, OpenWrite};
 //! use thalweg_owners::{File, OpenFile, Options};
@@ -39,10 +40,11 @@ use crate::ending::Sums;
 use crate::gather::PIECE;
 use crate::message::Message;
 use crate::options::{Machine, Options};
-use crate::window::{Callback, Commit, Completed, Window, WindowId};
+use crate::window::{Callback, Commit, Completed, Ended, Window, WindowId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::agreed;
 use thalweg_comm::tree::{self, Node};
 use thalweg_comm::{Communicator, Request};
@@ -66,12 +68,14 @@ pub struct OpenFile<'r> {
     pub how: OpenWrite,
     /// Most bytes that this process holds for the file, at least [`LEAST_MEMORY`].
     pub memory: u64,
+    /// The machine, if all ranks know it and the file exists: then nothing is agreed, and owners alone open the file.
+    pub machine: Option<Machine>,
 }
 
 impl<'r> OpenFile<'r> {
     /// With [`DEFAULT_MEMORY`].
     pub fn new(comm: &'r dyn Communicator, layout: &'r Arc<dyn Layout>, path: &'r str, how: OpenWrite) -> OpenFile<'r> {
-        OpenFile { comm, layout, path, how, memory: DEFAULT_MEMORY }
+        OpenFile { comm, layout, path, how, memory: DEFAULT_MEMORY, machine: None }
     }
 }
 
@@ -116,31 +120,15 @@ impl File {
     /// The same kind on all ranks: `Config` for too little memory; `Unsupported` if the ranks are on several nodes and the file would
     /// belong to one of them until a burst buffer is drained; errors of [`Layout::open_write`].
     /// # Cost
-    /// A duplicate of the communicator, a split by node, a gather of one byte of each rank, one reduction. Rank 0 opens the file; owners
-    /// open it with their first write.
+    /// A duplicate of the communicator; and unless the machine is known a split by node, a gather of one byte of each rank, and one
+    /// reduction, and rank 0 opens the file. Owners open it with their first write.
     pub fn open(request: &OpenFile<'_>) -> Result<File> {
         let comm = request.comm.duplicate()?;
-        let rank = comm.rank();
-        let leads = comm.split_by_node()?.rank() == 0;
-        let leaders = comm.all_gather(&[u8::from(leads)])?;
-        let leaders: Vec<u32> =
-            (0..).zip(leaders).filter(|(_, leads)| leads[..] == [1]).map(|(rank, _)| rank).collect();
-        let (mut object, mut targets) = (None, 0);
-        let mut own = Ok(());
-        if request.memory < LEAST_MEMORY {
-            let what = format!("{} bytes of memory for output windows; {LEAST_MEMORY} are needed", request.memory);
-            own = Err(Error::new(ErrorKind::Config, what));
-        } else if rank == 0 {
-            let nodes = leaders.len();
-            own = request.open_first(nodes).map(|(opened, known)| {
-                object = Some(opened);
-                targets = known.map_or(0, |known| u64::from(known) + 1);
-            });
-        }
-        let numbers = agreed(&*comm, own, "open the file for output windows", &[targets])?;
-        let targets = numbers[0].checked_sub(1).map(|targets| targets as u32);
-        let machine = Machine { ranks: comm.size(), leaders, targets };
-        let node = tree::node(rank, comm.size(), tree::FAN_IN);
+        let (machine, object) = match &request.machine {
+            Some(machine) => (machine.clone(), None),
+            None => request.agree(&*comm)?,
+        };
+        let node = tree::node(comm.rank(), comm.size(), tree::FAN_IN);
         let mut file = File {
             comm,
             node,
@@ -148,7 +136,7 @@ impl File {
             layout: request.layout.clone(),
             path: request.path.to_string(),
             object,
-            half: request.memory / 2,
+            half: request.memory.max(LEAST_MEMORY) / 2,
             receives: Vec::new(),
             sends: Vec::new(),
             to_self: VecDeque::new(),
@@ -191,7 +179,7 @@ impl File {
         self.works()?;
         let domains = Domains::new(Extent::new(offset, length), options, &self.machine).map_err(|e| self.about(e))?;
         let limit = options.time_limit.unwrap_or_else(|| self.comm.timeout());
-        let mut window = Window::new(domains, &self.node, options.durable, limit);
+        let mut window = Window::new(domains, &self.node, options, limit);
         if let Some(root) = &mut window.root {
             root.commit = commit;
         }
@@ -256,14 +244,7 @@ impl File {
     /// Copies as many bytes as memory allows.
     fn take(&mut self, id: WindowId, offset: u64, bytes: &[u8]) -> Result<usize> {
         let room = self.half.saturating_sub(self.outgoing());
-        let window = self.window(id)?;
-        match &window.outcome {
-            Some(Err(e)) => return Err(e.again()),
-            Some(Ok(_)) => return Err(wrong("the window is complete")),
-            None if window.ended => return Err(wrong("this rank has ended its part of the window")),
-            None => {}
-        }
-        let domains = window.domains.clone();
+        let domains = self.open_window(id)?.domains.clone();
         let pieces = domains.cut(Extent::new(offset, bytes.len() as u64)).map_err(|e| self.about(e))?;
         let window = self.window(id)?;
         let (mut done, mut room) = (0, room);
@@ -285,6 +266,50 @@ impl File {
             window.clock.event();
         }
         Ok(done)
+    }
+
+    /// Which rank owns which bytes of a window.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a window whose result was returned.
+    pub fn domains(&mut self, window: WindowId) -> Result<Arc<Domains>> {
+        Ok(self.window(window)?.domains.clone())
+    }
+
+    /// Writes bytes of a whole write stripe that this rank owns to the store, without a copy; then serves messages. The other bytes of the
+    /// stripe are to come by this call, too. A failure of the store is one of the window.
+    ///
+    /// # Errors
+    /// As [`File::write`]; `InvalidArgument` for bytes that another rank owns.
+    pub fn write_own(&mut self, id: WindowId, offset: u64, bytes: &[IoSlice<'_>]) -> Result<()> {
+        let length = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+        let (rank, path) = (self.rank(), self.path.clone());
+        let window = self.open_window(id)?;
+        let owned = window.owned.as_mut().ok_or_else(|| wrong("this rank owns no bytes of the window"))?;
+        owned.gather.pass(Extent::new(offset, length))?;
+        let number = window.domains.number_of(rank).unwrap_or(0) as u32;
+        *window.sums.bytes.entry(number).or_default() += length;
+        window.clock.event();
+        if owned.failed.is_none() {
+            owned.wrote = true;
+            let written = caught("write a stripe", || self.object()?.write_at(offset, bytes));
+            if let (Err(e), Some(owned)) = (written, self.windows.get_mut(&id.0).and_then(|w| w.owned.as_mut())) {
+                owned.fail(e.at_rank(rank).in_object(path).at_byte(offset));
+            }
+        }
+        self.serve(false);
+        Ok(())
+    }
+
+    /// A window that this rank may write into.
+    fn open_window(&mut self, id: WindowId) -> Result<&mut Window> {
+        let window = self.window(id)?;
+        match &window.outcome {
+            Some(Err(e)) => Err(e.again()),
+            Some(Ok(_)) => Err(wrong("the window is complete")),
+            None if window.ended => Err(wrong("this rank has ended its part of the window")),
+            None => Ok(window),
+        }
     }
 
     /// Ends this rank's part of the window: it writes nothing more into it. Returns at once.
@@ -330,19 +355,34 @@ impl File {
     /// # Errors
     /// As [`File::test`]; within three time limits after the last event.
     pub fn wait(&mut self, window: WindowId) -> Result<Completed> {
-        if !self.window(window)?.ended {
-            return Err(wrong("this rank has not ended its part of the window"));
-        }
-        if self.window(window)?.callback.is_some() {
-            return Err(wrong("the result of the window is returned to its callback"));
-        }
+        self.wait_for_end(window)?.outcome
+    }
+
+    /// As [`File::wait`], but tells also which bytes of a window that failed are written.
+    ///
+    /// # Errors
+    /// `InvalidArgument` as [`File::wait`]: the window goes on. Its own failure is in the result.
+    pub fn wait_for_end(&mut self, window: WindowId) -> Result<Ended> {
+        self.check_ended(window)?;
         let mut nap = Nap::default();
-        loop {
-            if let Some(completed) = self.test(window)? {
-                return Ok(completed);
-            }
+        while self.window(window)?.outcome.is_none() {
             nap.after(self.serve(true));
         }
+        let ended = self.windows.remove(&window.0).and_then(|mut window| Some((window.outcome.take()?, window)));
+        let (outcome, window) = ended.ok_or_else(|| wrong("the window has not ended"))?;
+        Ok(Ended::new(window, outcome))
+    }
+
+    /// Checks that this rank may wait for the end of a window.
+    fn check_ended(&mut self, window: WindowId) -> Result<()> {
+        let window = self.window(window)?;
+        if !window.ended {
+            return Err(wrong("this rank has not ended its part of the window"));
+        }
+        if window.callback.is_some() {
+            return Err(wrong("the result of the window is returned to its callback"));
+        }
+        Ok(())
     }
 
     /// Whether windows are under way on this rank.
@@ -446,6 +486,30 @@ impl Drop for File {
 }
 
 impl OpenFile<'_> {
+    /// Collective: asks what the machine is like, and opens the file on rank 0.
+    fn agree(&self, comm: &dyn Communicator) -> Result<(Machine, Option<Box<dyn WriteObject>>)> {
+        let rank = comm.rank();
+        let leads = comm.split_by_node()?.rank() == 0;
+        let leaders = comm.all_gather(&[u8::from(leads)])?;
+        let leaders: Vec<u32> =
+            (0..).zip(leaders).filter(|(_, leads)| leads[..] == [1]).map(|(rank, _)| rank).collect();
+        let (mut object, mut targets) = (None, 0);
+        let mut own = Ok(());
+        if self.memory < LEAST_MEMORY {
+            let what = format!("{} bytes of memory for output windows; {LEAST_MEMORY} are needed", self.memory);
+            own = Err(Error::new(ErrorKind::Config, what));
+        } else if rank == 0 {
+            let nodes = leaders.len();
+            own = self.open_first(nodes).map(|(opened, known)| {
+                object = Some(opened);
+                targets = known.map_or(0, |known| u64::from(known) + 1);
+            });
+        }
+        let numbers = agreed(&*comm, own, "open the file for output windows", &[targets])?;
+        let targets = numbers[0].checked_sub(1).map(|targets| targets as u32);
+        Ok((Machine { ranks: comm.size(), leaders, targets }, object))
+    }
+
     /// On rank 0: opens the file; also the number of storage targets, if known.
     fn open_first(&self, nodes: usize) -> Result<(Box<dyn WriteObject>, Option<u32>)> {
         if nodes > 1 && self.layout.other_nodes(self.path) == OtherNodes::Nothing {

@@ -99,21 +99,9 @@ impl Gather {
         let all = Extent::new(offset, bytes.len() as u64);
         let cut: Vec<Piece> = self.domains.cut(all)?.collect();
         let mut whole = Some(bytes);
-        for Piece { owner, extent } in cut {
-            if owner != self.owner {
-                let what = format!("owner {} got bytes of owner {owner}", self.owner);
-                return Err(Error::new(ErrorKind::InvalidArgument, what).at_byte(extent.offset));
-            }
-            self.received += extent.length;
-            let new = self.came.add(extent.offset, extent.offset + extent.length);
-            let fresh: u64 = new.iter().map(|part| part.length).sum();
-            if fresh < extent.length {
-                let first = match new.first() {
-                    Some(part) if part.offset == extent.offset => part.offset + part.length,
-                    _ => extent.offset,
-                };
-                self.repeated.add(first, extent.length - fresh);
-            }
+        for piece in cut {
+            let new = self.count(piece)?;
+            let any = !new.is_empty();
             for part in new {
                 if self.discards {
                     continue;
@@ -129,15 +117,40 @@ impl Gather {
                 self.memory += memory_of(&kept);
                 self.pieces.insert(part.offset, kept);
             }
-            let stripe = self.domains.write_stripe(extent.offset);
-            if fresh > 0
-                && !self.discards
-                && self.came.first_gap(stripe.offset, stripe.offset + stripe.length).is_none()
-            {
+            let stripe = self.domains.write_stripe(piece.extent.offset);
+            if any && !self.discards && self.came.first_gap(stripe.offset, stripe.offset + stripe.length).is_none() {
                 self.whole.push_back(stripe);
             }
         }
         Ok(())
+    }
+
+    /// Counts bytes of a whole write stripe that the owner writes without giving them here.
+    ///
+    /// # Errors
+    /// As [`Gather::insert`].
+    pub fn pass(&mut self, bytes: Extent) -> Result<()> {
+        let cut: Vec<Piece> = self.domains.cut(bytes)?.collect();
+        cut.into_iter().try_for_each(|piece| self.count(piece).map(drop))
+    }
+
+    /// Counts a piece; returns the parts of it that have not come before.
+    fn count(&mut self, Piece { owner, extent }: Piece) -> Result<Vec<Extent>> {
+        if owner != self.owner {
+            let what = format!("owner {} got bytes of owner {owner}", self.owner);
+            return Err(Error::new(ErrorKind::InvalidArgument, what).at_byte(extent.offset));
+        }
+        self.received += extent.length;
+        let new = self.came.add(extent.offset, extent.offset + extent.length);
+        let fresh: u64 = new.iter().map(|part| part.length).sum();
+        if fresh < extent.length {
+            let first = match new.first() {
+                Some(part) if part.offset == extent.offset => part.offset + part.length,
+                _ => extent.offset,
+            };
+            self.repeated.add(first, extent.length - fresh);
+        }
+        Ok(new)
     }
 
     /// The next bytes to write; the caller writes them before it asks again.
@@ -231,6 +244,21 @@ impl Gather {
 mod tests {
     use super::*;
     use crate::options::{Machine, Options};
+
+    #[test]
+    fn a_stripe_that_the_owner_writes_itself_is_counted_and_not_kept() {
+        let machine = Machine { ranks: 2, leaders: vec![0, 1], targets: None };
+        let options = Options { owner_stripe: Some(50), write_stripe: 10, fraction: 10, ..Options::default() };
+        let domains = Arc::new(Domains::new(Extent::new(0, 100), &options, &machine).unwrap());
+        let mut gather = Gather::new(domains, 0);
+        gather.pass(Extent::new(10, 20)).unwrap();
+        assert_eq!((gather.memory(), gather.received(), gather.missing()), (0, 20, Count { bytes: 30, first: 0 }));
+        assert_eq!(gather.next_write(true), None);
+        gather.insert(0, vec![1; 15]).unwrap();
+        assert_eq!(gather.repeated(), Count { bytes: 5, first: 10 });
+        assert_eq!(gather.next_write(false).unwrap().length(), 10);
+        assert_eq!(gather.pass(Extent::new(45, 10)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
 
     #[test]
     fn after_a_failure_bytes_are_counted_and_not_kept() {

@@ -38,4 +38,4 @@ pub mod window;
 
 pub use file::{File, OpenFile};
 pub use options::{Machine, Options, Owners};
-pub use window::{Commit, Completed, WindowId};
+pub use window::{Commit, Completed, Ended, WindowId};

@@ -72,6 +72,15 @@ impl Decoder<'_> {
         Some(u32::from_le_bytes(*first))
     }
 
+    fn ranks(&mut self) -> Option<Vec<u32>> {
+        let count = self.short()?;
+        let mut ranks = Vec::new();
+        for _ in 0..count {
+            ranks.push(self.short()?);
+        }
+        Some(ranks)
+    }
+
     fn count(&mut self) -> Option<Count> {
         Some(Count { bytes: self.long()?, first: self.long()? })
     }
@@ -129,7 +138,11 @@ impl Message {
                 }
             }
             Message::Complete(outcome) => {
-                out.long(outcome.bytes).long(outcome.order).short(outcome.by);
+                let Outcome { bytes, order, by, failed, failure: _ } = outcome;
+                out.long(*bytes).long(*order).short(*by).short(failed.len() as u32);
+                for rank in failed {
+                    out.short(*rank);
+                }
                 out.0.extend_from_slice(&outcome.failure);
             }
         }
@@ -168,17 +181,12 @@ impl Message {
                 failure: from.0.to_vec(),
             }),
             7 => Message::Alive,
-            8 => {
-                let mut ranks = Vec::new();
-                for _ in 0..from.short()? {
-                    ranks.push(from.short()?);
-                }
-                Message::Late { ranks }
-            }
+            8 => Message::Late { ranks: from.ranks()? },
             9 => Message::Complete(Outcome {
                 bytes: from.long()?,
                 order: from.long()?,
                 by: from.short()?,
+                failed: from.ranks()?,
                 failure: from.0.to_vec(),
             }),
             _ => return None,
@@ -212,7 +220,7 @@ mod tests {
             }),
             Message::Alive,
             Message::Late { ranks: vec![4, 2] },
-            Message::Complete(Outcome { bytes: 1, order: 2, by: 3, failure: vec![4] }),
+            Message::Complete(Outcome { bytes: 1, order: 2, by: 3, failed: vec![3, 7], failure: vec![4] }),
         ]
     }
 

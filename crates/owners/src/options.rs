@@ -51,6 +51,8 @@ pub struct Options {
     pub time_limit: Option<Duration>,
     /// Whether bytes are on the device when the window is complete, not only handed to the store.
     pub durable: bool,
+    /// Whether bytes that no rank writes are allowed. The file keeps what it had there.
+    pub holes: bool,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             alignment: 1 << 20,
             time_limit: None,
             durable: false,
+            holes: false,
         }
     }
 }

@@ -319,7 +319,7 @@ impl File {
     }
 
     /// The open file; opened by the first write of an owner.
-    fn object(&mut self) -> Result<&dyn WriteObject> {
+    pub(crate) fn object(&mut self) -> Result<&dyn WriteObject> {
         if self.object.is_none() {
             let object = self.layout.open_write(&self.path, OpenWrite::Existing, WriterId(self.rank()))?;
             object.order_from(self.order);
@@ -416,11 +416,11 @@ impl File {
     fn conclude(&mut self, id: u64) {
         let Some(window) = self.windows.get_mut(&id) else { return };
         let owners: Vec<u32> = window.owners().into_iter().map(|(_, rank)| rank).collect();
-        let (differs, durable) = (window.ending.sums().differs, window.durable);
+        let (differs, durable, holes) = (window.ending.sums().differs, window.durable, window.holes);
         let Some(root) = &mut window.root else { return };
         let (late, commit) = (std::mem::take(&mut root.late), root.commit.take());
         let overdue = root.stage == Stage::Judging;
-        let mut outcome = decide(&Known { reports: &root.reports, owners: &owners, late, overdue, differs });
+        let mut outcome = decide(&Known { reports: &root.reports, owners: &owners, late, overdue, differs, holes });
         if outcome.failure.is_empty() {
             let written = caught("commit the window", || self.commit(commit, outcome.order, durable));
             match written {
@@ -448,7 +448,7 @@ impl File {
     fn complete(&mut self, id: u64, outcome: Outcome) {
         self.send_down(id, &Message::Complete(outcome.clone()));
         self.order_behind(outcome.order);
-        let Outcome { bytes, by, failure, .. } = outcome;
+        let Outcome { bytes, by, failed, failure, .. } = outcome;
         let result = match ErrorReport::decode(&failure) {
             None if failure.is_empty() => Ok(Completed { bytes }),
             None => Err(self.about(Error::new(ErrorKind::Corrupt, "the outcome of a window cannot be read"))),
@@ -458,6 +458,7 @@ impl File {
             }
         };
         if let Some(window) = self.windows.get_mut(&id) {
+            window.failed = Some(failed);
             window.finish(result);
         }
     }

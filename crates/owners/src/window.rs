@@ -3,12 +3,13 @@
 use crate::domains::Domains;
 use crate::ending::{Ending, Report, Sums};
 use crate::gather::Gather;
+use crate::options::Options;
 use crate::outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::tree::Node;
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Extent, Result};
 
 /// An output window of an open file; the same number on all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,28 @@ pub struct WindowId(pub u64);
 pub struct Completed {
     /// Bytes of all ranks.
     pub bytes: u64,
+}
+
+/// How a window ended, for a program that goes on with the bytes that are written.
+pub struct Ended {
+    /// As [`crate::File::wait`] returns it.
+    pub outcome: Result<Completed>,
+    domains: Arc<Domains>,
+    /// Ranks of the owners that failed; `None` if that is not known.
+    failed: Option<Vec<u32>>,
+}
+
+impl Ended {
+    pub(crate) fn new(window: Window, outcome: Result<Completed>) -> Ended {
+        Ended { outcome, domains: window.domains, failed: window.failed }
+    }
+
+    /// Whether bytes that ranks wrote to this extent of the window are written for certain; the same on all ranks.
+    pub fn wrote(&self, extent: Extent) -> bool {
+        let Some(failed) = &self.failed else { return self.outcome.is_ok() };
+        let is_safe = |owner: usize| failed.binary_search(&self.domains.owners()[owner]).is_err();
+        self.domains.cut(extent).is_ok_and(|mut pieces| pieces.all(|piece| is_safe(piece.owner)))
+    }
 }
 
 /// Called with the result of a window, inside a call of the program.
@@ -149,6 +172,7 @@ impl Clock {
 pub(crate) struct Window {
     pub domains: Arc<Domains>,
     pub durable: bool,
+    pub holes: bool,
     /// By number of the owner.
     pub outboxes: BTreeMap<usize, Outbox>,
     /// Memory of the bytes in the outboxes.
@@ -163,11 +187,13 @@ pub(crate) struct Window {
     pub root: Option<Root>,
     pub clock: Clock,
     pub outcome: Option<Result<Completed>>,
+    /// Once rank 0 has decided: the owners that failed.
+    pub failed: Option<Vec<u32>>,
     pub callback: Option<Callback>,
 }
 
 impl Window {
-    pub fn new(domains: Domains, node: &Node, durable: bool, limit: Duration) -> Window {
+    pub fn new(domains: Domains, node: &Node, options: &Options, limit: Duration) -> Window {
         let (domains, rank) = (Arc::new(domains), node.ranks.start);
         let owned = domains.number_of(rank).map(|number| Owned {
             gather: Gather::new(domains.clone(), number),
@@ -180,7 +206,8 @@ impl Window {
         });
         Window {
             domains,
-            durable,
+            durable: options.durable,
+            holes: options.holes,
             outboxes: BTreeMap::new(),
             queued: 0,
             sums: Sums::default(),
@@ -192,6 +219,7 @@ impl Window {
             root: (rank == 0).then(Root::default),
             clock: Clock::new(limit),
             outcome: None,
+            failed: None,
             callback: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::search::Candidate;
 use thalweg_io::registry;
-use thalweg_movement::method::{self, Parameter};
+use thalweg_movement::method::{self, MethodKind, Parameter};
 use thalweg_schema::MethodChoice;
 
 /// Parameters that determine the result, not the speed: the same for every method.
@@ -21,7 +21,12 @@ pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
     let in_use = used
         .map(|choice| Candidate { method: choice.method.to_ascii_uppercase(), parameters: choice.parameters.clone() });
     let all = registry::that_write_by_themselves();
-    let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: fixed.clone() });
+    // Methods that write in the background are compared by the whole time that an output takes.
+    let whole = |kind: &MethodKind| registry::written_by_close(kind).split_once('=').map(|(k, v)| (k.into(), v.into()));
+    let all = all.map(|kind| {
+        let parameters = fixed.iter().cloned().chain(whole(kind)).collect();
+        Candidate { method: kind.names[0].to_string(), parameters }
+    });
     let mut candidates: Vec<Candidate> = in_use.into_iter().collect();
     // In use under another name, and as it comes: the same thing.
     let known = |c: &Candidate, of: &[Candidate]| {
@@ -78,7 +83,8 @@ mod tests {
             assert_eq!(names.iter().filter(|n| **n == name).count(), 1, "{name}");
         }
         assert!(!names.contains(&"NULL") && !names.contains(&"TRIGGER"));
-        assert!(first[1..].iter().all(|c| c.parameter_text() == "sync=yes"));
+        let kept = |c: &Candidate| if c.method == "ASYNC" { "sync=yes;async=no" } else { "sync=yes" };
+        assert!(first[1..].iter().all(|c| c.parameter_text() == kept(c)));
         // The default is one of them, under any name.
         let plain = super::first(Some(&MethodChoice::new("g", "MPI_LUSTRE")));
         assert_eq!(plain.len(), super::first(None).len());

@@ -8,6 +8,7 @@
 //! | [`collective`] | `MPI_COLLECTIVE`, `MPI_CIO` |
 //! | [`aggregated`] | `MPI_AGGREGATE`, `MPI_AMR`, `MPI_BGQ` |
 //! | [`adaptive`] | `ADAPTIVE` |
+//! | [`asynchronous`] | `ASYNC` |
 //! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
 //! | [`trigger`] | `TRIGGER` |
 
@@ -30,6 +31,7 @@ pub use thalweg_params::{Parameter, Parameters};
 
 pub mod adaptive;
 pub mod aggregated;
+pub mod asynchronous;
 pub mod collective;
 pub mod independent;
 pub mod null;
