@@ -58,6 +58,7 @@ fn main() -> Result<ExitCode, Failure> {
             std::fs::create_dir_all(&place)?;
             let mut command = Command::new(&python);
             command.args(["benches/streams/stream.py", kind, name, &place, &steps.to_string(), &mib.to_string()]);
+            command.env("STREAM_ROUND", round.to_string());
             match kind {
                 "staging" | "mount" => command.arg(format!("{files}/{name}.cfg")),
                 "raw" => command.arg(free_port()?),
@@ -68,6 +69,9 @@ fn main() -> Result<ExitCode, Failure> {
             }
             memory::warm(&files, options.size(u64::from(mib * steps * 2), 1))?;
             all.run(&mut command).map_err(|e| format!("{name}: {e}"))?;
+            if matches!(kind, "staging" | "mount") {
+                std::fs::remove_file(format!("{place}/stream-{round}.bp"))?;
+            }
         }
     }
     drop(partitions);

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy
@@ -18,7 +19,8 @@ import numpy
 kind, key, place, steps, mib, *more = sys.argv[1:]
 steps, values = int(steps), (int(mib) << 20) // 8
 role = os.environ.get("STREAM_ROLE", "writer")
-path = f"{place}/stream.bp"
+# Of its own in each run: who follows a file of an earlier one reads that.
+path = f"{place}/stream-{os.environ['STREAM_ROUND']}.bp"
 
 
 def wanted(step):
@@ -48,7 +50,9 @@ def read():
         import adios2.bindings as adios2
 
         ready()
-        io = adios2.ADIOS().DeclareIO("stream")
+        # The engine ends with it.
+        adios = adios2.ADIOS()
+        io = adios.DeclareIO("stream")
         io.SetEngine("SST")
         file = io.Open(path, adios2.Mode.Read)
         array, step = numpy.empty(values), -1
@@ -116,6 +120,16 @@ if role == "reader":
 reader = subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "STREAM_ROLE": "reader"}, stdout=subprocess.PIPE, text=True)
 if reader.stdout.readline() != "ready\n":
     sys.exit("the reader does not begin")
+
+
+def watch():
+    """A writer may wait for ever for a reader that has died."""
+    if reader.wait() != 0:
+        print(f"the reader ended with {reader.returncode}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+threading.Thread(target=watch, daemon=True).start()
 array, blocked = numpy.zeros(values), []
 put, close = writer()
 begun = time.monotonic()

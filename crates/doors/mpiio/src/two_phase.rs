@@ -137,14 +137,15 @@ fn overlapping<T>(mut ranges: Vec<(Range<u64>, T)>) -> Vec<(Range<u64>, Vec<T>)>
     joined
 }
 
-/// Ranks of a row have the same repetitions (see [`Outline::repeats`]), and the same extent.
-type Likeness = (Vec<(u64, i64)>, i64);
+/// Ranks of a row have the same repetitions (see [`Outline::repeats`]).
+type Repeats = Vec<(u64, i64)>;
 
 /// The rows of ranks whose views are blocks of one array: the shortest ones whose bytes together are runs of [`LONG`] bytes. `None` if no
-/// dimension of the array leaves such rows; then a row is what overlaps in an access.
+/// dimension of the array leaves such rows, or bytes of one row would lie between those of another; then a row is what overlaps in an
+/// access.
 ///
 /// # Cost
-/// For `n` ranks `n log n` steps for each dimension.
+/// For `n` ranks `n log n` steps for each dimension, and one for each pair of rows whose ranges of the file overlap.
 pub fn rows(views: &[View]) -> Option<Vec<Row>> {
     let deepest = views.iter().map(|view| view.pattern().depth()).max()?;
     (1..=deepest).rev().find_map(|depth| rows_of(views, depth))
@@ -152,25 +153,62 @@ pub fn rows(views: &[View]) -> Option<Vec<Row>> {
 
 /// As [`rows`], with so many of the outermost repetitions of the views left apart.
 fn rows_of(views: &[View], depth: usize) -> Option<Vec<Row>> {
+    // Instances of all views follow each other alike.
+    let extent = views.first()?.pattern().extent();
     // Ranks with the same repetitions, and the first run of each.
-    let mut alike: BTreeMap<Likeness, Vec<(Range<u64>, u32)>> = BTreeMap::new();
-    for (rank, view) in (0..).zip(views) {
+    let mut alike: BTreeMap<Repeats, Vec<(Range<u64>, u32)>> = BTreeMap::new();
+    for (rank, view) in (0..).zip(views).filter(|(_, view)| view.pattern().extent() == extent) {
         let Outline { repeats, low, high } = view.pattern().outline(depth);
         let at = |place: i64| view.displacement().checked_add_signed(place);
-        let key = (repeats, view.pattern().extent());
-        alike.entry(key).or_default().push((at(low)?..at(high)?, rank));
+        alike.entry(repeats).or_default().push((at(low)?..at(high)?, rank));
     }
-    let mut rows = Vec::new();
-    for ((repeats, extent), ranges) in alike {
+    let (mut rows, mut runs, mut ranks_in_rows) = (Vec::new(), Vec::new(), 0);
+    for (repeats, ranges) in alike {
         for (run, mut ranks) in overlapping(ranges) {
             let length = i64::try_from(run.end - run.start).ok().filter(|length| *length as u64 >= LONG)?;
             let outline = Outline { repeats: repeats.clone(), low: 0, high: length };
             let covers = View::of_outline(run.start, &outline, extent).ok().filter(View::is_rising)?;
             ranks.sort_unstable();
+            ranks_in_rows += ranks.len();
+            runs.push((i64::try_from(run.start).ok()?, outline));
             rows.push(Row { ranks, covers });
         }
     }
-    Some(rows)
+    (ranks_in_rows == views.len() && are_apart(runs)).then_some(rows)
+}
+
+/// Whether no run of a row lies between the bytes of a run of another.
+///
+/// - `rows`: the first run of each, from offset `low` 0, with its repetitions.
+fn are_apart(mut rows: Vec<(i64, Outline)>) -> bool {
+    rows.sort_by_key(|(start, _)| *start);
+    let end = |(start, outline): &(i64, Outline)| {
+        let last = |(count, stride): &(u64, i64)| (*count as i128 - 1) * i128::from(*stride);
+        i128::from(*start) + outline.repeats.iter().map(last).sum::<i128>() + i128::from(outline.high)
+    };
+    rows.iter().enumerate().all(|(number, a)| {
+        let mut behind = rows[number + 1..].iter().take_while(|b| i128::from(b.0) < end(a));
+        behind.all(|b| {
+            let same_strides = a.1.repeats.iter().map(|r| r.1).eq(b.1.repeats.iter().map(|r| r.1));
+            same_strides && !meet(b.0 - a.0, (&a.1.repeats, a.1.high), (&b.1.repeats, b.1.high))
+        })
+    })
+}
+
+/// Whether two sets of repeated runs with the same strides have a byte in common. The second set begins `distance` bytes behind the first.
+/// No run is longer than the stride around it.
+fn meet(distance: i64, a: (&[(u64, i64)], i64), b: (&[(u64, i64)], i64)) -> bool {
+    match (a.0.split_first(), b.0.split_first()) {
+        (Some(((of_a, stride), rest_a)), Some(((of_b, _), rest_b))) => {
+            let whole = distance.div_euclid((*stride).max(1));
+            // A run that begins in front of the other may reach into it.
+            [whole, whole + 1].into_iter().any(|steps| {
+                let is_there = if steps < 0 { steps.unsigned_abs() < *of_b } else { (steps as u64) < *of_a };
+                is_there && meet(distance - steps * stride, (rest_a, a.1), (rest_b, b.1))
+            })
+        }
+        _ => -b.1 < distance && distance < a.1,
+    }
 }
 
 /// A range of a row's bytes that one rank writes or reads.
@@ -485,7 +523,7 @@ impl Filled {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use thalweg_view::{Datatype, Order, Pattern};
+    use thalweg_view::{Block, Datatype, Order, Pattern};
 
     fn byte() -> Pattern {
         Datatype::Elementary(1).pattern().unwrap()
@@ -532,6 +570,92 @@ mod tests {
             })
             .collect();
         assert!(!pays(&apart), "small extents in ranges of their own");
+    }
+
+    /// BTIO's diagonal cells of an array of `n` cells an edge, 40 bytes each, for `side` by `side` ranks.
+    fn diagonal_cells(n: u64, side: u64) -> Vec<View> {
+        let element = || Datatype::Elementary(40);
+        let begins = |part: u64| n * part / side;
+        let of = |rank: u64| {
+            let cell = |c: u64| {
+                let at = [c, (rank / side + c) % side, (rank % side + c) % side];
+                Datatype::Subarray {
+                    sizes: vec![n; 3],
+                    subsizes: at.iter().map(|part| begins(part + 1) - begins(*part)).collect(),
+                    starts: at.iter().map(|part| begins(*part)).collect(),
+                    order: Order::C,
+                    of: Box::new(element()),
+                }
+            };
+            Datatype::Struct((0..side).map(|c| (Block { count: 1, displacement: 0 }, cell(c))).collect())
+        };
+        let views = (0..side * side).map(of);
+        views.map(|of| View::new(0, &element().pattern().unwrap(), of.pattern().unwrap()).unwrap()).collect()
+    }
+
+    #[test]
+    fn diagonal_cells_lie_between_each_other_and_all_ranks_exchange() {
+        for (n, side) in [(102, 2), (162, 3), (102, 4)] {
+            let views = diagonal_cells(n, side);
+            assert!(pays(&views));
+            assert_eq!(rows(&views), None, "{side} by {side}");
+            let all = (side * side) as u32;
+            let exchange = planned(&views, &accesses(&views), &vec![0; all as usize], &Plan::default());
+            assert_eq!(exchange.alone, [0; 0], "{side} by {side}");
+            assert_eq!(exchange.row_of(0).unwrap().1.ranks, (0..all).collect::<Vec<u32>>());
+        }
+    }
+
+    #[test]
+    fn rows_of_uneven_blocks_are_apart_and_blocks_across_rows_are_seen() {
+        let (edge, element) = (1200, 8);
+        let view = |starts: [u64; 3], subsizes: [u64; 3]| {
+            let of = Box::new(Datatype::Elementary(element));
+            let (starts, subsizes) = (starts.to_vec(), subsizes.to_vec());
+            let block = Datatype::Subarray { sizes: vec![edge; 3], subsizes, starts, order: Order::C, of };
+            View::new(0, &Datatype::Elementary(element).pattern().unwrap(), block.pattern().unwrap()).unwrap()
+        };
+        // Two by two by two blocks, all of different lengths; their parts of a plane have 4.8 and 6.7 MB.
+        let cuts = |cut: u64| [(0, cut), (cut, edge - cut)];
+        let mut uneven = Vec::new();
+        for (z, nz) in cuts(500) {
+            for (y, ny) in cuts(700) {
+                uneven.extend(cuts(601).map(|(x, nx)| view([z, y, x], [nz, ny, nx])));
+            }
+        }
+        let ranks: Vec<Vec<u32>> = rows(&uneven).unwrap().into_iter().map(|row| row.ranks).collect();
+        assert_eq!(ranks.iter().map(Vec::len).sum::<usize>(), 8);
+        // Those side by side in the fastest dimension.
+        assert!(ranks.iter().all(|row| row.len() == 2), "{ranks:?}");
+        // One block across all planes beside two that divide them: no row of its own is free of the others' bytes.
+        let halves = [view([0, 0, 600], [500, 1200, 600]), view([500, 0, 600], [700, 1200, 600])];
+        let across = [&[view([0, 0, 0], [1200, 1200, 600])][..], &halves].concat();
+        assert_eq!(rows(&across), None);
+        let exchange = planned(&across, &accesses(&across), &[0; 3], &Plan::default());
+        assert_eq!((exchange.alone.len(), exchange.rows.len()), (0, 1));
+    }
+
+    #[test]
+    fn repeated_runs_meet_exactly_where_a_byte_is_in_both() {
+        // Against all bytes, for small ones.
+        let bytes = |start: i64, repeats: &[(u64, i64)], length: i64| {
+            let mut places = vec![start];
+            for (count, stride) in repeats {
+                places = places.iter().flat_map(|at| (0..*count as i64).map(move |n| at + n * stride)).collect();
+            }
+            places.into_iter().flat_map(|at| at..at + length).collect::<BTreeSet<i64>>()
+        };
+        let all = |counts: [u64; 2]| vec![(counts[0], 24), (counts[1], 6)];
+        for (of_a, of_b) in [([1, 1], [1, 1]), ([3, 2], [2, 4]), ([4, 4], [1, 3]), ([2, 1], [3, 3])] {
+            for (long_a, long_b) in [(2, 3), (6, 1), (4, 4)] {
+                for distance in 0..120 {
+                    let (a, b) = (all(of_a), all(of_b));
+                    let meets = !bytes(0, &a, long_a).is_disjoint(&bytes(distance, &b, long_b));
+                    let what = format!("{of_a:?} of {long_a}, {of_b:?} of {long_b}, {distance} apart");
+                    assert_eq!(meet(distance, (&a, long_a), (&b, long_b)), meets, "{what}");
+                }
+            }
+        }
     }
 
     fn accesses(views: &[View]) -> Vec<Access> {

@@ -1,10 +1,11 @@
 //! In which messages the bytes of a call go to the servers, and sending them.
 //!
-//! Each server's packets are cut into units of `net_buf_size` bytes. A round sends at most one unit to each server, without waiting,
-//! and then takes the replies, so that servers work at the same time. The first server of a round differs from client to client:
-//! clients of one program do not all begin at server 0.
+//! Each server's packets are cut into units of `net_buf_size` bytes. One unit of each server is on its way at a time: when its reply has
+//! been taken, the next one is sent, and then the reply of the next server is taken, so that servers work while a reply is received. The
+//! first server differs from client to client: clients of one program do not all begin at server 0.
 
 use crate::striping::Packet;
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,12 +97,12 @@ pub struct Transfer<'t> {
 }
 
 impl Transfer<'_> {
-    /// Runs the rounds.
+    /// Sends all units, and takes the replies.
     ///
     /// - `request`: of a handle, a view's number and parts.
     /// - `bytes`: if requests carry those of their parts.
     /// - `take`: takes the reply and receives its body.
-    fn rounds(
+    fn send(
         &self,
         units: &[Vec<Vec<Part>>],
         request: impl Fn(u64, Option<u64>, Vec<(u64, u64)>) -> Request,
@@ -116,33 +117,36 @@ impl Transfer<'_> {
                 views[server] = Some(links[server].view(&self.handles.of[server].0, view)?);
             }
         }
-        for round in 0..units.iter().map(Vec::len).max().unwrap_or(0) {
-            let mut sent = Vec::new();
-            let mut outcome = Ok(());
-            for server in (0..servers).map(|n| (n + self.first) % servers) {
-                let Some(parts) = units[server].get(round) else { continue };
-                let (session, handle) = &self.handles.of[server];
-                let pairs = parts.iter().map(|part| (part.start, part.length as u64)).collect();
-                let body =
-                    bytes.map(|bytes| parts.iter().map(|part| IoSlice::new(&bytes[part.at..part.at + part.length])));
-                let body: Vec<IoSlice<'_>> = body.into_iter().flatten().collect();
-                match links[server].begin(session, &request(*handle, views[server], pairs), &body) {
-                    Ok(on_its_way) => sent.push((server, parts, on_its_way)),
-                    Err(e) => {
-                        outcome = Err(reported(e, numbers[server]));
-                        break;
+        let begin = |server: usize, number: usize| {
+            let parts = &units[server][number];
+            let (session, handle) = &self.handles.of[server];
+            let pairs = parts.iter().map(|part| (part.start, part.length as u64)).collect();
+            let body = bytes.map(|bytes| parts.iter().map(|part| IoSlice::new(&bytes[part.at..part.at + part.length])));
+            let body: Vec<IoSlice<'_>> = body.into_iter().flatten().collect();
+            let begun = links[server].begin(session, &request(*handle, views[server], pairs), &body);
+            begun.map_err(|e| reported(e, numbers[server]))
+        };
+        let mut outcome = Ok(());
+        let mut next: VecDeque<(usize, usize)> = (0..servers).map(|n| ((n + self.first) % servers, 0)).collect();
+        let mut sent = VecDeque::new();
+        loop {
+            // After a failure nothing more is sent.
+            while let Some((server, number)) = next.pop_front().filter(|_| outcome.is_ok()) {
+                if number < units[server].len() {
+                    match begin(server, number) {
+                        Ok(on_its_way) => sent.push_back((server, number, on_its_way)),
+                        Err(e) => outcome = Err(e),
                     }
                 }
             }
             // Every reply is taken, whatever failed: a connection with a reply in it cannot be used again.
-            for (server, parts, on_its_way) in sent {
-                let taken = |reply: &Reply, channel: &Channel, length: usize| take(reply, parts, channel, length);
-                let finished = links[server].finish(&self.handles.of[server].0, on_its_way, taken);
-                outcome = outcome.and(finished.map(drop).map_err(|e| reported(e, numbers[server])));
-            }
-            outcome?;
+            let Some((server, number, on_its_way)) = sent.pop_front() else { return outcome };
+            let parts = &units[server][number];
+            let taken = |reply: &Reply, channel: &Channel, length: usize| take(reply, parts, channel, length);
+            let finished = links[server].finish(&self.handles.of[server].0, on_its_way, taken);
+            outcome = outcome.and(finished.map(drop).map_err(|e| reported(e, numbers[server])));
+            next.push_back((server, number + 1));
         }
-        Ok(())
     }
 
     /// Writes the parts of `bytes`.
@@ -151,7 +155,7 @@ impl Transfer<'_> {
     /// Of the first server that failed; parts of other servers may be written.
     pub fn write(&self, units: &[Vec<Vec<Part>>], bytes: &[u8]) -> Result<()> {
         let request = |handle, view, parts| Request::WriteParts { handle, view, parts };
-        self.rounds(units, request, Some(bytes), |_, _, channel, length| channel.body(length).map(drop))
+        self.send(units, request, Some(bytes), |_, _, channel, length| channel.body(length).map(drop))
     }
 
     /// Reads the parts into `out`. Bytes that their server lacks are left as they are: the runs of `out` that are missing.
@@ -161,7 +165,7 @@ impl Transfer<'_> {
     pub fn read(&self, units: &[Vec<Vec<Part>>], out: &mut [u8]) -> Result<Found> {
         let mut found = Found { length: 0, missing: Vec::new() };
         let request = |handle, view, parts| Request::ReadParts { handle, view, parts };
-        self.rounds(units, request, None, |reply, parts, channel, length| {
+        self.send(units, request, None, |reply, parts, channel, length| {
             let Reply::Number(known) = *reply else { return channel.body(length).map(drop) };
             let wanted: usize = parts.iter().map(|part| part.length).sum();
             if wanted != length {
