@@ -245,7 +245,10 @@ mod tests {
             differs: None,
             holes: false,
         };
-        assert_eq!(decide(&known(&[0, 4], &[])), Outcome { bytes: 20, order: 7, by: 0, failure: vec![] });
+        assert_eq!(
+            decide(&known(&[0, 4], &[])),
+            Outcome { bytes: 20, order: 7, by: 0, failed: vec![], failure: vec![] }
+        );
         let (_, e) = kind(&decide(&known(&[0, 4, 8], &[2])));
         assert_eq!(e.kind(), ErrorKind::Timeout);
         assert!(e.what().contains("rank 8, an owner"), "{e}");

@@ -1,8 +1,7 @@
 //! A file that ranks write in output windows.
 //!
 //! ```
-//! use std::io::IoSlice;
-use std::sync::Arc;
+//! use std::sync::Arc;
 //! use thalweg_comm::{Communicator, threads};
 //! use thalweg_layout::{Direct, Layout, OpenWrite};
 //! use thalweg_owners::{File, OpenFile, Options};
@@ -42,6 +41,7 @@ use crate::message::Message;
 use crate::options::{Machine, Options};
 use crate::window::{Callback, Commit, Completed, Ended, Window, WindowId};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::guarded::caught;
@@ -286,7 +286,7 @@ impl File {
         let (rank, path) = (self.rank(), self.path.clone());
         let window = self.open_window(id)?;
         let owned = window.owned.as_mut().ok_or_else(|| wrong("this rank owns no bytes of the window"))?;
-        owned.gather.pass(Extent::new(offset, length))?;
+        owned.gather.pass(Extent::new(offset, length)).map_err(|e| e.at_rank(rank).in_object(path.clone()))?;
         let number = window.domains.number_of(rank).unwrap_or(0) as u32;
         *window.sums.bytes.entry(number).or_default() += length;
         window.clock.event();

@@ -449,12 +449,17 @@ impl File {
         self.send_down(id, &Message::Complete(outcome.clone()));
         self.order_behind(outcome.order);
         let Outcome { bytes, by, failed, failure, .. } = outcome;
+        let rank = self.rank();
+        let owned = self.windows.get_mut(&id).and_then(|window| window.owned.as_mut());
+        // The owner that failed keeps its own error, with its cause.
+        let own = owned.and_then(|owned| owned.failed.take()).filter(|_| by == rank && !failure.is_empty());
         let result = match ErrorReport::decode(&failure) {
             None if failure.is_empty() => Ok(Completed { bytes }),
             None => Err(self.about(Error::new(ErrorKind::Corrupt, "the outcome of a window cannot be read"))),
             Some(report) => {
                 let safe = "bytes outside this window; inside it, bytes that the error does not concern may be written";
-                Err(self.about(report.error(by, self.rank())).safe(safe))
+                let error = own.unwrap_or_else(|| report.error(by, rank));
+                Err(self.about(error).safe(safe))
             }
         };
         if let Some(window) = self.windows.get_mut(&id) {

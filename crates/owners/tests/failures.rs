@@ -11,7 +11,7 @@ use thalweg_layout::{Layout, OpenWrite};
 use thalweg_owners::{Commit, Completed, File, OpenFile, Options};
 use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Memory, Store, StoreExt};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 const LENGTH: u64 = 40_000;
 const MEMORY: u64 = 1 << 20;
@@ -164,6 +164,63 @@ fn whichever_call_of_the_store_fails_all_ranks_agree() {
         number += 1;
     }
     assert!(number > 20, "{number} calls");
+}
+
+#[test]
+fn bytes_that_no_rank_writes_are_no_failure_of_a_window_with_holes() {
+    let store = Arc::new(Memory::new());
+    let layout = direct(store.clone());
+    threads::run(3, |comm| {
+        let mut file = open(&comm, &layout, MEMORY);
+        let options = Options { holes: true, ..small(2) };
+        let window = file.start(0, 9000, &options).unwrap();
+        if comm.rank() != 1 {
+            let start = 3000 * u64::from(comm.rank());
+            file.write(window, start, &content(start, 3000)).unwrap();
+        }
+        file.end(window).unwrap();
+        let ended = file.wait_for_end(window).unwrap();
+        assert_eq!(ended.outcome.as_ref().unwrap().bytes, 6000);
+        assert!(ended.wrote(Extent::new(0, 9000)));
+        file.close().unwrap();
+    });
+    let bytes = store.read_all("out").unwrap();
+    assert!(bytes[..3000] == content(0, 3000) && bytes[6000..] == content(6000, 3000));
+}
+
+/// Each owner has a third of the window, and writes whole stripes of its own without a copy.
+#[test]
+fn an_owner_that_fails_is_known_to_all_ranks_and_so_are_the_bytes_that_are_written() {
+    let store: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
+    for failing in 0..3 {
+        threads::run(3, |comm| {
+            let own = Arc::new(Failing::new(store.clone()));
+            let layout = direct(own.clone());
+            let mut file = open(&comm, &layout, MEMORY);
+            let options = Options { owner_stripe: None, write_stripe: 500, fraction: 500, alignment: 500, ..small(3) };
+            let window = file.start(0, 9000, &options).unwrap();
+            if comm.rank() == failing {
+                own.fail(Fault::of(StoreCall::Write).skipping(1).times(1).with(ErrorKind::NoSpace));
+            }
+            let start = 3000 * u64::from(comm.rank());
+            for at in (start..start + 3000).step_by(500) {
+                file.write_own(window, at, &[std::io::IoSlice::new(&content(at, 500))]).unwrap();
+            }
+            let elsewhere = file.write_own(window, (start + 3000) % 9000, &[std::io::IoSlice::new(b"a")]).unwrap_err();
+            assert_eq!(elsewhere.kind(), ErrorKind::InvalidArgument);
+            file.end(window).unwrap();
+            let ended = file.wait_for_end(window).unwrap();
+            let e = ended.outcome.as_ref().unwrap_err();
+            assert_eq!((e.kind(), e.reported_by()), (ErrorKind::NoSpace, (comm.rank() != failing).then_some(failing)));
+            for rank in 0..3 {
+                let part = Extent::new(3000 * u64::from(rank), 3000);
+                assert_eq!(ended.wrote(part), rank != failing, "bytes of owner {rank}, owner {failing} failed");
+            }
+            assert!(!ended.wrote(Extent::new(0, 9000)) && ended.wrote(Extent::new(0, 0)));
+            own.heal();
+            file.close().unwrap();
+        });
+    }
 }
 
 #[test]

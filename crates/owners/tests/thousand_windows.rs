@@ -3,12 +3,13 @@
 mod common;
 
 use common::{Sequence, direct, open};
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::container::Options as ContainerOptions;
 use thalweg_layout::{Container, Layout};
-use thalweg_owners::{Commit, Options, Owners, WindowId};
+use thalweg_owners::{Commit, File, Options, Owners, WindowId};
 use thalweg_store::{Memory, Store};
 use thalweg_types::Extent;
 
@@ -52,6 +53,7 @@ fn geometry(number: u64, ranks: u32) -> Geometry {
         alignment: 1 + random.below(600),
         time_limit: Some(Duration::from_secs(60)),
         durable: random.below(4) == 0,
+        holes: false,
     };
     let mut cuts: Vec<u64> = (0..random.below(60)).map(|_| offset + random.below(length + 1)).collect();
     cuts.extend([offset, offset + length]);
@@ -95,7 +97,8 @@ fn run(ranks: u32, memory: u64, layout: Arc<dyn Layout>) {
             for (at, part) in todo {
                 let bytes: Vec<u8> =
                     (part.offset..part.offset + part.length).map(|byte| value(first + at as u64, byte)).collect();
-                file.write(ids[at], part.offset, &bytes).unwrap();
+                // Whole stripes of its own go straight to the store, in every other window.
+                write(&mut file, ids[at], part.offset, &bytes, at % 2 == 1);
                 assert!(file.memory() <= memory, "{} of {memory} bytes", file.memory());
                 if random.below(4) == 0 {
                     file.progress();
@@ -113,6 +116,27 @@ fn run(ranks: u32, memory: u64, layout: Arc<dyn Layout>) {
         }
         file.close().unwrap();
     });
+}
+
+/// - `own`: whether stripes that this rank owns, and writes as a whole, are written without a copy.
+fn write(file: &mut File, window: WindowId, offset: u64, bytes: &[u8], own: bool) {
+    let (domains, rank) = (file.domains(window).unwrap(), file.rank());
+    let end = offset + bytes.len() as u64;
+    let mut at = offset;
+    while at < end {
+        let stripe = domains.write_stripe(at);
+        let fraction = domains.fraction_of(at);
+        let is_own =
+            domains.owners()[fraction.owner] == rank && stripe.offset >= offset && stripe.end().unwrap() <= end;
+        let until = if own && is_own { fraction.extent.end().unwrap() } else { end.min(stripe.end().unwrap()) };
+        let part = &bytes[(at - offset) as usize..(until - offset) as usize];
+        if own && is_own {
+            file.write_own(window, at, &[IoSlice::new(part)]).unwrap();
+        } else {
+            file.write(window, at, part).unwrap();
+        }
+        at = until;
+    }
 }
 
 /// Where windows that were under way at the same time overlap, each byte is that of one of them.
