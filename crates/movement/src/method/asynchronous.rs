@@ -309,9 +309,16 @@ fn exchange<'c>(
     }
     file.end(window)?;
     let ended = file.wait_for_end(window)?;
-    let closed = match &ended.outcome {
-        Err(e) if matches!(e.kind(), ErrorKind::PeerLost | ErrorKind::Timeout) => return Err(e.again()),
-        _ => file.close(),
+    // Those left write their groups again: nobody knows whether the owners could close the file.
+    let is_lost = |e: &Error| matches!(e.kind(), ErrorKind::PeerLost | ErrorKind::Timeout);
+    if let Err(e) = &ended.outcome
+        && is_lost(e)
+    {
+        return Err(e.again());
+    }
+    let closed = match file.close() {
+        Err(e) if is_lost(&e) => return Err(e),
+        closed => closed,
     };
     let failed = failure(rank, own, &ended, closed, place);
     match (failed, fragment) {
