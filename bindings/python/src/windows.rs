@@ -46,7 +46,7 @@ impl Windows {
             thalweg_comm::agreement::agree(&*comm, own, "open the file for output windows", &[])?;
             let Some((layout, path)) = found else { return Err(Failure::argument("no place for the file")) };
             let how = if keep { OpenWrite::Any } else { OpenWrite::Replace };
-            Ok(File::open(&OpenFile { comm: &*comm as &dyn Communicator, layout: &layout, path: &path, how, memory })?)
+            Ok(File::open(&OpenFile { memory, ..OpenFile::new(&*comm as &dyn Communicator, &layout, &path, how) })?)
         })?;
         Ok(Windows { file: Mutex::new(Some(file)), due: Due::default() })
     }
@@ -88,6 +88,7 @@ impl Windows {
                 .transpose()
                 .map_err(|_| Failure::argument("the time limit is no time"))?,
             durable,
+            holes: false,
         };
         let commit = commit.map(|(offset, bytes)| Commit { offset, bytes });
         Ok(self.on_file(py, |file| file.start_with_commit(offset, length, &options, commit))?.0)

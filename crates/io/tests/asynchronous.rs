@@ -122,16 +122,6 @@ fn each_byte_travels_once_and_an_owners_own_bytes_stay() {
     assert!((written / 2..=written + words).contains(&sent), "{sent} bytes sent of {written}, and {words} of words");
 }
 
-#[test]
-fn owners_that_cannot_be_are_refused_by_the_open_on_all_ranks() {
-    threads::run(3, |comm| {
-        let session = Place::memory().session(&heat(METHOD, "async=no;base=3"), &comm);
-        let e = session.open("heat", "x.bp", Mode::Write, comm.duplicate().unwrap()).map(drop).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Config, "{e}");
-        assert!(e.to_string().contains("base=3") && e.to_string().contains("3 ranks"), "{e}");
-    });
-}
-
 /// By itself it writes in the background: close returns, and a failure is told by the next open.
 #[test]
 fn a_failure_in_the_background_is_told_on_all_ranks_and_the_next_step_is_whole() {

@@ -90,6 +90,7 @@ impl COptions {
             alignment: or(self.alignment, defaults.alignment),
             time_limit,
             durable: self.durable != 0,
+            holes: false,
         };
         Ok((options, commit))
     }
@@ -114,7 +115,7 @@ fn open(
     let Some((out, layout, path)) = found else { return Err(wrong("no place for the file")) };
     let how = if keep != 0 { OpenWrite::Any } else { OpenWrite::Replace };
     let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
-    let file = File::open(&OpenFile { comm, layout: &layout, path: &path, how, memory })?;
+    let file = File::open(&OpenFile { memory, ..OpenFile::new(comm, &layout, &path, how) })?;
     *out = Box::into_raw(Box::new(NativeWindows { file: Mutex::new(file), due: Due::default() }));
     Ok(())
 }

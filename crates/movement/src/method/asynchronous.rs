@@ -80,7 +80,8 @@ pub const OWNERS: Parameter =
         .or_else("one per node, at most one per storage target")
         .also(&["activePEs"]);
 /// `base`.
-pub const BASE: Parameter = Parameter::count("base", 0, "the first owner").also(&["basePE"]);
+pub const BASE: Parameter =
+    Parameter::count("base", 0, "the first owner; of fewer ranks the last one").also(&["basePE"]);
 /// `skip`.
 pub const SKIP: Parameter =
     Parameter::count("skip", 0, "distance between owners").at_least(1).or_else("evenly spread").also(&["skipPEs"]);
@@ -157,17 +158,12 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The owners of so many ranks; the same on all ranks.
-    ///
-    /// # Errors
-    /// `Config` if no rank is at `base`.
-    fn among(self, ranks: u32) -> Result<Owners> {
+    /// The owners of so many ranks, at least one.
+    fn among(self, ranks: u32) -> Owners {
         let Chosen { owners, base, skip } = self;
-        let there = ranks.checked_sub(base).filter(|there| *there > 0);
-        let there = there.ok_or_else(|| {
-            Error::new(ErrorKind::Config, format!("base={base}: the first owner is none of the {ranks} ranks"))
-        })?;
-        Ok(match (owners, skip) {
+        let base = base.min(ranks.saturating_sub(1));
+        let there = ranks - base;
+        match (owners, skip) {
             (0, None) if base == 0 => Owners::PerNode,
             (owners, Some(skip)) => {
                 let most = there.div_ceil(skip);
@@ -177,7 +173,7 @@ impl Chosen {
                 let owners = owners.clamp(1, there);
                 Owners::Ranks((0..owners).map(|number| base + spread(number, owners, there)).collect())
             }
-        })
+        }
     }
 }
 
@@ -208,7 +204,7 @@ impl Method for Asynchronous {
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let about = |e: Error| e.in_object(request.path);
         let ranks = request.comm.size();
-        let owners = self.chosen.among(ranks).map_err(about)?;
+        let owners = self.chosen.among(ranks);
         let (nodes, _) = nodes::of(request, None).map_err(about)?;
         let leaders = (0..ranks).filter(|rank| nodes.get(*rank as usize) == Some(rank)).collect();
         // Where the file system does not tell, owners are chosen without it.
@@ -388,5 +384,40 @@ fn failure(rank: u32, own: Result<()>, ended: &Ended, closed: Result<()>, place:
             Failure::OfGroup(own.err().unwrap_or_else(|| e.again()))
         }
         (Err(e), _) => Failure::OfOthers(e.again().at_rank(rank)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_spread_or_at_a_distance_and_there_is_always_one() {
+        let among = |owners, base, skip, ranks| {
+            let owners = Chosen { owners, base, skip }.among(ranks);
+            let machine = Machine { ranks, leaders: vec![0], targets: None };
+            Options { owners, ..Options::default() }.owners_on(&machine).unwrap()
+        };
+        assert_eq!(among(0, 0, None, 8), [0], "one of the node");
+        assert_eq!(among(3, 0, None, 8), [0, 2, 5]);
+        assert_eq!(among(100, 0, None, 3), [0, 1, 2]);
+        assert_eq!(among(2, 4, None, 8), [4, 6]);
+        assert_eq!(among(0, 4, None, 8), [4]);
+        assert_eq!(among(0, 1, Some(3), 8), [1, 4, 7]);
+        assert_eq!(among(2, 1, Some(3), 8), [1, 4]);
+        assert_eq!(among(2, 9, Some(3), 8), [7]);
+        assert_eq!(among(3, 5, None, 1), [0]);
+    }
+
+    #[test]
+    fn names_of_ckio_are_understood_and_nonsense_is_named() {
+        let with = |key: &str, value: &str| make(&Parameters::from_iter([(key, value)])).map(|_| ());
+        assert!(with("activePEs", "4").is_ok() && with("peStripe", "1M").is_ok() && with("skipPEs", "2").is_ok());
+        for (key, value) in
+            [("owners", "many"), ("skip", "0"), ("fraction", "0"), ("write_stripe", "0"), ("stripe", "0")]
+        {
+            let e = with(key, value).unwrap_err();
+            assert!(e.kind() == ErrorKind::Config && e.what().contains(key), "{e}");
+        }
     }
 }
