@@ -201,7 +201,9 @@ pub fn write(
                     };
                     done.unwrap_or_else(|e| panic!("step {step}: {e}"));
                 }
-                output.close().unwrap_or_else(|e| panic!("close of step {step}: {e}"));
+                // Some methods write in the background.
+                let closed = output.start_close().wait();
+                closed.unwrap_or_else(|e| panic!("close of step {step}: {e}"));
                 if rank == 0 {
                     after(step);
                 }
