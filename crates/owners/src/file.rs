@@ -505,7 +505,7 @@ impl OpenFile<'_> {
                 targets = known.map_or(0, |known| u64::from(known) + 1);
             });
         }
-        let numbers = agreed(&*comm, own, "open the file for output windows", &[targets])?;
+        let numbers = agreed(comm, own, "open the file for output windows", &[targets])?;
         let targets = numbers[0].checked_sub(1).map(|targets| targets as u32);
         Ok((Machine { ranks: comm.size(), leaders, targets }, object))
     }
