@@ -43,9 +43,9 @@ def read():
         import thalweg
 
         ready()
-        step = 0
+        step, array = 0, numpy.empty(values)
         for step, found in enumerate(thalweg.follow(path, timeout=300, poll=0.001)):
-            check(step, found["T"][:].reshape(-1))
+            check(step, found["T"].read_into(array.reshape(found["T"].shape)).reshape(-1))
     elif kind == "sst":
         import adios2.bindings as adios2
 

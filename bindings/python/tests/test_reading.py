@@ -236,6 +236,12 @@ def test_reading_into_an_array(f):
     np.testing.assert_array_equal(row, WHOLE[0, 3])
     with pytest.raises(thalweg.InvalidArgument):
         f["T"].read_into(np.zeros(3), 0)
+    step, whole, box = f.steps[2]["T"], np.zeros((24, 32)), np.zeros((5, 32))
+    assert step.read_into(whole) is whole
+    np.testing.assert_array_equal(whole, WHOLE[2])
+    np.testing.assert_array_equal(step.read_into(box, np.s_[3:8]), WHOLE[2, 3:8])
+    with pytest.raises(thalweg.InvalidArgument):
+        step.read_into(np.zeros((2, 24, 32)))
 
 
 def test_reading_into_the_inside_of_an_array_with_ghost_zones(path):

@@ -309,6 +309,12 @@ class StepArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.variable[self.position] if dtype is None else self.variable[self.position].astype(dtype)
 
+    def read_into(self, out: Any, key: Any = Ellipsis) -> Any:
+        """Reads `self[key]` into an array of that shape and type, as `Variable.read_into`: who follows a run needs no new memory for each
+        step.
+        """
+        return self.variable.read_into(out, (self.position, *(key if isinstance(key, tuple) else (key,))))
+
     def blocks(self) -> list[Any]:
         """The blocks."""
         return self.variable.blocks(self.position)
