@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | order    | writes, publications and closes of all files reach the layout below in the order in which they returned, one at a time. After a kill of this process the files are as they were after one of them: a step whose index is there has all its data |
 //! | seen     | every call through this layout sees all writes that have returned; others see what has reached the layout below |
-//! | memory   | held bytes are bounded: at the limit, writes wait, in the order in which they came. A single write longer than the limit is taken when nothing else is held |
+//! | memory   | held bytes are bounded: at the limit, writes wait, in the order in which they came. A single write longer than the limit is taken when nothing else is held. Within the limit, up to 64 MiB of memory that is free are kept for further writes |
 //! | promise  | [`Promise::Held`]: `publish` and `close` return at once. [`Promise::Stored`]: they return when the file's bytes lie below |
 //! | sync     | returns when the file's bytes lie below and the layout below has synced them |
 //! | a file that is made and removed before anything of it was stored | never reaches the layout below but by its name: temporary files cost memory alone |

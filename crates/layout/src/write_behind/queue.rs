@@ -314,7 +314,7 @@ impl Queue {
     /// - `offset`: `None` for the end of the file. Returns the end of the bytes.
     pub(super) fn write(&self, file: u64, offset: Option<u64>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        {
+        let mut bytes = {
             let mut state = self.state.lock();
             let ticket = state.next_ticket;
             state.next_ticket += 1;
@@ -330,8 +330,11 @@ impl Queue {
             state.usable(file)?;
             // The copy is counted from now on.
             state.counts.held += total as u64;
-        }
-        let mut bytes = Vec::new();
+            let spare = state.spares.take(total);
+            let left = self.limit.saturating_sub(state.counts.held);
+            state.spares.shrink(left);
+            spare
+        };
         let memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {total} bytes"));
         let reserved = bytes.try_reserve_exact(total).map_err(memory);
         if reserved.is_ok() {

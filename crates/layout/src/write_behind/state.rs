@@ -138,6 +138,56 @@ pub(super) struct State {
     pub(super) closes: u64,
     pub(super) ends: bool,
     pub(super) counts: Counts,
+    pub(super) spares: Spares,
+}
+
+/// Memory of bytes that have been stored, for further ones: a system gives new memory page by page, which takes longer than a copy.
+#[derive(Default)]
+pub(super) struct Spares {
+    all: Vec<Vec<u8>>,
+    /// Their capacity.
+    bytes: u64,
+}
+
+impl Spares {
+    /// Most bytes that are kept.
+    const MOST: u64 = 64 << 20;
+    /// Shorter memory is not worth it.
+    const SHORTEST: usize = 64 << 10;
+
+    /// Keeps memory, unless that would be more than `most` bytes; returns what is to be freed.
+    pub(super) fn keep(&mut self, mut memory: Vec<u8>, most: u64) -> Option<Vec<u8>> {
+        memory.clear();
+        let bytes = memory.capacity() as u64;
+        if memory.capacity() < Self::SHORTEST || self.bytes + bytes > most.min(Self::MOST) {
+            return Some(memory);
+        }
+        self.bytes += bytes;
+        self.all.push(memory);
+        None
+    }
+
+    /// Memory for `length` bytes, empty; without capacity if there is none that suits.
+    pub(super) fn take(&mut self, length: usize) -> Vec<u8> {
+        let suits = |memory: &Vec<u8>| (length..=length.saturating_mul(4)).contains(&memory.capacity());
+        match self.all.iter().rposition(suits) {
+            Some(at) => {
+                let memory = self.all.swap_remove(at);
+                self.bytes -= memory.capacity() as u64;
+                memory
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Gives memory back to the system until at most `most` bytes are kept.
+    pub(super) fn shrink(&mut self, most: u64) {
+        while self.bytes > most
+            && let Some(memory) = self.all.pop()
+        {
+            self.bytes -= memory.capacity() as u64;
+        }
+    }
 }
 
 impl State {
@@ -279,5 +329,27 @@ impl State {
                 (file.failed, file.told) = (Some(failure.in_object(file.path.clone())), false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_kept_within_bounds_and_given_for_writes_that_it_suits() {
+        const MIB: usize = 1 << 20;
+        let mut spares = Spares::default();
+        let memory = |bytes: usize| Vec::<u8>::with_capacity(bytes);
+        assert!(spares.keep(memory(1000), u64::MAX).is_some(), "too short");
+        assert!(spares.keep(memory(MIB), MIB as u64 - 1).is_some(), "beyond the limit");
+        for n in 0..70 {
+            assert_eq!(spares.keep(memory(MIB), u64::MAX).is_none(), n < 64, "{n}");
+        }
+        assert_eq!(spares.take(2 * MIB).capacity(), 0);
+        assert_eq!(spares.take(MIB / 8).capacity(), 0, "it would be wasted");
+        assert_eq!(spares.take(MIB / 2).capacity(), MIB);
+        spares.shrink(10 * MIB as u64);
+        assert_eq!((spares.all.len(), spares.bytes), (10, 10 * MIB as u64));
     }
 }

@@ -58,7 +58,9 @@ impl Queue {
             if let Some(of) = file.and_then(|file| state.files.get_mut(&file)) {
                 of.queued -= count;
             }
-            for Operation { number, work, .. } in &calls {
+            // Not under the lock: it takes the system a while.
+            let mut freed = Vec::new();
+            for Operation { number, work, .. } in calls {
                 let Work::Write(offset, bytes) = work else { continue };
                 let length = bytes.len() as u64;
                 state.counts.held -= length;
@@ -66,7 +68,12 @@ impl Queue {
                     state.counts.stored += length;
                 }
                 if let Some(of) = file.and_then(|file| state.files.get_mut(&file)) {
-                    of.held.take_out(*offset..*offset + length, *number);
+                    of.held.take_out(offset..offset + length, number);
+                }
+                // Else a reader has it still.
+                if let Ok(bytes) = Arc::try_unwrap(bytes) {
+                    let left = self.limit.saturating_sub(state.counts.held);
+                    freed.extend(state.spares.keep(bytes, left));
                 }
             }
             if let (Some(failure), Some(file)) = (failed, file) {
@@ -75,6 +82,7 @@ impl Queue {
             state.current = None;
             file.into_iter().for_each(|file| state.let_go(file));
             drop(state);
+            drop(freed);
             self.changed.notify_all();
         }
     }
