@@ -89,6 +89,7 @@ impl Windows {
                 .map_err(|_| Failure::argument("the time limit is no time"))?,
             durable,
             holes: false,
+            closes: false,
         };
         let commit = commit.map(|(offset, bytes)| Commit { offset, bytes });
         Ok(self.on_file(py, |file| file.start_with_commit(offset, length, &options, commit))?.0)

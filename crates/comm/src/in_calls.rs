@@ -455,6 +455,10 @@ impl Courier for Handle {
         true
     }
 
+    fn clock(&self) -> Duration {
+        self.0.state.lock().clock
+    }
+
     fn set_idle(&self) {
         if let Some(below) = &*self.0.below.lock() {
             below.comm.set_idle();

@@ -23,7 +23,8 @@
 //! a slow one.
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod agreement;
@@ -155,6 +156,12 @@ pub trait SharedWindow: Send {
     fn fence(&self) -> Result<()>;
 }
 
+/// Time since the first call of this function.
+pub(crate) fn wall_clock() -> Duration {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed()
+}
+
 /// The ranks that open a file together.
 ///
 /// Collective calls (marked) must be made by every rank in the same order. Messages between two ranks with one tag arrive in
@@ -175,6 +182,11 @@ pub trait Communicator: Send {
     fn timeout(&self) -> Duration;
     /// Sets the longest wait of this handle; communicators created from it inherit it.
     fn set_timeout(&mut self, timeout: Duration);
+    /// The time that counts in waits, since some moment. Where messages move inside the program's calls only, it stands still while the
+    /// program computes ([`in_calls`]).
+    fn clock(&self) -> Duration {
+        wall_clock()
+    }
 
     /// Sends; returns when `bytes` may be reused.
     ///

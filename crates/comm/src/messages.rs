@@ -69,7 +69,11 @@ pub trait Courier: Send + Sync + Sized + 'static {
     fn wait(&self, timeout: Duration) -> Self::Wait;
     /// Waits until messages may have moved; `false` once the time of the wait has passed.
     fn pause(&self, wait: &mut Self::Wait) -> bool;
-    /// As [`Communicator::set_idle`].
+    /// As [`Communicator::clock`].
+    fn clock(&self) -> Duration {
+        crate::wall_clock()
+    }
+    /// As [`Communicator::set_idle`], of all contexts.
     fn set_idle(&self) {}
     /// As [`Communicator::shares_memory`].
     fn shares_memory(&self) -> bool;
@@ -422,6 +426,10 @@ impl<C: Courier> Communicator for MessageCommunicator<C> {
         self.timeout = timeout;
     }
 
+    fn clock(&self) -> Duration {
+        self.shared.courier.clock()
+    }
+
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
         self.start_send(to, tag, bytes.to_vec())?.wait().map(drop)
     }
@@ -592,7 +600,10 @@ impl<C: Courier> Communicator for MessageCommunicator<C> {
     }
 
     fn set_idle(&self) {
-        self.shared.courier.set_idle();
+        // A part's messages have ended, not those of the communicator that it is a part of.
+        if self.shared.context == 0 {
+            self.shared.courier.set_idle();
+        }
     }
 
     fn survivors(&self) -> Result<Box<dyn Communicator>> {

@@ -207,6 +207,10 @@ impl<W: Watch> Communicator for Watched<W> {
         self.inner.set_timeout(timeout);
     }
 
+    fn clock(&self) -> Duration {
+        self.inner.clock()
+    }
+
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
         let _during = self.watch.begins(MessageCall::Send { to, tag, bytes: bytes.len() as u64 });
         self.inner.send(to, tag, bytes)

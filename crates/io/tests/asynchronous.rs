@@ -63,6 +63,7 @@ fn an_owner_with_a_full_disk_costs_the_groups_with_bytes_in_its_stripes_alone() 
             (3, 3, StoreCall::Write),
             (6, 1, StoreCall::Write),
             (6, 0, StoreCall::Sync),
+            (6, 0, StoreCall::Close),
         ],
     );
 }

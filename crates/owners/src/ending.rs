@@ -90,8 +90,11 @@ pub struct Outcome {
     pub order: u64,
     /// The rank that found the failure.
     pub by: u32,
-    /// Ranks of the owners that failed, or did not report, ascending: their bytes may not be written.
+    /// Ranks of the owners that failed, or did not report, ascending: their bytes may not be written. All, if some were told not to wait
+    /// for bytes any longer.
     pub failed: Vec<u32>,
+    /// Whether the owners were told so.
+    pub overdue: bool,
     /// An encoded [`ErrorReport`]; empty for success.
     pub failure: Vec<u8>,
 }
@@ -116,10 +119,11 @@ pub struct Known<'k> {
 /// The outcome of a window. Of several failures the first of this list counts: ranks that started different windows; a failed write;
 /// an owner that did not report; ranks that did not end their part; bytes that did not come in time; repeated bytes; missing bytes. Among owners, the lowest rank's.
 pub fn decide(known: &Known<'_>) -> Outcome {
-    let failed = |rank: &u32| known.reports.get(rank).is_none_or(|report| !report.failure.is_empty());
+    let failed = |rank: &u32| known.overdue || known.reports.get(rank).is_none_or(|report| !report.failure.is_empty());
     let mut outcome = Outcome {
         bytes: known.reports.values().map(|report| report.received).sum(),
         order: known.reports.values().map(|report| report.order).max().unwrap_or(0),
+        overdue: known.overdue,
         failed: known.owners.iter().copied().filter(failed).collect(),
         ..Outcome::default()
     };
@@ -247,7 +251,7 @@ mod tests {
         };
         assert_eq!(
             decide(&known(&[0, 4], &[])),
-            Outcome { bytes: 20, order: 7, by: 0, failed: vec![], failure: vec![] }
+            Outcome { bytes: 20, order: 7, by: 0, failed: vec![], overdue: false, failure: vec![] }
         );
         let (_, e) = kind(&decide(&known(&[0, 4, 8], &[2])));
         assert_eq!(e.kind(), ErrorKind::Timeout);

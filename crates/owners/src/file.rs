@@ -39,11 +39,11 @@ use crate::ending::Sums;
 use crate::gather::PIECE;
 use crate::message::Message;
 use crate::options::{Machine, Options};
-use crate::window::{Callback, Commit, Completed, Ended, Window, WindowId};
+use crate::window::{Callback, Commit, Completed, Ended, Now, Window, WindowId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::agreed;
 use thalweg_comm::tree::{self, Node};
@@ -111,6 +111,7 @@ pub struct File {
     pub(crate) broken: Option<Error>,
     /// Bytes written since messages were served.
     unserved: usize,
+    pub(crate) now: Now,
 }
 
 impl File {
@@ -150,7 +151,9 @@ impl File {
             strays: false,
             broken: None,
             unserved: 0,
+            now: Now::default(),
         };
+        file.now.look(&*file.comm);
         file.start_receives();
         Ok(file)
     }
@@ -176,10 +179,11 @@ impl File {
         let number = self.next;
         self.next += 1;
         let early = self.early.remove(&number);
+        self.now.look(&*self.comm);
         self.works()?;
         let domains = Domains::new(Extent::new(offset, length), options, &self.machine).map_err(|e| self.about(e))?;
         let limit = options.time_limit.unwrap_or_else(|| self.comm.timeout());
-        let mut window = Window::new(domains, &self.node, options, limit);
+        let mut window = Window::new(domains, &self.node, options, limit, &self.now);
         if let Some(root) = &mut window.root {
             root.commit = commit;
         }
@@ -243,6 +247,7 @@ impl File {
 
     /// Copies as many bytes as memory allows.
     fn take(&mut self, id: WindowId, offset: u64, bytes: &[u8]) -> Result<usize> {
+        self.now.look(&*self.comm);
         let room = self.half.saturating_sub(self.outgoing());
         let domains = self.open_window(id)?.domains.clone();
         let pieces = domains.cut(Extent::new(offset, bytes.len() as u64)).map_err(|e| self.about(e))?;
@@ -289,7 +294,6 @@ impl File {
         owned.gather.pass(Extent::new(offset, length)).map_err(|e| e.at_rank(rank).in_object(path.clone()))?;
         let number = window.domains.number_of(rank).unwrap_or(0) as u32;
         *window.sums.bytes.entry(number).or_default() += length;
-        window.clock.event();
         if owned.failed.is_none() {
             owned.wrote = true;
             let written = caught("write a stripe", || self.object()?.write_at(offset, bytes));
@@ -297,6 +301,8 @@ impl File {
                 owned.fail(e.at_rank(rank).in_object(path).at_byte(offset));
             }
         }
+        self.now.look(&*self.comm);
+        self.window(id)?.clock.event();
         self.serve(false);
         Ok(())
     }
@@ -318,6 +324,7 @@ impl File {
     /// `InvalidArgument` if it has ended before.
     pub fn end(&mut self, id: WindowId) -> Result<()> {
         let rank = self.rank();
+        self.now.look(&*self.comm);
         let window = self.window(id)?;
         if window.ended {
             return Err(wrong("this rank has ended its part of the window before"));
@@ -409,10 +416,9 @@ impl File {
             let _ = self.end(WindowId(id));
         }
         let mut nap = Nap::default();
-        let started = Instant::now();
-        while self.is_busy()
-            || (!self.sends.is_empty() && self.broken.is_none() && started.elapsed() < self.comm.timeout())
-        {
+        let started = self.comm.clock();
+        let waited = |comm: &dyn Communicator| comm.clock().saturating_sub(started) >= comm.timeout();
+        while self.is_busy() || (!self.sends.is_empty() && self.broken.is_none() && !waited(&*self.comm)) {
             nap.after(self.serve(true));
         }
         let mut failed = self.strays || self.broken.is_some();

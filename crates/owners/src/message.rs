@@ -138,11 +138,12 @@ impl Message {
                 }
             }
             Message::Complete(outcome) => {
-                let Outcome { bytes, order, by, failed, failure: _ } = outcome;
+                let Outcome { bytes, order, by, failed, overdue, failure: _ } = outcome;
                 out.long(*bytes).long(*order).short(*by).short(failed.len() as u32);
                 for rank in failed {
                     out.short(*rank);
                 }
+                out.0.push(u8::from(*overdue));
                 out.0.extend_from_slice(&outcome.failure);
             }
         }
@@ -187,6 +188,7 @@ impl Message {
                 order: from.long()?,
                 by: from.short()?,
                 failed: from.ranks()?,
+                overdue: from.byte()? != 0,
                 failure: from.0.to_vec(),
             }),
             _ => return None,
@@ -220,7 +222,14 @@ mod tests {
             }),
             Message::Alive,
             Message::Late { ranks: vec![4, 2] },
-            Message::Complete(Outcome { bytes: 1, order: 2, by: 3, failed: vec![3, 7], failure: vec![4] }),
+            Message::Complete(Outcome {
+                bytes: 1,
+                order: 2,
+                by: 3,
+                failed: vec![3, 7],
+                overdue: true,
+                failure: vec![4],
+            }),
         ]
     }
 

@@ -53,6 +53,9 @@ pub struct Options {
     pub durable: bool,
     /// Whether bytes that no rank writes are allowed. The file keeps what it had there.
     pub holes: bool,
+    /// Whether owners close the file before they report that their bytes are written: what a close fails with is then known to all ranks. They
+    /// open it again for further windows.
+    pub closes: bool,
 }
 
 impl Default for Options {
@@ -66,6 +69,7 @@ impl Default for Options {
             time_limit: None,
             durable: false,
             holes: false,
+            closes: false,
         }
     }
 }

@@ -22,6 +22,7 @@ const NAMED: usize = 64;
 impl File {
     /// One round. `disk`: whether the store may be called. Returns whether anything happened.
     pub(crate) fn serve(&mut self, disk: bool) -> bool {
+        self.now.look(&*self.comm);
         let mut moved = self.receive();
         moved |= self.end_sends();
         self.pressed = false;
@@ -304,6 +305,7 @@ impl File {
                 let offset = write.offset;
                 let written =
                     caught("write a stripe", || self.store(&write)).map_err(|e| self.about(e).at_byte(offset));
+                self.now.look(&*self.comm);
                 if let Some(window) = self.windows.get_mut(id) {
                     window.clock.event();
                     if let Some(owned) = &mut window.owned {
@@ -396,13 +398,24 @@ impl File {
             return false;
         }
         owned.reported = true;
-        if owned.wrote && owned.failed.is_none() {
-            let safe = caught("make written bytes safe", || self.make_safe(durable)).map_err(|e| self.about(e));
-            if let (Err(e), Some(owned)) = (safe, self.windows.get_mut(&id).and_then(|window| window.owned.as_mut())) {
+        let (wrote, is_whole, closes) = (owned.wrote, owned.failed.is_none(), window.closes);
+        let mut safe = Ok(());
+        if wrote && is_whole {
+            safe = caught("make written bytes safe", || self.make_safe(durable));
+        }
+        let order = self.object.as_ref().map_or(0, |object| object.order());
+        if let Some(object) = self.object.take_if(|_| closes) {
+            self.order_behind(order);
+            // After a failure its own is the one that counts.
+            let closed = caught("close the file", || object.close());
+            safe = if is_whole { safe.and(closed) } else { safe };
+        }
+        if let Err(e) = safe {
+            let e = self.about(e);
+            if let Some(owned) = self.windows.get_mut(&id).and_then(|window| window.owned.as_mut()) {
                 owned.fail(e);
             }
         }
-        let order = self.object.as_ref().map_or(0, |object| object.order());
         let Some(Owned { gather, failed, .. }) = self.windows.get(&id).and_then(|window| window.owned.as_ref()) else {
             return false;
         };
@@ -448,22 +461,27 @@ impl File {
     fn complete(&mut self, id: u64, outcome: Outcome) {
         self.send_down(id, &Message::Complete(outcome.clone()));
         self.order_behind(outcome.order);
-        let Outcome { bytes, by, failed, failure, .. } = outcome;
+        let Outcome { bytes, by, failed, overdue, failure, .. } = outcome;
         let rank = self.rank();
         let owned = self.windows.get_mut(&id).and_then(|window| window.owned.as_mut());
-        // The owner that failed keeps its own error, with its cause.
-        let own = owned.and_then(|owned| owned.failed.take()).filter(|_| by == rank && !failure.is_empty());
+        let own = owned.and_then(|owned| owned.failed.take());
         let result = match ErrorReport::decode(&failure) {
             None if failure.is_empty() => Ok(Completed { bytes }),
             None => Err(self.about(Error::new(ErrorKind::Corrupt, "the outcome of a window cannot be read"))),
             Some(report) => {
                 let safe = "bytes outside this window; inside it, bytes that the error does not concern may be written";
-                let error = own.unwrap_or_else(|| report.error(by, rank));
+                let told = report.error(by, rank);
+                // An owner that failed keeps its own error, with its cause; its kind is that of all ranks.
+                let error = match own {
+                    Some(own) if own.kind() == told.kind() => own,
+                    Some(own) => told.caused_by(own),
+                    None => told,
+                };
                 Err(self.about(error).safe(safe))
             }
         };
         if let Some(window) = self.windows.get_mut(&id) {
-            window.failed = Some(failed);
+            (window.failed, window.overdue) = (Some(failed), overdue);
             window.finish(result);
         }
     }

@@ -7,7 +7,9 @@ use crate::options::Options;
 use crate::outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use thalweg_comm::Communicator;
 use thalweg_comm::tree::Node;
 use thalweg_types::{Error, Extent, Result};
 
@@ -29,11 +31,17 @@ pub struct Ended {
     domains: Arc<Domains>,
     /// Ranks of the owners that failed; `None` if that is not known.
     failed: Option<Vec<u32>>,
+    overdue: bool,
 }
 
 impl Ended {
     pub(crate) fn new(window: Window, outcome: Result<Completed>) -> Ended {
-        Ended { outcome, domains: window.domains, failed: window.failed }
+        Ended { outcome, domains: window.domains, failed: window.failed, overdue: window.overdue }
+    }
+
+    /// Whether all ranks ended their part, and all owners reported in time: a failure then is one of bytes and their store.
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_some() && !self.overdue
     }
 
     /// Whether bytes that ranks wrote to this extent of the window are written for certain; the same on all ranks.
@@ -126,36 +134,53 @@ pub(crate) struct Root {
     pub commit: Option<Commit>,
 }
 
+/// The communicator's time ([`thalweg_comm::Communicator::clock`]) at the last look, in microseconds, for the windows of a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Now(Arc<AtomicU64>);
+
+impl Now {
+    /// Looks at the communicator's clock.
+    pub fn look(&self, comm: &dyn Communicator) {
+        self.0.store(u64::try_from(comm.clock().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The time at the last look.
+    pub fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Measures the time without events.
 pub(crate) struct Clock {
     pub limit: Duration,
-    pub last: Instant,
+    pub last: Duration,
+    now: Now,
     /// Something happened here that other ranks do not know of.
     moved: bool,
-    told: Instant,
+    told: Duration,
 }
 
 impl Clock {
-    fn new(limit: Duration) -> Clock {
-        let now = Instant::now();
-        Clock { limit, last: now, moved: false, told: now }
+    fn new(limit: Duration, now: Now) -> Clock {
+        let (last, told) = (now.get(), now.get());
+        Clock { limit, last, now, moved: false, told }
     }
 
     /// Something happened on this rank.
     pub fn event(&mut self) {
-        self.last = Instant::now();
+        self.last = self.now.get();
         self.moved = true;
     }
 
     /// Another rank says that something happened.
     pub fn hear(&mut self) {
-        self.last = Instant::now();
+        self.last = self.now.get();
     }
 
     /// Whether others should be told now that something happened.
     pub fn should_tell(&mut self) -> bool {
-        let now = Instant::now();
-        let tell = self.moved && now - self.told >= self.limit / 4;
+        let now = self.now.get();
+        let tell = self.moved && now.saturating_sub(self.told) >= self.limit / 4;
         if tell {
             (self.moved, self.told) = (false, now);
         }
@@ -164,7 +189,7 @@ impl Clock {
 
     /// Time since the last event, in time limits.
     pub fn quiet_for(&self, part: f64) -> bool {
-        self.last.elapsed() > self.limit.mul_f64(part)
+        self.now.get().saturating_sub(self.last) > self.limit.mul_f64(part)
     }
 }
 
@@ -173,6 +198,7 @@ pub(crate) struct Window {
     pub domains: Arc<Domains>,
     pub durable: bool,
     pub holes: bool,
+    pub closes: bool,
     /// By number of the owner.
     pub outboxes: BTreeMap<usize, Outbox>,
     /// Memory of the bytes in the outboxes.
@@ -189,11 +215,13 @@ pub(crate) struct Window {
     pub outcome: Option<Result<Completed>>,
     /// Once rank 0 has decided: the owners that failed.
     pub failed: Option<Vec<u32>>,
+    /// Rank 0 did not wait any longer.
+    pub overdue: bool,
     pub callback: Option<Callback>,
 }
 
 impl Window {
-    pub fn new(domains: Domains, node: &Node, options: &Options, limit: Duration) -> Window {
+    pub fn new(domains: Domains, node: &Node, options: &Options, limit: Duration, now: &Now) -> Window {
         let (domains, rank) = (Arc::new(domains), node.ranks.start);
         let owned = domains.number_of(rank).map(|number| Owned {
             gather: Gather::new(domains.clone(), number),
@@ -208,6 +236,7 @@ impl Window {
             domains,
             durable: options.durable,
             holes: options.holes,
+            closes: options.closes,
             outboxes: BTreeMap::new(),
             queued: 0,
             sums: Sums::default(),
@@ -217,9 +246,10 @@ impl Window {
             told_late: false,
             owned,
             root: (rank == 0).then(Root::default),
-            clock: Clock::new(limit),
+            clock: Clock::new(limit, now.clone()),
             outcome: None,
             failed: None,
+            overdue: false,
             callback: None,
         }
     }

@@ -109,7 +109,10 @@ fn a_full_disk_reaches_every_rank_with_its_byte() {
     let outcomes = outcomes(failing, quarter);
     let errors: Vec<Error> = outcomes.into_iter().map(|outcome| outcome.unwrap_err()).collect();
     for e in &errors {
-        assert_eq!((e.kind(), e.place().byte), (ErrorKind::NoSpace, errors[0].place().byte), "{e}");
+        // Owners keep their own failures.
+        let byte = e.reported_by().map_or(e.place().byte, |_| errors[0].place().byte);
+        assert_eq!((e.kind(), e.place().byte), (ErrorKind::NoSpace, byte), "{e}");
+        assert!(byte.is_some(), "{e}");
         assert!(e.to_string().contains("the store is full"), "{e}");
     }
 }
@@ -221,6 +224,68 @@ fn an_owner_that_fails_is_known_to_all_ranks_and_so_are_the_bytes_that_are_writt
             file.close().unwrap();
         });
     }
+}
+
+/// An owner that hangs while another one fails: bytes that did not reach it in time are not taken for written.
+#[test]
+fn after_the_time_limit_no_bytes_are_taken_for_written_that_may_not_have_come() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    threads::run(3, |comm| {
+        let own = Arc::new(Failing::new(store.clone()));
+        let layout = direct(own.clone());
+        let mut file = open(&comm, &layout, 64 << 10);
+        let options = Options { owner_stripe: None, time_limit: Some(Duration::from_millis(300)), ..small(3) };
+        let window = file.start(0, 300_000, &options).unwrap();
+        if comm.rank() == 1 {
+            own.fail(Fault::of(StoreCall::Write).times(1).with(ErrorKind::NoSpace));
+        }
+        let part = Extent::new(100_000 * u64::from(comm.rank()), 100_000);
+        file.write(window, part.offset, &content(part.offset, part.length / 2)).unwrap();
+        if comm.rank() == 2 {
+            // Neither writes the rest nor ends its part, beyond the limit.
+            std::thread::sleep(Duration::from_millis(1500));
+        }
+        let _ = file.end(window);
+        let ended = file.wait_for_end(window).unwrap();
+        assert!(ended.outcome.is_err() && !ended.is_complete());
+        for rank in 0..3u64 {
+            assert!(!ended.wrote(Extent::new(100_000 * rank, 50_000)), "bytes of owner {rank}");
+        }
+        own.heal();
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn what_a_close_fails_with_is_a_failure_of_the_window_where_owners_close_the_file() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    threads::run(3, |comm| {
+        let own = Arc::new(Failing::new(store.clone()));
+        let layout = direct(own.clone());
+        let mut file = open(&comm, &layout, MEMORY);
+        let options = Options { owner_stripe: None, alignment: 500, closes: true, ..small(3) };
+        for (number, failing) in (0..).zip([Some(1), None, Some(2), None]) {
+            let at = 9000 * number;
+            let window = file.start(at, 9000, &options).unwrap();
+            if failing == Some(comm.rank()) {
+                own.fail(Fault::of(StoreCall::Close).times(1).with(ErrorKind::NoSpace));
+            }
+            let start = at + 3000 * u64::from(comm.rank());
+            file.write(window, start, &content(start, 3000)).unwrap();
+            file.end(window).unwrap();
+            let ended = file.wait_for_end(window).unwrap();
+            assert!(ended.is_complete());
+            assert_eq!(ended.outcome.as_ref().err().map(Error::kind), failing.map(|_| ErrorKind::NoSpace));
+            for rank in 0..3 {
+                let part = Extent::new(at + 3000 * u64::from(rank), 3000);
+                assert_eq!(ended.wrote(part), failing != Some(rank), "bytes of owner {rank} of window {number}");
+            }
+            own.heal();
+        }
+        file.close().unwrap();
+    });
+    let bytes = store.read_all("out").unwrap();
+    assert!(bytes[9000..18_000] == content(9000, 9000) && bytes[27_000..] == content(27_000, 9000));
 }
 
 #[test]

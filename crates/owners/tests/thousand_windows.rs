@@ -54,6 +54,7 @@ fn geometry(number: u64, ranks: u32) -> Geometry {
         time_limit: Some(Duration::from_secs(60)),
         durable: random.below(4) == 0,
         holes: false,
+        closes: random.below(3) == 0,
     };
     let mut cuts: Vec<u64> = (0..random.below(60)).map(|_| offset + random.below(length + 1)).collect();
     cuts.extend([offset, offset + length]);

@@ -91,6 +91,7 @@ impl COptions {
             time_limit,
             durable: self.durable != 0,
             holes: false,
+            closes: false,
         };
         Ok((options, commit))
     }

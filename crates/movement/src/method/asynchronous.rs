@@ -42,8 +42,10 @@ use thalweg_owners::window::Ended;
 use thalweg_owners::{File, Machine, OpenFile, Options, Owners, WindowId};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
-/// Bytes that are taken from the process group at a time.
+/// Most bytes that are taken from the process group at a time: a piece of a spill file is copied.
 const PIECE: u64 = 4 << 20;
+/// How much of the memory for an output that is at most.
+const SHARE: u64 = 8;
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -81,7 +83,8 @@ pub const OWNERS: Parameter =
         .also(&["activePEs"]);
 /// `base`.
 pub const BASE: Parameter =
-    Parameter::count("base", 0, "the first owner; of fewer ranks the last one").also(&["basePE"]);
+    Parameter::count("base", 0, "the first owner; without owners and skip the only one. Of fewer ranks the last one")
+        .also(&["basePE"]);
 /// `skip`.
 pub const SKIP: Parameter =
     Parameter::count("skip", 0, "distance between owners").at_least(1).or_else("evenly spread").also(&["skipPEs"]);
@@ -136,6 +139,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         durable: sync,
         // Of a rank that failed after all ranks agreed on the window.
         holes: true,
+        closes: true,
     };
     Ok(Box::new(Asynchronous {
         sync,
@@ -298,25 +302,21 @@ fn exchange<'c>(
         Some(Ok((group, index))) => {
             ahead = part.ahead(comm, how, place, all, || Ok(index.clone()));
             fragment = Some(index);
-            own = give(&mut file, window, &group, place);
+            own = give(&mut file, window, &group, place, PIECE.min(memory / SHARE));
         }
         Some(Err(e)) => own = Err(e),
         None => {}
     }
     file.end(window)?;
     let ended = file.wait_for_end(window)?;
-    // Those left write their groups again: nobody knows whether the owners could close the file.
-    let is_lost = |e: &Error| matches!(e.kind(), ErrorKind::PeerLost | ErrorKind::Timeout);
-    if let Err(e) = &ended.outcome
-        && is_lost(e)
-    {
-        return Err(e.again());
+    // Those left write their groups again: nobody knows what the owners have written.
+    match &ended.outcome {
+        Err(e) if !ended.is_complete() => return Err(e.again()),
+        _ => {}
     }
-    let closed = match file.close() {
-        Err(e) if is_lost(&e) => return Err(e),
-        closed => closed,
-    };
-    let failed = failure(rank, own, &ended, closed, place);
+    // The owners have closed their files: that all ranks are here is all that can fail.
+    file.close()?;
+    let failed = failure(rank, own, &ended, place);
     match (failed, fragment) {
         (Failure::OfGroup(e), _) => part.wrote(Err(e.at_rank(rank).in_object(path))),
         (failed, fragment) => {
@@ -332,8 +332,9 @@ fn exchange<'c>(
     Ok(ahead)
 }
 
-/// Gives a process group at `place` to the owners of its bytes. Whole stripes that this rank owns are written without a copy.
-fn give(file: &mut File, window: WindowId, group: &Laid<'_>, place: Extent) -> Result<()> {
+/// Gives a process group at `place` to the owners of its bytes, at most `most` bytes at a time. Whole stripes that this rank owns are
+/// written without a copy.
+fn give(file: &mut File, window: WindowId, group: &Laid<'_>, place: Extent, most: u64) -> Result<()> {
     let (domains, rank) = (file.domains(window)?, file.rank());
     let end = place.offset + place.length;
     let mut at = place.offset;
@@ -342,10 +343,9 @@ fn give(file: &mut File, window: WindowId, group: &Laid<'_>, place: Extent) -> R
         let fraction = domains.fraction_of(at);
         let is_whole = stripe.offset >= place.offset && stripe.end().is_some_and(|stripe| stripe <= end);
         let is_own = is_whole && domains.owners().get(fraction.owner) == Some(&rank);
-        let piece = match is_own {
-            true => fraction.extent,
-            false => Extent::new(at, PIECE.min(end - at).min(stripe.offset + stripe.length - at)),
-        };
+        let within = if is_own { fraction.extent } else { Extent::new(at, stripe.offset + stripe.length - at) };
+        let until = (within.offset + within.length).min(end).min(at.saturating_add(most));
+        let piece = Extent::new(at, until - at);
         let of_group = Extent::new(at - place.offset, piece.length);
         let slices = caught("take bytes of the process group", || group.get(of_group))?;
         if is_own {
@@ -373,10 +373,7 @@ enum Failure {
 }
 
 /// - `own`: whether this rank gave all its bytes; `place`: its process group.
-fn failure(rank: u32, own: Result<()>, ended: &Ended, closed: Result<()>, place: Extent) -> Failure {
-    if let Err(e) = closed {
-        return Failure::OfGroup(e);
-    }
+fn failure(rank: u32, own: Result<()>, ended: &Ended, place: Extent) -> Failure {
     match (&ended.outcome, own) {
         (Ok(_), Ok(())) => Failure::None,
         (Ok(_), Err(e)) => Failure::OfGroup(e),
