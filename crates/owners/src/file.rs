@@ -540,7 +540,8 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
-/// Pauses of a rank that waits: none after an event, then yields, then sleeps of up to half a millisecond.
+/// Pauses of a rank that waits: none after an event, then yields, then sleeps of up to half a millisecond, after a tenth of a second of up to
+/// five: a thread in the background takes nothing from a program that computes.
 #[derive(Default)]
 struct Nap {
     quiet: u32,
@@ -549,11 +550,13 @@ struct Nap {
 impl Nap {
     fn after(&mut self, moved: bool) {
         const YIELDS: u32 = 50;
-        self.quiet = if moved { 0 } else { self.quiet + 1 };
+        const SHORT: u32 = 250;
+        self.quiet = if moved { 0 } else { self.quiet.saturating_add(1) };
         match self.quiet {
             0 => {}
             1..=YIELDS => std::thread::yield_now(),
-            more => std::thread::sleep(Duration::from_micros(u64::from(more - YIELDS).min(50) * 10)),
+            quiet @ ..=SHORT => std::thread::sleep(Duration::from_micros(u64::from(quiet - YIELDS).min(50) * 10)),
+            _ => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }

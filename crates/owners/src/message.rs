@@ -13,7 +13,8 @@
 //! | `Late` | a rank to rank 0 | the children that have not ended their part |
 //! | `Complete` | down the tree | the outcome |
 //!
-//! Numbers are little endian: kind (1 byte), window (8), then the fields in the order of the enum; lists begin with their length (4).
+//! Numbers are little endian: the fields in the order of the enum, then window (8 bytes) and kind (1); lists begin with their length (4). Of
+//! `Data`, the bytes come first, then the extents, their number and `more`: the bytes are sent and kept as they are, without a copy.
 
 use crate::ending::{Outcome, Report, Sums};
 use crate::gather::Count;
@@ -36,6 +37,18 @@ pub enum Message {
 
 /// In place of a number: none.
 const NONE: u64 = u64::MAX;
+
+/// Removes the last bytes.
+fn last<const N: usize>(bytes: &mut Vec<u8>) -> Option<[u8; N]> {
+    let (rest, last) = bytes.split_last_chunk()?;
+    let (length, last) = (rest.len(), *last);
+    bytes.truncate(length);
+    Some(last)
+}
+
+fn last_long(bytes: &mut Vec<u8>) -> Option<u64> {
+    last(bytes).map(u64::from_le_bytes)
+}
 
 struct Encoder(Vec<u8>);
 
@@ -90,13 +103,9 @@ impl Message {
     /// Bytes of a `Data` message beside those of the program, for each piece.
     pub const OF_A_PIECE: usize = 16;
 
-    /// The message as bytes.
-    pub fn encode(&self, window: u64) -> Vec<u8> {
-        let mut out = Encoder(Vec::new());
-        if let Message::Data { extents, bytes, .. } = self {
-            out.0.reserve_exact(21 + extents.len() * Self::OF_A_PIECE + bytes.len());
-        }
-        out.0.push(match self {
+    /// The message as bytes; those of the program are not copied.
+    pub fn encode(self, window: u64) -> Vec<u8> {
+        let kind = match self {
             Message::Want { .. } => 1,
             Message::Grant { .. } => 2,
             Message::Data { .. } => 3,
@@ -106,65 +115,71 @@ impl Message {
             Message::Alive => 7,
             Message::Late { .. } => 8,
             Message::Complete(_) => 9,
-        });
-        out.long(window);
+        };
+        let mut out = Encoder(Vec::new());
         match self {
-            Message::Want { memory } | Message::Grant { memory } => drop(out.long(*memory)),
+            Message::Want { memory } | Message::Grant { memory } => drop(out.long(memory)),
             Message::Data { more, extents, bytes } => {
-                out.long(*more).short(extents.len() as u32);
-                for extent in extents {
+                out.0 = bytes;
+                out.0.reserve_exact(21 + extents.len() * Self::OF_A_PIECE);
+                for extent in &extents {
                     out.long(extent.offset).long(extent.length);
                 }
-                out.0.extend_from_slice(bytes);
+                out.short(extents.len() as u32).long(more);
             }
             Message::Ended { fingerprint, sums } => {
-                out.long(*fingerprint).long(sums.differs.map_or(NONE, u64::from)).short(sums.bytes.len() as u32);
-                for (owner, bytes) in &sums.bytes {
-                    out.short(*owner).long(*bytes);
+                out.long(fingerprint).long(sums.differs.map_or(NONE, u64::from)).short(sums.bytes.len() as u32);
+                for (owner, bytes) in sums.bytes {
+                    out.short(owner).long(bytes);
                 }
             }
             Message::Expect { bytes } => drop(out.long(bytes.unwrap_or(NONE))),
             Message::Report(report) => {
                 let Report { received, missing, repeated, order, failure } = report;
-                out.long(*received).long(missing.bytes).long(missing.first);
-                out.long(repeated.bytes).long(repeated.first).long(*order);
-                out.0.extend_from_slice(failure);
+                out.long(received).long(missing.bytes).long(missing.first);
+                out.long(repeated.bytes).long(repeated.first).long(order);
+                out.0.extend_from_slice(&failure);
             }
             Message::Alive => {}
             Message::Late { ranks } => {
                 out.short(ranks.len() as u32);
                 for rank in ranks {
-                    out.short(*rank);
+                    out.short(rank);
                 }
             }
             Message::Complete(outcome) => {
-                let Outcome { bytes, order, by, failed, overdue, failure: _ } = outcome;
-                out.long(*bytes).long(*order).short(*by).short(failed.len() as u32);
+                let Outcome { bytes, order, by, failed, overdue, failure } = outcome;
+                out.long(bytes).long(order).short(by).short(failed.len() as u32);
                 for rank in failed {
-                    out.short(*rank);
+                    out.short(rank);
                 }
-                out.0.push(u8::from(*overdue));
-                out.0.extend_from_slice(&outcome.failure);
+                out.0.push(u8::from(overdue));
+                out.0.extend_from_slice(&failure);
             }
         }
+        out.long(window).0.push(kind);
         out.0
     }
 
-    /// The window and the message that [`Message::encode`] encoded; `None` for other bytes.
-    pub fn decode(bytes: &[u8]) -> Option<(u64, Message)> {
-        let mut from = Decoder(bytes);
-        let (kind, window) = (from.byte()?, from.long()?);
+    /// The window and the message that [`Message::encode`] encoded; `None` for other bytes. Those of the program are not copied.
+    pub fn decode(mut bytes: Vec<u8>) -> Option<(u64, Message)> {
+        let kind = bytes.pop()?;
+        let window = last_long(&mut bytes)?;
+        if kind == 3 {
+            let more = last_long(&mut bytes)?;
+            let count = u32::from_le_bytes(last(&mut bytes)?) as usize;
+            let listed = bytes.split_off(bytes.len().checked_sub(count.checked_mul(Self::OF_A_PIECE)?)?);
+            let mut from = Decoder(&listed);
+            let extents: Option<Vec<Extent>> =
+                (0..count).map(|_| Some(Extent::new(from.long()?, from.long()?))).collect();
+            // The memory is counted.
+            bytes.shrink_to_fit();
+            return Some((window, Message::Data { more, extents: extents?, bytes }));
+        }
+        let mut from = Decoder(&bytes);
         let message = match kind {
             1 => Message::Want { memory: from.long()? },
             2 => Message::Grant { memory: from.long()? },
-            3 => {
-                let (more, count) = (from.long()?, from.short()?);
-                let mut extents = Vec::new();
-                for _ in 0..count {
-                    extents.push(Extent::new(from.long()?, from.long()?));
-                }
-                Message::Data { more, extents, bytes: from.0.to_vec() }
-            }
             4 => {
                 let (fingerprint, differs, count) = (from.long()?, from.long()?, from.short()?);
                 let mut sums = Sums { differs: u32::try_from(differs).ok(), ..Sums::default() };
@@ -236,26 +251,44 @@ mod tests {
     #[test]
     fn messages_survive_being_sent() {
         for message in every_kind() {
-            assert_eq!(Message::decode(&message.encode(11)), Some((11, message)));
+            assert_eq!(Message::decode(message.clone().encode(11)), Some((11, message)));
         }
     }
 
     #[test]
     fn bytes_that_are_no_message_are_refused() {
         for message in every_kind() {
-            let bytes = message.encode(1);
-            for cut in 0..bytes.len() {
-                // What is cut off may be the end of a field without a length; nothing else is a message.
-                if let Some((window, shorter)) = Message::decode(&bytes[..cut]) {
-                    assert_eq!(window, 1);
-                    assert!(
-                        matches!(shorter, Message::Data { .. } | Message::Report(_) | Message::Complete(_)),
-                        "{shorter:?}"
+            let bytes = message.clone().encode(1);
+            for cut in 1..=bytes.len() {
+                // What is left may be a shorter list, or a field without a length; the kind and the window are at the end.
+                if let Some((window, shorter)) = Message::decode(bytes[cut..].to_vec()) {
+                    assert_eq!((window, std::mem::discriminant(&shorter)), (1, std::mem::discriminant(&message)));
+                    let is_fixed = matches!(
+                        shorter,
+                        Message::Want { .. } | Message::Grant { .. } | Message::Expect { .. } | Message::Alive
                     );
+                    assert!(!is_fixed, "{shorter:?}");
                 }
             }
         }
-        assert_eq!(Message::decode(&[0; 40]), None);
-        assert_eq!(Message::decode(&[10; 40]), None);
+        assert_eq!(Message::decode(vec![0; 40]), None);
+        assert_eq!(Message::decode(vec![10; 40]), None);
+        let many = [&[0; 8][..], &[0xff; 4], &[0; 16], &[3]].concat();
+        assert_eq!(Message::decode(many), None, "more extents than bytes");
+    }
+
+    #[test]
+    fn bytes_of_the_program_are_moved_and_not_copied() {
+        let bytes = Vec::with_capacity(1 << 20);
+        let bytes = std::iter::repeat_n(7u8, (1 << 20) - 100).fold(bytes, |mut bytes: Vec<u8>, byte| {
+            bytes.push(byte);
+            bytes
+        });
+        let at = bytes.as_ptr();
+        let extents = vec![Extent::new(5, bytes.len() as u64)];
+        let sent = Message::Data { more: 0, extents, bytes }.encode(1);
+        assert_eq!(sent.as_ptr(), at);
+        let Some((1, Message::Data { bytes, .. })) = Message::decode(sent) else { panic!("no data") };
+        assert_eq!(bytes.len(), (1 << 20) - 100);
     }
 }

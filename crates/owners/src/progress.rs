@@ -75,10 +75,11 @@ impl File {
             let rank = self.rank();
             messages.extend(self.to_self.drain(..).map(|(id, message)| (rank, id, message)));
             for message in came {
-                match Message::decode(&message.bytes) {
+                let length = message.bytes.len();
+                match Message::decode(message.bytes) {
                     Some((id, decoded)) => messages.push((message.from, id, decoded)),
                     None => {
-                        let what = format!("{} bytes from rank {} are no message", message.bytes.len(), message.from);
+                        let what = format!("{length} bytes from rank {} are no message", message.from);
                         self.lose(Error::new(ErrorKind::Corrupt, what));
                     }
                 }
@@ -202,12 +203,13 @@ impl File {
         window.queued -= before - outbox.memory();
         outbox.asked = !outbox.is_empty();
         let more = outbox.cost();
-        let mut bytes = Vec::with_capacity(taken.iter().map(|(_, piece)| piece.len()).sum());
-        let mut extents = Vec::with_capacity(taken.len());
-        for (offset, piece) in taken {
-            extents.push(Extent::new(offset, piece.len() as u64));
-            bytes.extend_from_slice(&piece);
-        }
+        let extents = taken.iter().map(|(offset, piece)| Extent::new(*offset, piece.len() as u64)).collect();
+        let length: usize = taken.iter().map(|(_, piece)| piece.len()).sum();
+        // A long piece, the usual case, is sent as it is.
+        let mut pieces = taken.into_iter().map(|(_, piece)| piece);
+        let mut bytes = pieces.next().unwrap_or_default();
+        bytes.reserve_exact(length - bytes.len());
+        pieces.for_each(|piece| bytes.extend_from_slice(&piece));
         window.clock.event();
         self.send(owner, id, Message::Data { more, extents, bytes });
     }
