@@ -177,6 +177,28 @@ at_moments() {
 try "steps whose close had returned are there after $kills kills of program or server ($MPI)" at_moments
 rm -f "$work"/out/*.bp
 
+own_server() { # of a run: it ends when process 0 has told it so, unless another run had started it
+    local folder=$work/own
+    mkdir -p "$folder/out"
+    printf '%s\n' 'name = own' 'start = on-demand' "staging = $folder/out" "ahpios_server = localhost:$folder/data" \
+        "metadata = localhost:$folder/names" >"$folder/own.cfg"
+    sed -e "s/METHOD/STAGING/" -e "s#PARAMETERS#partition=$folder/own.cfg;promise=held#" tests/mpi/methods.xml >"$folder/out/x.xml"
+    "$thalweg" partition create "$folder/own.cfg"
+    runs() { pgrep -f "partition serve $folder/own.cfg" >/dev/null; }
+    FINALIZE=7 run "$MPI_RANKS" ./methods write "$folder/out" x
+    sleep 3
+    runs
+    run "$MPI_RANKS" ./methods write "$folder/out" x
+    sleep 3
+    runs
+    "$thalweg" partition stop "$folder/own.cfg"
+    run "$MPI_RANKS" ./methods write "$folder/out" x
+    for ((n = 0; n < 200; n++)); do runs || break; sleep 0.1; done
+    ((n < 200)) || { echo "its server still runs" && "$thalweg" partition stop "$folder/own.cfg" && return 1; }
+    run 1 ./methods check "$folder/out" "$MPI_RANKS" 5 x
+}
+try "a run's last finalize of process 0 ends the server that the run has started, and no other ($MPI)" own_server
+
 as_in_the_guide() { # its configuration and commands, with folders of ours; a program writes in between
     local page=$PWD/docs/guide/staging.md folder=$work/guide line
     mkdir -p "$folder/run7"

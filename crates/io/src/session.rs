@@ -8,7 +8,8 @@ use crate::registry;
 use crate::staging;
 use crate::steering::{self, Steering};
 use crate::transform;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
@@ -493,6 +494,30 @@ impl Session {
     pub fn finalize(&self) -> Result<()> {
         let outcome = caught("finalize", || self.finish());
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
+    }
+
+    /// Collective: as [`Session::finalize`], with the program's number of this process. The process with number 0 then tells servers of
+    /// partitions which this run has started that they are not needed any longer: they end when their last client has left.
+    ///
+    /// # Errors
+    /// As [`Session::finalize`]. A server that cannot be told is a warning.
+    /// # Cost
+    /// One gather to all beside [`Session::finalize`].
+    pub fn finalize_as(&self, number: i32) -> Result<()> {
+        let own: Vec<String> = mounts::starting::started().iter().map(|file| file.display().to_string()).collect();
+        let all = self.comm().all_gather(own.join("\0").as_bytes());
+        self.finalize()?;
+        let files: BTreeSet<String> = all?
+            .iter()
+            .flat_map(|of| String::from_utf8_lossy(of).split('\0').map(str::to_string).collect::<Vec<_>>())
+            .filter(|file| number == 0 && !file.is_empty())
+            .collect();
+        for file in files {
+            if let Err(e) = mounts::starting::tell_unneeded(Path::new(&file)) {
+                thalweg_warnings::tell_once(&format!("servers of {file} do not know that they are not needed: {e}"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
-use thalweg_partition::client::place::is_here;
+use thalweg_partition::client::{self, place::is_here};
 use thalweg_partition::configuration::{Configuration, Start};
-use thalweg_partition::registry::Entry;
+use thalweg_partition::registry::{Entry, Registry};
 use thalweg_partition::starting::{self, Launcher};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How long spawned servers may need to record themselves: as long as those of the command.
@@ -52,8 +53,39 @@ pub fn set_spawner(spawner: impl FnOnce() -> Box<dyn Spawner>) {
     SPAWNER.get_or_init(spawner);
 }
 
+/// Configurations of partitions whose servers this process has started.
+static STARTED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// The configurations of partitions whose servers this process has started, or one that did so at the same time.
+pub fn started() -> Vec<PathBuf> {
+    STARTED.lock().clone()
+}
+
+/// Tells the servers of a partition that this program needs them no longer: they store everything and end when their last client has left.
+///
+/// # Errors
+/// Those of reading the configuration and the registry; `PeerLost` for a server that does not answer.
+pub fn tell_unneeded(file: &Path) -> Result<()> {
+    let configuration = Configuration::read(file)?;
+    let registry = Registry::at(&configuration.registry);
+    let name = &configuration.fixed.name;
+    let (entry, token) = (registry.entry(name)?, registry.token(name)?);
+    let servers = entry.instance.iter().flat_map(|instance| &instance.servers);
+    servers.map(|server| client::tell_unneeded(&entry, &token, server.number)).fold(Ok(()), Result::and)
+}
+
 /// Starts the servers of a partition whose configuration says that its first open does.
 pub(crate) fn start_partition(file: &Path, configuration: &Configuration) -> Result<()> {
+    let file = &std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
+    launch(file, configuration)?;
+    let mut started = STARTED.lock();
+    if !started.contains(file) {
+        started.push(file.clone());
+    }
+    Ok(())
+}
+
+fn launch(file: &Path, configuration: &Configuration) -> Result<()> {
     if let (Start::Spawn, Some(spawner)) = (configuration.dynamic.start, SPAWNER.get()) {
         match by_spawner(&**spawner, file, configuration) {
             Err(e) if e.kind() == ErrorKind::Unsupported => {
@@ -88,8 +120,7 @@ fn by_command(file: &Path) -> Result<()> {
 }
 
 fn by_spawner(spawner: &dyn Spawner, file: &Path, configuration: &Configuration) -> Result<()> {
-    let file = std::path::absolute(file).map_err(|e| Error::io("cannot find the configuration", e))?;
-    let mut spawning = Spawning { spawner, program: draining::command(), file, spawned: None };
+    let mut spawning = Spawning { spawner, program: draining::command(), file: file.to_path_buf(), spawned: None };
     starting::start(configuration, PATIENCE, &mut spawning).map(drop)
 }
 
@@ -139,8 +170,6 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use thalweg_partition::instance;
-    use thalweg_partition::registry::Registry;
-    use thalweg_types::mutex::Mutex;
 
     /// What was spawned, and how it ends.
     #[derive(Default)]

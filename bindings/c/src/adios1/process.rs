@@ -91,9 +91,11 @@ pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
 /// Collective: ends the session and closes its files for good. Without a session there is nothing to end, as in the reference:
 /// parts of a program that each start and finish the library finish it several times.
 ///
+/// - `number`: the program's number of this process ([`Session::finalize_as`]).
+///
 /// # Errors
 /// Files that are still open: their data is not written.
-pub fn finish() -> Outcome<()> {
+pub fn finish(number: i32) -> Outcome<()> {
     if !is_started() {
         return Ok(());
     }
@@ -103,7 +105,7 @@ pub fn finish() -> Outcome<()> {
     for file in process.files.into_values() {
         file.lock().take();
     }
-    session.finalize().map_err(|e| Doing::Close.failed(e))?;
+    session.finalize_as(number).map_err(|e| Doing::Close.failed(e))?;
     match open {
         0 => Ok(()),
         n => Err(Failure::argument(format!("{n} files were not closed; their data is not written"))),

@@ -250,6 +250,14 @@ pub fn ask_to_end(entry: &Entry, token: &Path, number: u32) -> Result<()> {
     control(entry, token, number, place::PATIENCE)?.remove("running")
 }
 
+/// Tells a server that it may write everything to its storage and end as soon as no client is connected.
+///
+/// # Errors
+/// `PeerLost` for a server that does not answer.
+pub fn tell_unneeded(entry: &Entry, token: &Path, number: u32) -> Result<()> {
+    control(entry, token, number, place::PATIENCE)?.remove("needed")
+}
+
 fn control(entry: &Entry, token: &Path, number: u32, patience: Duration) -> Result<Remote> {
     Remote::over(Arc::new(place::of(entry, number, token)?.with(patience)), CONTROL)
 }

@@ -1,10 +1,12 @@
-//! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end.
+//! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end, removing the
+//! name `needed` to end when no client is connected any more.
 
 use super::data::Data;
 use super::draining::Outlook;
 use super::locks::LockStatus;
 use super::staging::{Service, Staged};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use thalweg_layout::errno::{Errno, failure};
@@ -75,6 +77,7 @@ pub(super) struct Control {
     connections: Arc<Connections>,
     kill_wait: Duration,
     tell: Mutex<Sender<()>>,
+    needed: Arc<AtomicBool>,
 }
 
 struct Text(Vec<u8>);
@@ -100,8 +103,10 @@ impl Control {
         connections: Arc<Connections>,
         kill_wait: Duration,
         tell: Sender<()>,
+        needed: Arc<AtomicBool>,
     ) -> Control {
-        Control { number, since: Instant::now(), data, staging, connections, kill_wait, tell: Mutex::new(tell) }
+        let (since, tell) = (Instant::now(), Mutex::new(tell));
+        Control { number, since, data, staging, connections, kill_wait, tell, needed }
     }
 
     fn status(&self) -> Status {
@@ -161,7 +166,7 @@ impl Layout for Control {
     }
 
     fn list(&self, _: &str) -> Result<Vec<String>> {
-        Ok(vec!["running".into(), "status".into()])
+        Ok(["needed", "running", "status"].map(String::from).to_vec())
     }
 
     fn rename(&self, from: &str, _: &str) -> Result<()> {
@@ -176,6 +181,10 @@ impl Layout for Control {
                 self.staging.as_ref().map_or(Ok(()), Service::drain)?;
                 // A server that ends already does not listen.
                 let _ = self.tell.lock().send(());
+                Ok(())
+            }
+            "needed" => {
+                self.needed.store(false, Ordering::Release);
                 Ok(())
             }
             _ => Err(only(path)),

@@ -29,6 +29,7 @@ use names::Names;
 use staging::{Service, Staging};
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use thalweg_layout::write_behind::Promise;
@@ -73,6 +74,7 @@ pub struct Serving {
     data: Option<Data>,
     staging: Option<Service>,
     told_to_end: Receiver<()>,
+    needed: Arc<AtomicBool>,
     /// Of its storages.
     _locks: Vec<Lease>,
 }
@@ -157,8 +159,9 @@ impl Serving {
         }
         let (tell, told_to_end) = channel();
         let connections = Arc::new(Connections::default());
-        let control =
-            Control::new(what.number, data.clone(), staging.clone(), connections.clone(), what.kill_wait, tell);
+        let needed = Arc::new(AtomicBool::new(true));
+        let (data_of, staging_of, of) = (data.clone(), staging.clone(), connections.clone());
+        let control = Control::new(what.number, data_of, staging_of, of, what.kill_wait, tell, needed.clone());
         mounts.push(mount(CONTROL, Arc::new(control)));
         let plain = Arc::new(Direct::new(Arc::new(Memory::new()))?);
         let mounts = Arc::new(Mounts::new(mounts, plain));
@@ -166,7 +169,7 @@ impl Serving {
             .into_iter()
             .map(|l| thalweg_remote::serve_among(mounts.clone(), l, connections.clone()))
             .collect::<Result<_>>()?;
-        Ok(Serving { served, data, staging, told_to_end, _locks: locks })
+        Ok(Serving { served, data, staging, told_to_end, needed, _locks: locks })
     }
 
     /// What the cache has done; `None` for a server of names only.
@@ -207,6 +210,11 @@ impl Serving {
     /// Number of connections of clients.
     pub fn connections(&self) -> usize {
         self.served.iter().map(Served::connections).sum()
+    }
+
+    /// Whether nobody has said that the server may end when no client is connected.
+    pub fn is_needed(&self) -> bool {
+        self.needed.load(Ordering::Acquire)
     }
 
     /// Waits until a client asks the server to end, or `time` has passed; whether one has asked.

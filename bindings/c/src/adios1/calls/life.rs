@@ -82,14 +82,15 @@ pub extern "C" fn adios_is_initialized() -> c_int {
     c_int::from(process::is_started())
 }
 
-/// Collective: closes all files for good. The rank is an argument of the reference and is not used.
+/// Collective: closes all files for good. Where the rank is 0, servers of partitions that this run has started are told that it needs them no
+/// longer: they end when their last client has left.
 ///
 /// # Cost
-/// One reduction. Waits for outputs that methods end later than close. For each file in this process's cache: a status request, an
+/// One reduction, and a gather to all. Waits for outputs that methods end later than close. For each file in this process's cache: a status request, an
 /// open, and the write of the full index.
 #[unsafe(no_mangle)]
-pub extern "C" fn adios_finalize(_rank: c_int) -> c_int {
-    status(process::finish)
+pub extern "C" fn adios_finalize(rank: c_int) -> c_int {
+    status(|| process::finish(rank))
 }
 
 /// Before the library is started there is no listener, which is no error.

@@ -62,6 +62,9 @@ fn storage(place: &str, make: bool) -> Result<Arc<dyn Layout>, Failure> {
     })
 }
 
+/// How long a server that is not needed waits for a further client: a program may begin a session when it has ended another.
+const UNNEEDED: Duration = Duration::from_secs(1);
+
 /// What a server does beside its clients' requests: it warns of bytes that it could not store in time, and stores them before its job
 /// ends.
 struct Watching {
@@ -209,7 +212,8 @@ pub fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
         if serving.connections() > 0 {
             last_client = Instant::now();
         }
-        if configuration.dynamic.idle.is_some_and(|idle| last_client.elapsed() > idle) {
+        let idle = if serving.is_needed() { configuration.dynamic.idle } else { Some(UNNEEDED) };
+        if idle.is_some_and(|idle| last_client.elapsed() > idle) {
             break;
         }
     }
