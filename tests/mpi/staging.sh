@@ -179,6 +179,7 @@ rm -f "$work"/out/*.bp
 
 own_server() { # of a run: it ends when process 0 has told it so, unless another run had started it
     local folder=$work/own
+    local -x PATH=${thalweg%/*}:$PATH # the first open calls the command
     mkdir -p "$folder/out"
     printf '%s\n' 'name = own' 'start = on-demand' "staging = $folder/out" "ahpios_server = localhost:$folder/data" \
         "metadata = localhost:$folder/names" >"$folder/own.cfg"
