@@ -89,6 +89,26 @@ fn other_threads_may_not_call_the_communicator_of_a_rank_with_one_thread() {
 }
 
 #[test]
+fn the_clock_of_waits_stands_still_while_a_rank_makes_no_calls() {
+    threads::Machine::new(1).thread_level(ThreadLevel::Single).run(|comm| {
+        let own = in_calls::for_threads(comm.duplicate().unwrap());
+        in_calls::move_messages();
+        let before = own.clock();
+        std::thread::sleep(Duration::from_millis(400));
+        in_calls::move_messages();
+        assert_eq!(own.clock(), before, "nobody waited");
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(1));
+            in_calls::move_messages();
+        }
+        assert!(own.clock() > before, "calls that follow each other do");
+        let others = comm.clock();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(comm.clock() > others, "that of other communicators goes on");
+    });
+}
+
+#[test]
 fn a_rank_that_makes_no_calls_for_longer_than_the_timeout_has_not_waited() {
     const TIMEOUT: Duration = Duration::from_millis(300);
     let turns = Barrier::new(2);

@@ -4,9 +4,10 @@ mod common;
 
 use common::{content, direct, open, small, value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_comm::threads::Machine;
-use thalweg_comm::{Communicator, threads};
+use thalweg_comm::{Communicator, ThreadLevel, in_calls, threads};
 use thalweg_layout::{Layout, OpenWrite};
 use thalweg_owners::{Commit, Completed, File, OpenFile, Options};
 use thalweg_store::wrap::{Failing, Fault, StoreCall};
@@ -253,6 +254,43 @@ fn after_the_time_limit_no_bytes_are_taken_for_written_that_may_not_have_come() 
         }
         own.heal();
         file.close().unwrap();
+    });
+}
+
+/// Below `MPI_THREAD_MULTIPLE` messages move inside the program's calls only.
+#[test]
+fn ranks_that_compute_for_longer_than_the_time_limit_lose_no_window() {
+    let layout = direct(Arc::new(Memory::new()));
+    Machine::new(2).thread_level(ThreadLevel::Single).run(|comm| {
+        let (other, layout) = (in_calls::for_threads(comm.duplicate().unwrap()), &layout);
+        let ended = AtomicBool::new(false);
+        let has_ended = &ended;
+        std::thread::scope(|scope| {
+            let writes = scope.spawn(move || {
+                in_calls::in_background();
+                let mut file = open(&*other, layout, MEMORY);
+                let options = Options { time_limit: Some(Duration::from_millis(200)), ..small(2) };
+                let window = file.start(0, 9000, &options).unwrap();
+                let start = 4500 * u64::from(other.rank());
+                file.write(window, start, &content(start, 4500)).unwrap();
+                file.end(window).unwrap();
+                has_ended.store(true, Ordering::Release);
+                let outcome = file.wait(window);
+                file.close().unwrap();
+                outcome
+            });
+            let mut computed = false;
+            while !writes.is_finished() {
+                if ended.load(Ordering::Acquire) && !computed {
+                    computed = true;
+                    std::thread::sleep(Duration::from_millis(1500));
+                }
+                in_calls::move_messages();
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            assert_eq!(writes.join().unwrap().unwrap().bytes, 9000);
+        });
+        comm.barrier().unwrap();
     });
 }
 
