@@ -36,7 +36,10 @@ begin() { # begin [MOUNTS]: the server, with these mounts of its own
 end() { "$thalweg" partition stop "$work/stage.cfg" >&2; }
 ended() {
     [[ -z $server ]] || kill -CONT "$server" 2>/dev/null || true
-    "$thalweg" partition stop "$work/stage.cfg" --patience 5 >&2 || true
+    local partition
+    for partition in "$work/stage.cfg" "$work/own/own.cfg"; do
+        [[ ! -f $partition ]] || "$thalweg" partition stop "$partition" --patience 5 >&2 || true
+    done
 }
 trap ended EXIT
 steps() { "$thalweg" ls "$work/out/$1.bp" --json | "${PYTHON:-python3}" -c 'import json,sys; print(json.load(sys.stdin)["steps"])'; }

@@ -506,18 +506,22 @@ impl Session {
     pub fn finalize_as(&self, number: i32) -> Result<()> {
         let own: Vec<String> = mounts::starting::started().iter().map(|file| file.display().to_string()).collect();
         let all = self.comm().all_gather(own.join("\0").as_bytes());
-        self.finalize()?;
-        let files: BTreeSet<String> = all?
+        let outcome = self.finalize();
+        // Also after a failure: a server stores what it holds before it ends.
+        let files: BTreeSet<String> = all
             .iter()
+            .flatten()
             .flat_map(|of| String::from_utf8_lossy(of).split('\0').map(str::to_string).collect::<Vec<_>>())
             .filter(|file| number == 0 && !file.is_empty())
             .collect();
         for file in files {
             if let Err(e) = mounts::starting::tell_unneeded(Path::new(&file)) {
-                thalweg_warnings::tell_once(&format!("servers of {file} do not know that they are not needed: {e}"));
+                thalweg_warnings::tell_once(&format!(
+                    "servers of {file} do not know that they are not needed, and go on: {e}; thalweg partition stop {file}"
+                ));
             }
         }
-        Ok(())
+        outcome
     }
 }
 

@@ -68,7 +68,8 @@ pub struct OpenFile<'r> {
     pub how: OpenWrite,
     /// Most bytes that this process holds for the file, at least [`LEAST_MEMORY`].
     pub memory: u64,
-    /// The machine, if all ranks know it and the file exists: then nothing is agreed, and owners alone open the file.
+    /// The machine, if all ranks know it and the file exists: then nothing is agreed, owners alone open the file, and less memory counts
+    /// as [`LEAST_MEMORY`].
     pub machine: Option<Machine>,
 }
 

@@ -40,11 +40,11 @@ use thalweg_layout::{OpenWrite, WriteObject};
 use thalweg_owners::file::LEAST_MEMORY;
 use thalweg_owners::window::Ended;
 use thalweg_owners::{File, Machine, OpenFile, Options, Owners, WindowId};
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, Extent, Result};
 
 /// Most bytes that are taken from the process group at a time: a piece of a spill file is copied.
 const PIECE: u64 = 4 << 20;
-/// How much of the memory for an output that is at most.
+/// A piece takes at most the eighth part of an output's memory.
 const SHARE: u64 = 8;
 
 /// How the registry lists it.
@@ -99,15 +99,17 @@ pub const OWNER_STRIPE: Parameter = Parameter::size(
 /// `write_stripe`.
 pub const WRITE_STRIPE: Parameter =
     Parameter::size("write_stripe", 8 << 20, "bytes that an owner gathers before it writes them")
+        .at_least(1)
         .also(&["writeStripe"]);
 /// `fraction`.
-pub const FRACTION: Parameter = Parameter::size("fraction", 8 << 20, "most bytes of one write");
+pub const FRACTION: Parameter = Parameter::size("fraction", 8 << 20, "most bytes of one write").at_least(1);
 /// `stripe`.
 pub const STRIPE: Parameter = Parameter::size(
     "stripe",
     1 << 20,
     "runs of owners begin at multiples of this: the stripe length of the filesystem is best",
 )
+.at_least(1)
 .also(&["stripe_size"]);
 /// `buffer`.
 pub const BUFFER: Parameter = Parameter::size(
@@ -117,24 +119,18 @@ pub const BUFFER: Parameter = Parameter::size(
 );
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    let given = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
     let chosen = Chosen {
         owners: parameters.get::<Option<u32>>(&OWNERS)?.unwrap_or(0),
         base: parameters.get(&BASE)?,
         skip: parameters.get(&SKIP)?,
     };
-    let positive = |parameter: &Parameter| -> Result<u64> {
-        let bytes = parameters.get::<u64>(parameter)?;
-        let none = || Error::new(ErrorKind::Config, format!("{}=0: no bytes", parameter.key));
-        given(Some(bytes)).ok_or_else(none)
-    };
     let sync = parameters.get(&SYNC)?;
     let options = Options {
         owners: Owners::PerNode,
-        owner_stripe: given(parameters.get(&OWNER_STRIPE)?),
-        write_stripe: positive(&WRITE_STRIPE)?,
-        fraction: positive(&FRACTION)?,
-        alignment: positive(&STRIPE)?,
+        owner_stripe: parameters.get::<Option<u64>>(&OWNER_STRIPE)?.filter(|bytes| *bytes > 0),
+        write_stripe: parameters.get(&WRITE_STRIPE)?,
+        fraction: parameters.get(&FRACTION)?,
+        alignment: parameters.get(&STRIPE)?,
         time_limit: None,
         durable: sync,
         // Of a rank that failed after all ranks agreed on the window.
@@ -387,6 +383,7 @@ fn failure(rank: u32, own: Result<()>, ended: &Ended, place: Extent) -> Failure 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_types::ErrorKind;
 
     #[test]
     fn owners_are_spread_or_at_a_distance_and_there_is_always_one() {

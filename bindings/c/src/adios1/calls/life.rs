@@ -86,8 +86,8 @@ pub extern "C" fn adios_is_initialized() -> c_int {
 /// longer: they end when their last client has left.
 ///
 /// # Cost
-/// One reduction, and a gather to all. Waits for outputs that methods end later than close. For each file in this process's cache: a status request, an
-/// open, and the write of the full index.
+/// One reduction, and a gather to all. Waits for outputs that methods end later than close. For each file in this process's cache: a
+/// status request, an open, and the write of the full index.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_finalize(rank: c_int) -> c_int {
     status(|| process::finish(rank))
