@@ -26,6 +26,8 @@ static void check(int status, const char *what) {
     MPI_Error_string(status, text, &length);
     printf("rank %d cannot %s: %s\n", rank, what, text);
     fflush(stdout);
+    /* MPICH's launcher drops what ranks have said just before. */
+    sleep(1);
     if (ranks > 1) MPI_Abort(MPI_COMM_WORLD, 3);
     _exit(3);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RECORD 1024
 
@@ -19,6 +20,8 @@ static void right(int outcome, const char *what) {
     int length = 0;
     MPI_Error_string(outcome, text, &length);
     fprintf(stderr, "%s: %s\n", what, text);
+    /* MPICH's launcher drops what ranks have said just before. */
+    sleep(1);
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
