@@ -4,16 +4,16 @@ use crate::failure::{Failure, Outcome};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_control::{Change, Region};
+use thalweg_control::{Change, Method, Region, Stop};
 use thalweg_io::steering::asking::{Run, Since};
 use thalweg_io::steering::files;
 use thalweg_types::{Error, ErrorKind};
 
 /// Asks a run for a change and waits until it has taken it; returns the first output and step for which it holds.
 ///
-/// - `only`, `region`: names and a box; none of the former, and `all`, stand for all.
+/// - `only`, `region`: names and a box; none of the former, and `all`, stand for all; `method`: `declared` stands for the declared one.
 #[pyfunction]
-#[pyo3(signature = (path, control, every, only, region, stop, timeout))]
+#[pyo3(signature = (path, control, every, only, region, method, stop, stop_after, timeout))]
 #[allow(clippy::too_many_arguments)] // those of `thalweg.control`
 pub fn control(
     py: Python<'_>,
@@ -22,7 +22,9 @@ pub fn control(
     every: Option<u64>,
     only: Option<Vec<String>>,
     region: Option<&str>,
+    method: Option<&str>,
     stop: Option<bool>,
+    stop_after: Option<String>,
     timeout: Option<f64>,
 ) -> Outcome<(u64, u64)> {
     let control = control.unwrap_or_else(|| files::of_output(&path));
@@ -32,9 +34,20 @@ pub fn control(
         None => None,
     };
     let only = only.map(|names| (!names.is_empty()).then(|| names.into_iter().collect()));
-    let change = Change { every, only, region, stop };
+    let method = match method {
+        Some("declared") => Some(None),
+        Some(text) => Some(Some(text.parse::<Method>()?)),
+        None => None,
+    };
+    let stop = match (stop, stop_after) {
+        (None, None) => None,
+        (None, Some(group)) => Some(Stop::After(group)),
+        (Some(stop), None) => Some(if stop { Stop::Now } else { Stop::No }),
+        (Some(_), Some(_)) => return Err(Failure::argument("stop and stop_after exclude each other")),
+    };
+    let change = Change { every, only, region, stop, method };
     if change.is_empty() {
-        return Err(Failure::argument("nothing to change: give every, only, box or stop"));
+        return Err(Failure::argument("nothing to change: give every, only, box, method, stop or stop_after"));
     }
     let wrong = |_| Failure::argument("timeout is a number of seconds, at least 0");
     let longest = timeout.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?;

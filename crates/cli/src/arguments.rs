@@ -725,14 +725,20 @@ pub struct Control {
     /// Write this part of global arrays only: FROM:TO for each dimension; all: the whole arrays
     #[arg(long = "box", value_name = "BOX")]
     pub region: Option<String>,
+    /// Write by this method from now on, with its parameters: 'STAGING;staging=/run/p'; declared: by the one of the configuration
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<String>,
     /// Ask the program to stop
     #[arg(long, conflicts_with = "go_on")]
     pub stop: bool,
+    /// Ask the program to stop once it has written an output of this group: a restart output
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["stop", "go_on"])]
+    pub stop_after: Option<String>,
     /// No longer ask the program to stop
     #[arg(long)]
     pub go_on: bool,
     /// Print the settings in force, change nothing
-    #[arg(long, conflicts_with_all = ["every", "only", "region", "stop", "go_on", "wait"])]
+    #[arg(long, conflicts_with_all = ["every", "only", "region", "method", "stop", "stop_after", "go_on", "wait"])]
     pub status: bool,
     /// Withdraw the change if the run has not taken it after this time: 60s, 5min
     #[arg(long, value_name = "TIME", value_parser = time)]

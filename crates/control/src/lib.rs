@@ -1,4 +1,4 @@
-//! Steering a run: what it writes, and how often, changed while it runs. No file, no rank, no clock: text in, decisions out.
+//! Steering a run: what it writes, how, and how often, changed while it runs. No file, no rank, no clock: text in, decisions out.
 //!
 //! | room | what it owns |
 //! |------|--------------|
@@ -28,7 +28,7 @@ pub use record::{Answer, Record, Verdict};
 pub use region::Region;
 pub use request::Request;
 pub use rules::Rules;
-pub use settings::{Arrays, Change, Settings};
+pub use settings::{Arrays, Change, Method, Settings, Stop};
 
 /// The largest control file or run file that is read, in bytes.
 pub const LONGEST: u64 = 1 << 20;

@@ -7,7 +7,8 @@
 //! | `every N` | one output of N |
 //! | `only NAME` | one line for each array; `only-all yes`: all |
 //! | `box A:B,C:D` | the part of global arrays; `box-all yes`: all |
-//! | `stop yes` or `stop no` | the program is asked to stop, or no longer |
+//! | `stop yes` or `stop no` | the program is asked to stop, or no longer; `stop-after GROUP`: once an output of this group is closed |
+//! | `method NAME;KEY=VALUE` | the method; `method-declared yes`: the one that the program's configuration has |
 //!
 //! Other lines are refused.
 

@@ -5,16 +5,21 @@
 //! | a value | `max(NAME)`, `min(NAME)`: of all finite values of the variable that all ranks wrote, scalars too |
 //! | a comparison | `>`, `>=`, `<`, `<=`, and a number |
 //! | or instead of both | `not finite(NAME)`: a value is infinite or no number |
+//! | | `drift(NAME) > LIMIT`: a scalar differs by more than this part of its first value of the run; from 0, by more than the limit |
+//! | | `no output for TIME`: so long from one output that the program offers to the next one |
 //! | `for N steps` | so many written outputs in a row; 1 if it is left out |
-//! | the change | `every=N`, `only=A,B`, `box=A:B,C:D`, `stop`: as in [`Change`] |
+//! | the change | `every=N`, `only=A,B`, `box=A:B,C:D`, `method=NAME`, `stop`, `stop after GROUP`: as in [`Change`]; `warn`: a warning |
 //!
-//! Several rules are separated by `|`. A rule acts once when its condition begins to hold, and again after it has not held.
+//! Several rules are separated by `|` or line breaks; what follows `#` in a line is a remark. A rule acts once when its condition begins
+//! to hold, and again after it has not held.
 //!
 //! Each rank gives two numbers for each rule, which are 0 or 1; the largest of all ranks decide. So ranks need to tell each other
 //! only where a number of theirs is another than before.
 
-use crate::settings::{Arrays, Change, full_name};
+use crate::settings::{Arrays, Change, Method, Stop, full_name};
 use std::fmt;
+use std::time::Duration;
+use thalweg_params::time;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The most rules of a file.
@@ -42,6 +47,15 @@ enum Condition {
         or_equal: bool,
     },
     NotFinite,
+    /// A scalar is further from its first value.
+    Drift {
+        limit: f64,
+        or_equal: bool,
+    },
+    /// More time has passed since the output before.
+    Idle {
+        limit: Duration,
+    },
 }
 
 /// The values of a block, or of several.
@@ -58,19 +72,22 @@ pub struct Seen {
 pub struct Rule {
     /// As it was written.
     text: String,
-    /// The variable, by its full name once it is checked.
+    /// The variable, by its full name once it is checked; empty for a condition of none.
     variable: String,
     condition: Condition,
     /// Written outputs in a row.
     outputs: u64,
     change: Change,
+    warns: bool,
 }
 
 /// A rule acts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Acts {
-    /// What changes.
+    /// What changes; nothing, for a rule that only warns.
     pub change: Change,
+    /// Whether the user is to be warned.
+    pub warns: bool,
     /// The rule's text.
     pub text: String,
 }
@@ -87,6 +104,8 @@ pub struct Rules {
     all: Vec<u64>,
     /// Outputs in a row for which the condition holds.
     held: Vec<u64>,
+    /// The first value that this rank has seen, for a drift.
+    first: Vec<Option<f64>>,
     /// An output was written since the last decision.
     written: bool,
     /// Names are full ones.
@@ -95,12 +114,18 @@ pub struct Rules {
 
 impl Condition {
     /// The two numbers of a rank's values: whether there is any, and whether one decides.
-    fn numbers(self, seen: &Seen) -> [u64; 2] {
+    ///
+    /// - `first`: the first value of the run.
+    fn numbers(self, seen: &Seen, first: Option<f64>) -> [u64; 2] {
         let above = |value: f64, limit: f64, or_equal: bool| value > limit || or_equal && value == limit;
         let below = |value: f64, limit: f64, or_equal: bool| value < limit || or_equal && value == limit;
         let decides = match (self, seen.range) {
             (Condition::NotFinite, _) => !seen.finite,
-            (_, None) => false,
+            (_, None) | (Condition::Idle { .. }, _) => false,
+            (Condition::Drift { limit, or_equal }, Some((value, _))) => first.is_some_and(|first| {
+                let scale = if first == 0.0 { 1.0 } else { first.abs() };
+                above((value - first).abs() / scale, limit, or_equal)
+            }),
             (Condition::MaxAbove { limit, or_equal }, Some((_, max))) => above(max, limit, or_equal),
             // One that is not below decides that the largest is not.
             (Condition::MaxBelow { limit, or_equal }, Some((_, max))) => !below(max, limit, or_equal),
@@ -122,7 +147,9 @@ impl Condition {
 impl Rule {
     /// Whether it is about this variable: by a full name, or, before names are checked, by the end of one.
     fn is_of(&self, full: &str) -> bool {
-        full == self.variable || full.strip_suffix(self.variable.as_str()).is_some_and(|before| before.ends_with('/'))
+        let variable = self.variable.as_str();
+        !variable.is_empty()
+            && (full == variable || full.strip_suffix(variable).is_some_and(|before| before.ends_with('/')))
     }
 }
 
@@ -133,12 +160,12 @@ impl Rules {
     /// `Config` names the rule and what is expected.
     pub fn parse(text: &str) -> Result<Rules> {
         let rules: Vec<Rule> =
-            text.split('|').map(str::trim).filter(|rule| !rule.is_empty()).map(rule).collect::<Result<_>>()?;
+            rules_of(text).map(rule).collect::<Result<_>>()?;
         if rules.len() > MOST {
             return Err(Error::new(ErrorKind::Config, format!("{} rules; at most {MOST} are possible", rules.len())));
         }
-        let (numbers, held) = (vec![0; 2 * rules.len()], vec![0; rules.len()]);
-        Ok(Rules { rules, own: numbers.clone(), told: numbers.clone(), all: numbers, held, ..Rules::default() })
+        let (numbers, held, first) = (vec![0; 2 * rules.len()], vec![0; rules.len()], vec![None; rules.len()]);
+        Ok(Rules { rules, own: numbers.clone(), told: numbers.clone(), all: numbers, held, first, ..Rules::default() })
     }
 
     /// Takes the full names of a group for those of the rules, once the group has any variables: a program may declare them as it
@@ -153,14 +180,24 @@ impl Rules {
             return Ok(());
         }
         for rule in &mut self.rules {
-            let named = full_name("variable", &rule.variable, variables).and_then(|full| {
-                rule.variable = full;
-                rule.change.clone().checked(arrays)
-            });
+            let named = rule.named(variables, arrays).and_then(|()| rule.change.clone().checked(arrays));
             rule.change = named.map_err(|e| wrong(&rule.text, e.what()))?;
         }
         self.checked = true;
         Ok(())
+    }
+
+    /// The methods that rules change to, each with the rule's text.
+    pub fn methods(&self) -> impl Iterator<Item = (&str, &Method)> {
+        self.rules.iter().filter_map(|rule| Some((rule.text.as_str(), rule.change.method.as_ref()?.as_ref()?)))
+    }
+
+    /// The times after which a run without an output is told of, each with the rule's text.
+    pub fn idle(&self) -> impl Iterator<Item = (&str, Duration)> {
+        self.rules.iter().filter_map(|rule| match rule.condition {
+            Condition::Idle { limit } => Some((rule.text.as_str(), limit)),
+            _ => None,
+        })
     }
 
     /// Whether there are none.
@@ -180,9 +217,20 @@ impl Rules {
 
     /// Notes what this rank writes of a variable.
     pub fn note(&mut self, full: &str, seen: &Seen) {
-        for (rule, own) in self.rules.iter().zip(self.own.chunks_exact_mut(2)).filter(|(rule, _)| rule.is_of(full)) {
-            let numbers = rule.condition.numbers(seen);
+        let own = self.own.chunks_exact_mut(2).zip(&mut self.first);
+        for (rule, (own, first)) in self.rules.iter().zip(own).filter(|(rule, _)| rule.is_of(full)) {
+            *first = first.or(seen.range.map(|(value, _)| value));
+            let numbers = rule.condition.numbers(seen, *first);
             own.iter_mut().zip(numbers).for_each(|(own, number)| *own = number.max(*own));
+        }
+    }
+
+    /// Notes, at the open of an output that is written, how long ago the program offered the one before.
+    pub fn note_time(&mut self, since: Duration) {
+        for (rule, own) in self.rules.iter().zip(self.own.chunks_exact_mut(2)) {
+            if let Condition::Idle { limit } = rule.condition {
+                own.copy_from_slice(&[1, u64::from(since > limit)]);
+            }
         }
     }
 
@@ -209,7 +257,7 @@ impl Rules {
             for ((rule, numbers), held) in self.rules.iter().zip(self.all.chunks_exact(2)).zip(&mut self.held) {
                 *held = if rule.condition.holds(numbers[0], numbers[1]) { held.saturating_add(1) } else { 0 };
                 if *held == rule.outputs {
-                    acts.push(Acts { change: rule.change.clone(), text: rule.text.clone() });
+                    acts.push(Acts { change: rule.change.clone(), warns: rule.warns, text: rule.text.clone() });
                 }
             }
         }
@@ -220,8 +268,34 @@ impl Rules {
 
 impl fmt::Display for Acts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (rule: {})", self.change, self.text)
+        match self.change.is_empty() {
+            true => write!(f, "warning (rule: {})", self.text),
+            false => write!(f, "{} (rule: {})", self.change, self.text),
+        }
     }
+}
+
+impl Rule {
+    /// Takes the full name of its variable.
+    fn named(&mut self, variables: &[String], arrays: Arrays<'_>) -> Result<()> {
+        if self.variable.is_empty() {
+            return Ok(());
+        }
+        self.variable = full_name("variable", &self.variable, variables)?;
+        match self.condition {
+            Condition::Drift { .. } if arrays.names.contains(&self.variable) => {
+                let what = format!("drift needs a scalar, and {} is an array", self.variable);
+                Err(Error::new(ErrorKind::InvalidArgument, what))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The texts of rules, without remarks.
+fn rules_of(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(|line| line.split_once('#').map_or(line, |(rule, _)| rule));
+    lines.flat_map(|line| line.split('|')).map(str::trim).filter(|rule| !rule.is_empty())
 }
 
 fn wrong(rule: &str, why: &str) -> Error {
@@ -232,23 +306,41 @@ fn rule(text: &str) -> Result<Rule> {
     let form = "expected as: when max(T) > 1e6 for 2 steps: every=1, box=10:20,0:64";
     let rest = text.strip_prefix("when ").ok_or_else(|| wrong(text, form))?;
     let (condition, change) = rest.split_once(':').ok_or_else(|| wrong(text, form))?;
-    let (condition, outputs) = match condition.rsplit_once(" for ") {
-        None => (condition, 1),
-        Some((condition, count)) => {
-            let count = count.trim();
-            let number = count.strip_suffix("steps").or(count.strip_suffix("step")).unwrap_or(count).trim();
-            let outputs = number.parse().ok().filter(|n| *n > 0);
-            (condition, outputs.ok_or_else(|| wrong(text, "expected a number of steps, at least 1, behind \"for\""))?)
+    let (variable, condition, outputs) = match condition.trim().strip_prefix("no output for ") {
+        Some(limit) => {
+            let limit = time(limit, None).ok_or_else(|| wrong(text, "expected a time such as 10min behind \"for\""))?;
+            (String::new(), Condition::Idle { limit }, 1)
+        }
+        None => {
+            let (condition, outputs) = in_a_row(text, condition)?;
+            let (variable, condition) = comparison(condition.trim()).ok_or_else(|| {
+                wrong(
+                    text,
+                    "expected max(NAME) or min(NAME) with >, >=, < or <= and a number, drift(NAME) with > and a number, not finite(NAME), or no output for TIME",
+                )
+            })?;
+            (variable, condition, outputs)
         }
     };
-    let (variable, condition) = comparison(condition.trim()).ok_or_else(|| {
-        wrong(text, "expected max(NAME) or min(NAME) with >, >=, < or <= and a number, or not finite(NAME)")
-    })?;
-    let change = changes(change).map_err(|e| wrong(text, e.what()))?;
-    if change.is_empty() {
-        return Err(wrong(text, "it changes nothing: expected every=N, only=A,B, box=A:B,C:D or stop behind \":\""));
+    let (change, warns) = changes(change).map_err(|e| wrong(text, e.what()))?;
+    if change.is_empty() && !warns {
+        return Err(wrong(text, &format!("it changes nothing: expected {CHANGES} behind \":\"")));
     }
-    Ok(Rule { text: text.to_string(), variable, condition, outputs, change })
+    Ok(Rule { text: text.to_string(), variable, condition, outputs, change, warns })
+}
+
+/// What may stand behind the colon.
+const CHANGES: &str = "every=N, only=A,B, box=A:B,C:D, method=NAME, stop, stop after GROUP or warn";
+
+/// Splits `CONDITION for 2 steps`.
+fn in_a_row<'t>(rule: &str, condition: &'t str) -> Result<(&'t str, u64)> {
+    let Some((condition, count)) = condition.rsplit_once(" for ") else { return Ok((condition, 1)) };
+    let count = count.trim();
+    let number = count.strip_suffix("steps").or(count.strip_suffix("step")).unwrap_or(count).trim();
+    match number.parse().ok().filter(|n| *n > 0) {
+        Some(outputs) => Ok((condition, outputs)),
+        None => Err(wrong(rule, "expected a number of steps, at least 1, behind \"for\"")),
+    }
 }
 
 fn comparison(text: &str) -> Option<(String, Condition)> {
@@ -270,46 +362,53 @@ fn comparison(text: &str) -> Option<(String, Condition)> {
         ("max", false) => Condition::MaxBelow { limit, or_equal },
         ("min", true) => Condition::MinAbove { limit, or_equal },
         ("min", false) => Condition::MinBelow { limit, or_equal },
+        ("drift", true) if limit >= 0.0 => Condition::Drift { limit, or_equal },
         _ => return None,
     };
     (!variable.is_empty()).then_some((variable, condition))
 }
 
-/// `every=1, only=u,v, box=10:20,0:64, stop`: a piece without `=` goes on with the one before it.
-fn changes(text: &str) -> Result<Change> {
-    let mut items: Vec<(String, String)> = Vec::new();
+/// `every=1, only=u,v, box=10:20,0:64, stop`: a piece without `=` goes on with the one before it. The change, and whether to warn.
+fn changes(text: &str) -> Result<(Change, bool)> {
+    let mut items: Vec<(&str, String)> = Vec::new();
+    let (mut change, mut warns) = (Change::default(), false);
     for piece in text.split(',').map(str::trim) {
         match (piece.split_once('='), piece, items.last_mut()) {
-            (Some((key, value)), ..) => items.push((key.trim().to_string(), value.trim().to_string())),
-            (None, "stop", _) => items.push(("stop".into(), "yes".into())),
+            (Some((key, value)), ..) => items.push((key.trim(), value.trim().to_string())),
+            (None, "warn", _) => warns = true,
+            (None, "stop", _) => change.stop = Some(Stop::Now),
             (None, "", None) => {}
+            (None, more, _) if more.starts_with("stop after ") => {
+                _ = change.take("stop-after", more["stop after ".len()..].trim())?;
+            }
             (None, more, Some((_, value))) => {
                 value.push(',');
                 value.push_str(more);
             }
-            (None, other, None) => {
-                return Err(Error::new(ErrorKind::Config, format!("unknown change \"{other}\"")));
-            }
+            (None, other, None) => return Err(unknown(other)),
         }
     }
-    let mut change = Change::default();
     for (key, value) in items {
-        let known = match (key.as_str(), value.as_str()) {
+        let known = match (key, value.as_str()) {
             ("only", "all") => change.take("only-all", "yes")?,
             ("box", "all") => change.take("box-all", "yes")?,
+            ("method", "declared") => change.take("method-declared", "yes")?,
             ("only", names) => {
                 names.split(',').try_for_each(|name| change.take("only", name.trim()).map(drop))?;
                 true
             }
-            ("every" | "box" | "stop", value) => change.take(&key, value)?,
+            ("every" | "box" | "stop" | "method", value) => change.take(key, value)?,
             _ => false,
         };
         if !known {
-            let what = format!("unknown change \"{key}\": expected every, only, box or stop");
-            return Err(Error::new(ErrorKind::Config, what));
+            return Err(unknown(key));
         }
     }
-    Ok(change)
+    Ok((change, warns))
+}
+
+fn unknown(change: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("unknown change \"{change}\": expected {CHANGES}"))
 }
 
 #[cfg(test)]
@@ -333,7 +432,8 @@ mod tests {
                 .collect();
             let decided: Vec<Vec<Acts>> = rules.iter_mut().map(|rank| rank.decide(news.then_some(&all[..]))).collect();
             assert!(decided.iter().all(|of_rank| *of_rank == decided[0]), "all ranks decide alike");
-            found.extend(decided[0].iter().map(|act| (output, act.change.to_string())));
+            let said = |act: &Acts| if act.warns { format!("warn, {}", act.change) } else { act.change.to_string() };
+            found.extend(decided[0].iter().map(|act| (output, said(act))));
             rules.iter_mut().zip(*values).for_each(|(rank, value)| rank.note("T", value));
         }
         assert!(exchanges <= outputs.len());
@@ -357,6 +457,44 @@ mod tests {
         let infinite = Seen { finite: false, ..low };
         let two = "when not finite(T): stop | when max(T) >= 0.4: every=2";
         assert_eq!(acts(two, &[&[low, infinite]]), [(1, "stop=yes".into()), (1, "every=2".into())]);
+    }
+
+    #[test]
+    fn a_scalar_drifts_from_its_first_value_of_the_run() {
+        let scalar = |value: f64| [seen(value, value)];
+        let outputs = [scalar(-2.0), scalar(-2.01), scalar(-2.03), scalar(-2.0), scalar(-1.9)];
+        let outputs: Vec<&[Seen]> = outputs.iter().map(|values| &values[..]).collect();
+        let found = [(3, "warn, every=1".to_string()), (5, "warn, every=1".to_string())];
+        assert_eq!(acts("when drift(T) > 0.01: warn, every=1", &outputs), found);
+        let from_nothing = [&scalar(0.0)[..], &scalar(0.005), &scalar(0.01), &scalar(0.02)];
+        assert_eq!(acts("when drift(T) >= 0.01 for 2 steps: warn", &from_nothing), [(4, "warn, ".into())]);
+        let lost = [&[Seen { range: None, finite: false }][..], &scalar(5.0), &scalar(5.0)];
+        assert_eq!(acts("when drift(T) > 0: stop", &lost), [], "the first value is the first finite one");
+    }
+
+    #[test]
+    fn a_run_that_offers_no_output_for_so_long_is_told_of_at_the_next_one() {
+        let text = "# health\nwhen no output for 1min: warn # not even one that is not wanted\n\nwhen max(T) > 9: stop after restart";
+        let mut rules = Rules::parse(text).unwrap();
+        assert_eq!(rules.idle().collect::<Vec<_>>(), [("when no output for 1min: warn", Duration::from_secs(60))]);
+        let mut told = Vec::new();
+        for (output, seconds) in [0, 60, 61, 600, 1, 90].into_iter().enumerate() {
+            rules.note_time(Duration::from_secs(seconds));
+            let all = rules.numbers().to_vec();
+            let acts = rules.decide(rules.has_news().then_some(&all[..]));
+            told.extend(acts.iter().map(|act| (output, act.to_string())));
+            rules.note("T", &seen(0.0, if output == 4 { 10.0 } else { 1.0 }));
+        }
+        let warning = "warning (rule: when no output for 1min: warn)";
+        let stop = "stop after restart (rule: when max(T) > 9: stop after restart)";
+        assert_eq!(told, [(2, warning), (5, warning), (5, stop)].map(|(output, text)| (output, text.to_string())));
+    }
+
+    #[test]
+    fn a_rule_may_change_the_method() {
+        let rules = Rules::parse("when max(T) > 1: method=STAGING;staging=/run/p,2, every=1\nwhen min(T) < 0: method=declared").unwrap();
+        let methods: Vec<String> = rules.methods().map(|(_, method)| method.to_string()).collect();
+        assert_eq!(methods, ["STAGING;staging=/run/p,2"]);
     }
 
     #[test]
@@ -397,7 +535,14 @@ mod tests {
             ("when max(T) > 1 for no steps: stop", "expected a number of steps"),
             ("when max(T) > 1 for 0 steps: stop", "expected a number of steps"),
             ("when max(T) > 1:", "it changes nothing"),
-            ("when max(T) > 1: method=POSIX", "unknown change \"method\""),
+            ("when max(T) > 1: method=", "expected NAME, or NAME;KEY=VALUE"),
+            ("when max(T) > 1: stop after", "unknown change \"stop after\""),
+            ("when max(T) > 1: stop after ,every=1", "unknown change \"stop after\""),
+            ("when drift(f/T) > 1: stop", "drift needs a scalar, and /f/T is an array"),
+            ("when drift(dt) < 1: stop", "expected max(NAME) or min(NAME)"),
+            ("when drift(dt) > -1: stop", "expected max(NAME) or min(NAME)"),
+            ("when no output for long: warn", "expected a time such as 10min"),
+            ("when no output for 10min:", "it changes nothing"),
             ("when max(T) > 1: halt", "unknown change \"halt\""),
             ("when max(T) > 1: every=0", "invalid value: every 0"),
             ("when max(T) > 1: box=3", "expected FROM:TO"),
@@ -415,7 +560,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".*", tail in "(when |max\\(T\\)|[<>=:|,0-9 ]|for|steps|every|only|box|stop|not finite\\(){0,12}") {
+        fn any_text_is_read_or_refused(text in ".*", tail in "(when |max\\(T\\)|[<>=:|,0-9 ]|for|steps|every|only|box|stop|after|warn|method|drift\\(|no output for|not finite\\(){0,12}") {
             let _ = Rules::parse(&text);
             let _ = Rules::parse(&format!("when {tail}"));
         }

@@ -1,4 +1,4 @@
-//! What a run writes, and the change of it.
+//! What a run writes, and how, and the change of it.
 
 use crate::lines;
 use crate::region::Region;
@@ -16,13 +16,66 @@ pub struct Settings {
     pub only: Option<BTreeSet<String>>,
     /// The part of global arrays that is written; `None`: all.
     pub region: Option<Region>,
-    /// The program is asked to stop.
-    pub stop: bool,
+    /// Whether the program is asked to stop.
+    pub stop: Stop,
+    /// The method in place of the declared one, as [`Method`]; `None`: the declared one.
+    pub method: Option<Method>,
+}
+
+/// Whether a program is asked to stop.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// It is not.
+    #[default]
+    No,
+    /// It is.
+    Now,
+    /// It is once an output of this group is closed: a restart output.
+    After(String),
+}
+
+/// A method and its parameters, as a configuration names them.
+///
+/// ```
+/// use thalweg_control::Method;
+/// let method: Method = "STAGING; staging=/run/p; promise=held".parse().unwrap();
+/// assert_eq!(method.name, "STAGING");
+/// assert_eq!(method.parameters[1], ("promise".into(), "held".into()));
+/// assert_eq!(method.to_string(), "STAGING;staging=/run/p;promise=held");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Method {
+    /// Its name.
+    pub name: String,
+    /// Its parameters.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl std::str::FromStr for Method {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Method> {
+        let (name, parameters) = text.split_once(';').unwrap_or((text, ""));
+        let name = name.trim().to_string();
+        if name.is_empty() || name.contains('=') {
+            let what = format!("method \"{text}\": expected NAME, or NAME;KEY=VALUE;KEY=VALUE");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let parameters = thalweg_params::pairs(parameters).into_iter().map(|(_, pair)| pair).collect();
+        Ok(Method { name, parameters })
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.parameters.iter().try_for_each(|(key, value)| write!(f, ";{key}={value}"))
+    }
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { every: 1, only: None, region: None, stop: false }
+        Settings { every: 1, only: None, region: None, stop: Stop::No, method: None }
     }
 }
 
@@ -36,7 +89,9 @@ pub struct Change {
     /// As [`Settings::region`]; `Some(None)`: all.
     pub region: Option<Option<Region>>,
     /// As [`Settings::stop`].
-    pub stop: Option<bool>,
+    pub stop: Option<Stop>,
+    /// As [`Settings::method`]; `Some(None)`: the declared one.
+    pub method: Option<Option<Method>>,
 }
 
 /// The arrays of a group, for the check of a change.
@@ -51,11 +106,27 @@ pub struct Arrays<'a> {
 impl Settings {
     /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
-        let Change { every, only, region, stop } = change.clone();
+        let Change { every, only, region, stop, method } = change.clone();
         self.every = every.unwrap_or(self.every).max(1);
         self.only = only.unwrap_or(self.only.take());
         self.region = region.unwrap_or(self.region.take());
-        self.stop = stop.unwrap_or(self.stop);
+        self.stop = stop.unwrap_or(std::mem::take(&mut self.stop));
+        self.method = method.unwrap_or(self.method.take());
+    }
+
+    /// An output of this group is closed: whether the program is asked to stop from now on, and was not before.
+    pub fn closed(&mut self, group: &str) -> bool {
+        let stops = matches!(&self.stop, Stop::After(awaited) if awaited == group);
+        if stops {
+            self.stop = Stop::Now;
+        }
+        stops
+    }
+
+    /// All settings, as a change.
+    pub fn as_change(&self) -> Change {
+        let Settings { every, only, region, stop, method } = self.clone();
+        Change { every: Some(every), only: Some(only), region: Some(region), stop: Some(stop), method: Some(method) }
     }
 
     /// Whether an array is written.
@@ -66,8 +137,9 @@ impl Settings {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { every, only, region, stop } = self.clone();
-        Change { every: Some(every), only: Some(only), region: Some(region), stop: stop.then_some(true) }.fmt(f)
+        let all = self.as_change();
+        let (stop, method) = (all.stop.filter(|stop| *stop != Stop::No), all.method.filter(Option::is_some));
+        Change { stop, method, ..all }.fmt(f)
     }
 }
 
@@ -113,8 +185,16 @@ impl Change {
             Some(None) => lines::put(text, "box-all", "yes"),
             Some(Some(region)) => lines::put(text, "box", &region.to_string()),
         }
-        if let Some(stop) = self.stop {
-            lines::put(text, "stop", if stop { "yes" } else { "no" });
+        match &self.stop {
+            None => {}
+            Some(Stop::No) => lines::put(text, "stop", "no"),
+            Some(Stop::Now) => lines::put(text, "stop", "yes"),
+            Some(Stop::After(group)) => lines::put(text, "stop-after", group),
+        }
+        match &self.method {
+            None => {}
+            Some(None) => lines::put(text, "method-declared", "yes"),
+            Some(Some(method)) => lines::put(text, "method", &method.to_string()),
         }
     }
 
@@ -132,11 +212,15 @@ impl Change {
             "box-all" => self.region = Some(None),
             "stop" => {
                 self.stop = Some(match value {
-                    "yes" => true,
-                    "no" => false,
+                    "yes" => Stop::Now,
+                    "no" => Stop::No,
                     _ => return Err(wrong()),
                 })
             }
+            "stop-after" if value.is_empty() => return Err(wrong()),
+            "stop-after" => self.stop = Some(Stop::After(value.to_string())),
+            "method" => self.method = Some(Some(value.parse()?)),
+            "method-declared" => self.method = Some(None),
             _ => return Ok(false),
         }
         Ok(true)
@@ -157,8 +241,14 @@ impl fmt::Display for Change {
         if let Some(region) = &self.region {
             words.push(format!("box={}", region.as_ref().map_or("all".into(), Region::to_string)));
         }
-        if let Some(stop) = self.stop {
-            words.push(format!("stop={}", if stop { "yes" } else { "no" }));
+        match &self.stop {
+            None => {}
+            Some(Stop::No) => words.push("stop=no".into()),
+            Some(Stop::Now) => words.push("stop=yes".into()),
+            Some(Stop::After(group)) => words.push(format!("stop after {group}")),
+        }
+        if let Some(method) = &self.method {
+            words.push(format!("method={}", method.as_ref().map_or("declared".into(), Method::to_string)));
         }
         f.write_str(&words.join(", "))
     }

@@ -1,7 +1,7 @@
 //! Control files and run files: what is written is read back, and no bytes from outside do harm.
 
 use proptest::prelude::*;
-use thalweg_control::{Answer, Change, Record, Region, Request, Verdict};
+use thalweg_control::{Answer, Change, Method, Record, Region, Request, Stop, Verdict};
 
 fn change() -> impl Strategy<Value = Change> {
     let names = prop::collection::btree_set(any::<String>(), 1..4);
@@ -10,8 +10,12 @@ fn change() -> impl Strategy<Value = Change> {
         text.join(",").parse::<Region>().unwrap()
     });
     let (every, only) = (prop::option::of(1u64..), prop::option::of(prop::option::of(names)));
-    (every, only, prop::option::of(prop::option::of(region)), prop::option::of(any::<bool>()))
-        .prop_map(|(every, only, region, stop)| Change { every, only, region, stop })
+    let stop = prop_oneof![Just(Stop::No), Just(Stop::Now), ".{1,9}".prop_map(Stop::After)];
+    let method = ("[A-Z_]{1,9}", prop::collection::vec(("[a-z_]{1,9}", "[a-z/=0-9]{0,9}"), 0..3))
+        .prop_map(|(name, parameters)| Method { name, parameters });
+    let region = prop::option::of(prop::option::of(region));
+    (every, only, region, prop::option::of(stop), prop::option::of(prop::option::of(method)))
+        .prop_map(|(every, only, region, stop, method)| Change { every, only, region, stop, method })
 }
 
 proptest! {
@@ -57,6 +61,8 @@ fn unknown_lines_and_other_files_are_refused() {
         "thalweg control 2\nevery 1\n",
         "thalweg control 1\nevery 0\n",
         "thalweg control 1\nfrobnicate\n",
+        "thalweg control 1\nstop-after \n",
+        "thalweg control 1\nmethod ;owners=2\n",
     ] {
         assert!(Request::parse(text.as_bytes()).is_err(), "{text:?}");
     }

@@ -24,7 +24,7 @@ use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared};
 use crate::staging;
-use crate::steering::{self, Steered};
+use crate::steering::{self, Offered, Steered};
 use crate::transform;
 use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
@@ -98,8 +98,10 @@ pub struct Output<'a> {
     unwanted: bool,
     /// What is written of it, if others can change that.
     settings: Option<Arc<Settings>>,
-    /// The first output for which the changes hold that this one brought, and these in words.
-    changed: Option<(u64, String)>,
+    /// Changes that this output has on record: the first outputs for which they hold, and these in words.
+    changed: Vec<(u64, String)>,
+    /// By which the program knows it, of one that is steered.
+    number: u64,
     /// What others can change, and rules that need its values.
     steered: Option<Arc<Steered>>,
 }
@@ -116,6 +118,18 @@ pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
         .unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
+/// What is opened, and how.
+struct Asked<'o> {
+    group_name: &'o str,
+    path: &'o str,
+    mode: Mode,
+    run: u64,
+    steered: Option<Arc<Steered>>,
+    offered: Option<Offered>,
+    /// After a failure of another method: all that changes settings has been done.
+    again: bool,
+}
+
 impl<'a> Output<'a> {
     pub(crate) fn open(
         shared: Arc<Shared>,
@@ -126,23 +140,61 @@ impl<'a> Output<'a> {
         comm: Box<dyn Communicator>,
         run: u64,
     ) -> Result<Output<'a>> {
+        shared.in_flight.call_back();
+        let steered = declared.as_ref().ok().and_then(|group| shared.steering.of(group, path));
+        let offered = steered.as_ref().map(|steered| steered.offer());
+        let to_open = |declared, comm, offered, again, spare: &mut Option<Box<dyn Communicator>>| {
+            let steered = steered.clone();
+            let asked = Asked { group_name, path, mode, run, steered, offered, again };
+            Output::open_wanted(shared.clone(), declared, comm, asked, spare)
+        };
+        let (group, offered) = match (declared, offered) {
+            (Ok(group), Some(offered)) if !offered.wanted => {
+                return Ok(Output::unwanted(shared.clone(), group_name, group, &*comm));
+            }
+            (Ok(group), Some(offered)) => (group, offered),
+            (declared, offered) => return to_open(declared, comm, offered, false, &mut None),
+        };
+        let (number, settings, rank, mut spare) = (offered.number, offered.settings.clone(), comm.rank(), None);
+        match (to_open(Ok(group.clone()), comm, Some(offered), false, &mut spare), &steered, spare) {
+            // The method of a change, on its first output.
+            (Err(e), Some(steered), Some(comm)) => {
+                let settings = steered.back_to_declared(number, &e, rank);
+                to_open(Ok(group), comm, Some(Offered { number, wanted: true, settings }), true, &mut None)
+            }
+            (Ok(output), Some(steered), _) => {
+                steered.prove(&settings);
+                Ok(output)
+            }
+            (output, ..) => output,
+        }
+    }
+
+    /// As [`Output::open`], of an output that is written.
+    ///
+    /// - `spare`: set where a method of a change opens its first output, and all ranks have begun to: to open it by another one.
+    fn open_wanted(
+        shared: Arc<Shared>,
+        declared: Result<Arc<Mutex<DeclaredGroup>>>,
+        comm: Box<dyn Communicator>,
+        asked: Asked<'_>,
+        spare: &mut Option<Box<dyn Communicator>>,
+    ) -> Result<Output<'a>> {
         let begins = Instant::now();
+        let Asked { group_name, path, mode, run, steered, offered, again } = asked;
         let (mut line, mut joined, mut alike) = (None, Vec::new(), Vec::new());
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
         let mut most_in_flight = u64::MAX;
-        shared.in_flight.call_back();
-        let steered = declared.as_ref().ok().and_then(|group| shared.steering.of(group, path));
-        let offered = steered.as_ref().map(|steered| steered.offer());
-        if let (Ok(group), Some(false)) = (&declared, offered.as_ref().map(|offered| offered.wanted)) {
-            return Ok(Output::unwanted(shared, group_name, group.clone(), &*comm));
-        }
         wanted.number = offered.as_ref().map_or(0, |offered| offered.number);
         let mut change = Vec::new();
         // Local, while the other ranks wait: a panic becomes a failure.
         let prepared = caught(OPENING, || {
             let group = declared?;
-            let choices = group.lock().all_methods();
+            let mut choices = group.lock().all_methods();
+            if let Some(method) = offered.as_ref().and_then(|offered| offered.settings.method.as_ref()) {
+                choices = steering::with_method(choices, method);
+            }
             if choices.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Config,
@@ -189,7 +241,7 @@ impl<'a> Output<'a> {
             joined = joined::arrays(group.lock().builder.group());
             alike.clone_from(&joined);
             match &steered {
-                Some(steered) => {
+                Some(steered) if !again => {
                     alike.extend(steered.read_rules(&choices, &group.lock())?);
                     wanted.news = steered.has_news();
                     if comm.rank() == 0 {
@@ -200,7 +252,7 @@ impl<'a> Output<'a> {
                 None if choices.iter().any(steering::has_rules) => {
                     return Err(Error::new(ErrorKind::Config, "rules need control=yes, or control=FILE"));
                 }
-                None => {}
+                Some(_) | None => {}
             }
             Ok((group, made, arrays))
         });
@@ -211,21 +263,23 @@ impl<'a> Output<'a> {
         };
         let meets = Instant::now();
         let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &alike, wanted)?;
-        let mut changes = Vec::new();
-        if let Some(steered) = &steered {
+        if let Some(steered) = steered.as_ref().filter(|_| !again) {
             steered.agreed(wanted.number);
             let numbers = wanted.news.then(|| comm.all_reduce(&steered.numbers(), Reduce::Max)).transpose();
             let numbers = numbers.map_err(|e| e.in_group(group_name))?;
-            changes.extend(steered.decide(numbers.as_deref(), wanted.number).iter().map(ToString::to_string));
+            steered.decide(numbers.as_deref(), wanted.number, comm.rank());
         }
         if wanted.change > 0 {
             comm.broadcast(0, &mut change).map_err(|e| e.in_group(group_name))?;
             if let Some(steered) = &steered {
-                let change = steered.apply(&change, wanted.number, comm.rank()).map_err(|e| e.in_group(group_name))?;
-                changes.push(change.to_string());
+                steered.apply(&change, wanted.number, comm.rank()).map_err(|e| e.in_group(group_name))?;
             }
         }
-        let changed = (!changes.is_empty()).then(|| (wanted.number.saturating_add(1), changes.join("; ")));
+        if let (Some(steered), Some(offered)) = (&steered, &offered)
+            && steered.is_trial(&offered.settings)
+        {
+            *spare = Some(comm.duplicate().map_err(|e| e.in_group(group_name))?);
+        }
         if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {
             let methods: Vec<MethodChoice> = made.iter().map(|(choice, ..)| choice.clone()).collect();
             let own = Opening { group: group_name, path, mode, methods: &methods };
@@ -328,6 +382,7 @@ impl<'a> Output<'a> {
         if let (Some(steered), 0) = (&steered, rank) {
             steered.opened(methods.first().map_or(0, ActiveMethod::step));
         }
+        let changed = steered.as_ref().map(|steered| steered.to_record()).unwrap_or_default();
         Ok(Output {
             profile,
             pack,
@@ -355,6 +410,7 @@ impl<'a> Output<'a> {
             unwanted: false,
             settings: offered.map(|offered| offered.settings),
             changed,
+            number: wanted.number,
             steered,
         })
     }
@@ -394,7 +450,8 @@ impl<'a> Output<'a> {
             record: None,
             unwanted: true,
             settings: None,
-            changed: None,
+            changed: Vec::new(),
+            number: 0,
             steered: None,
         }
     }
@@ -497,6 +554,15 @@ impl<'a> Output<'a> {
         if self.unwanted {
             return (self.failed.take().map_or(Ok(Closed::default()), Err), None);
         }
+        let (shared, group) = (self.shared.clone(), self.group_name.clone());
+        let ended = self.close_written();
+        if ended.0.is_ok() {
+            shared.steering.closed(&group);
+        }
+        ended
+    }
+
+    fn close_written(mut self) -> (Result<Closed>, Option<PendingOutput>) {
         let Some(mut profile) = self.profile.take() else {
             return match self.close_by_methods(true) {
                 Committed::Ended { comm, closed, .. } => {

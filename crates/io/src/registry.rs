@@ -228,6 +228,20 @@ pub fn examine(choice: &MethodChoice) -> Examined {
     Examined { kind: Some(kind), parameters, remarks }
 }
 
+/// A choice with another method: its parameters, and those of the choice that every method has.
+pub(crate) fn with_method(choice: &MethodChoice, name: &str, parameters: &[(String, String)]) -> MethodChoice {
+    let common = |key: &str| COMMON.iter().find(|parameter| parameter.is(key));
+    let given = |key: &str| parameters.iter().any(|(given, _)| common(key).is_some_and(|parameter| parameter.is(given)));
+    let kept = choice.parameters.iter().filter(|(key, _)| common(key).is_some() && !given(key));
+    MethodChoice {
+        method: name.to_string(),
+        parameters: kept.chain(parameters).cloned().collect(),
+        // Its place in the document is that of the other method.
+        source: None,
+        ..choice.clone()
+    }
+}
+
 /// Whether a method's outputs are profiled.
 pub fn is_profiled(choice: &MethodChoice) -> bool {
     Parameters::from(choice.parameters.clone()).get(&profile::PARAMETER).unwrap_or(false)

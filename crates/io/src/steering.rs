@@ -1,4 +1,4 @@
-//! Steering: what a run writes, and how often, changed while it runs ([`thalweg_control`]).
+//! Steering: what a run writes, how, and how often, changed while it runs ([`thalweg_control`]).
 //!
 //! | question | answer |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | when does it hold | from the output after the one that brought it |
 //! | an output that is not wanted | opens and closes without a message; nothing is written |
 //! | rules | each rank notes what they say of its values; numbers of a rank are exchanged at the next open, if they are others than before |
+//! | another method | in place of the one with `control`; if it cannot open its first output, the declared one does, with a warning |
+//! | a run that offers no output for long | rank 0 warns, in a thread that no message depends on |
 //! | the answer | in the run file, when the output that brought the change is open; its lock shows that the run is alive |
 //! | the record | an attribute of the output that brought the change ([`thalweg_control::history`]) |
 //!
@@ -15,17 +17,21 @@
 
 pub mod asking;
 pub mod files;
+mod idle;
 
+use crate::registry;
 use crate::session::{DeclaredGroup, SharedGroup};
 use files::RunFile;
+use idle::Watch;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::JOINED;
 use thalweg_bp::statistics::{Accumulator, Level};
 use thalweg_control::rules::{Acts, Seen};
-use thalweg_control::{Answer, Arrays, Change, Numbering, Record, Request, Rules, Settings, Verdict};
+use thalweg_control::{Answer, Arrays, Change, Method, Numbering, Record, Request, Rules, Settings, Stop, Verdict};
 use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_schema::dimension::Dimension;
 use thalweg_schema::{MethodChoice, Variable};
@@ -44,7 +50,7 @@ pub const PARAMETER: Parameter = Parameter::text(
 pub const RULES: Parameter = Parameter::text(
     "rules",
     "when max(T) > 1e6 for 2 steps: every=1",
-    "with control: changes that the values of an output ask for, separated by | (guide: Steering a run)",
+    "with control: changes that the values of an output ask for, separated by |, or a file with them (guide: Steering a run)",
 );
 
 /// The control file of an output; `None`: the output is not steered.
@@ -86,7 +92,12 @@ impl Steering {
 
     /// Whether the program is asked to stop.
     pub(crate) fn stop_requested(&self) -> bool {
-        self.0.lock().values().any(|steered| steered.state.lock().settings.stop)
+        self.0.lock().values().any(|steered| steered.state.lock().settings.stop == Stop::Now)
+    }
+
+    /// An output of this group is closed.
+    pub(crate) fn closed(&self, group: &str) {
+        self.0.lock().values().for_each(|steered| steered.closed(group));
     }
 
     /// At the end of the session: removes the run files.
@@ -107,6 +118,8 @@ struct State {
     settings: Arc<Settings>,
     /// From the first open of a written output on.
     rules: Option<Rules>,
+    /// Their text, also where it comes from a file.
+    rules_text: Option<String>,
     /// The first output for which what rules changed holds, until the run file tells it.
     acted: Option<u64>,
     /// On rank 0, from the first open on.
@@ -116,6 +129,15 @@ struct State {
     record: Record,
     /// A change that all ranks know and that nobody has been told of: the id of its request, and the first output for which it holds.
     unanswered: Option<(String, u64)>,
+    /// Changes that no output has on record yet: the first outputs for which they hold, and these in words.
+    unrecorded: Vec<(u64, String)>,
+    /// The method of a change that has opened an output.
+    proven: Option<Method>,
+    /// When the program last asked or opened, and the longest time between two of these since the last written output.
+    last: Option<Instant>,
+    longest: Duration,
+    /// On rank 0, if a rule is about time.
+    watch: Option<Watch>,
 }
 
 /// An output that the program opens.
@@ -134,6 +156,7 @@ impl Steered {
     /// Whether the output is wanted that the program is about to open under this number.
     pub(crate) fn ask(&self, number: u64) -> bool {
         let mut state = self.state.lock();
+        state.goes_on();
         let every = state.settings.every;
         state.numbering.ask(number, every)
     }
@@ -146,9 +169,53 @@ impl Steered {
     /// Call at each open, on all ranks.
     pub(crate) fn offer(&self) -> Offered {
         let mut state = self.state.lock();
+        state.goes_on();
         let settings = state.settings.clone();
         let (number, wanted) = state.numbering.open(settings.every);
         Offered { number, wanted, settings }
+    }
+
+    /// Whether the method of an output is one that has not opened any yet: of a change.
+    pub(crate) fn is_trial(&self, settings: &Settings) -> bool {
+        settings.method.is_some() && settings.method != self.state.lock().proven
+    }
+
+    /// The method of a change has opened an output.
+    pub(crate) fn prove(&self, settings: &Settings) {
+        self.state.lock().proven.clone_from(&settings.method);
+    }
+
+    /// On all ranks: the method of a change could not open its first output, because of `e`: the declared one takes its place.
+    ///
+    /// - `number`: of the output.
+    pub(crate) fn back_to_declared(&self, number: u64, e: &Error, rank: u32) -> Arc<Settings> {
+        let mut state = self.state.lock();
+        let mut settings = (*state.settings).clone();
+        let name = settings.method.take().map_or_else(String::new, |method| method.name);
+        state.settings = Arc::new(settings);
+        state.acted = Some(number);
+        state.unrecorded.push((number, format!("method=declared ({name} failed)")));
+        if rank == 0 {
+            let what = format!("method {name} cannot write output {number}, so the declared method does: {e}");
+            thalweg_warnings::tell_once(&what);
+        }
+        state.settings.clone()
+    }
+
+    /// Changes that the output that has opened is to have on record.
+    pub(crate) fn to_record(&self) -> Vec<(u64, String)> {
+        std::mem::take(&mut self.state.lock().unrecorded)
+    }
+
+    /// An output of this group is closed.
+    fn closed(&self, group: &str) {
+        let mut state = self.state.lock();
+        let mut settings = (*state.settings).clone();
+        if settings.closed(group) {
+            state.record.settings = settings.as_change();
+            state.settings = Arc::new(settings);
+            state.tell();
+        }
     }
 
     /// At the open of a written output: reads the rules of its methods, once, and checks them. Returns their text, which is the same on
@@ -157,13 +224,23 @@ impl Steered {
     /// # Errors
     /// As [`Rules::parse`], [`Rules::check`].
     pub(crate) fn read_rules(&self, choices: &[MethodChoice], group: &DeclaredGroup) -> Result<Option<String>> {
-        let text = choices.iter().find_map(|choice| {
+        let given = choices.iter().find_map(|choice| {
             choice.parameters.iter().find(|(key, _)| RULES.is(key))?;
             Parameters::from(choice.parameters.clone()).text(&RULES).map(str::to_string)
         });
         let mut state = self.state.lock();
+        let state = &mut *state;
         if state.rules.is_none() {
-            state.rules = Some(Rules::parse(text.as_deref().unwrap_or_default())?);
+            let text = given.map(written_rules).transpose()?;
+            let rules = Rules::parse(text.as_deref().unwrap_or_default())?;
+            for (rule, method) in rules.methods() {
+                let wrong = |e: Error| Error::new(ErrorKind::Config, format!("rule \"{rule}\": {}", e.what()));
+                check_method(group, method).map_err(wrong)?;
+            }
+            (state.rules, state.rules_text) = (Some(rules), text);
+        }
+        if let Some(rules) = &mut state.rules {
+            rules.note_time(std::mem::take(&mut state.longest));
         }
         if let Some(rules) = state.rules.as_mut().filter(|rules| rules.needs_check()) {
             let (names, dimensions) = (names(group), dimensions(group));
@@ -171,7 +248,7 @@ impl Steered {
             let numeric = group.builder.group().variables.iter().filter(|v| is_real(v.element));
             rules.check(&numeric.map(Variable::full_name).collect::<Vec<_>>(), arrays)?;
         }
-        Ok(text)
+        Ok(state.rules_text.clone())
     }
 
     /// Whether this rank has seen other values than before, for a rule.
@@ -184,19 +261,22 @@ impl Steered {
         self.state.lock().rules.as_ref().map(|rules| rules.numbers().to_vec()).unwrap_or_default()
     }
 
-    /// Collective by its arguments: what rules change, from the output after this one on.
+    /// Collective by its arguments: rules change what is written, from the output after this one on.
     ///
     /// - `all`: the largest numbers of all ranks, if any had news; `number`: of the output that opens.
-    pub(crate) fn decide(&self, all: Option<&[u64]>, number: u64) -> Vec<Acts> {
+    pub(crate) fn decide(&self, all: Option<&[u64]>, number: u64, rank: u32) {
         let mut state = self.state.lock();
         let acts = state.rules.as_mut().map(|rules| rules.decide(all)).unwrap_or_default();
-        if !acts.is_empty() {
-            let mut settings = (*state.settings).clone();
-            acts.iter().for_each(|act| settings.apply(&act.change));
-            state.settings = Arc::new(settings);
-            state.acted = Some(number.saturating_add(1));
+        let Some(since) = number.checked_add(1).filter(|_| !acts.is_empty()) else { return };
+        let mut settings = (*state.settings).clone();
+        acts.iter().for_each(|act| settings.apply(&act.change));
+        state.settings = Arc::new(settings);
+        state.acted = Some(since);
+        for Acts { text, .. } in acts.iter().filter(|act| act.warns && rank == 0) {
+            let output = self.control.with_extension("");
+            thalweg_warnings::tell_once(&format!("{} before output {number}: {text}", output.display()));
         }
-        acts
+        state.unrecorded.extend(acts.iter().map(|act| (since, act.to_string())));
     }
 
     /// Notes the values of a block for the rules that need them.
@@ -242,6 +322,7 @@ impl Steered {
         if state.run.is_none() && !state.alone {
             state.begin(&self.control);
         }
+        state.watch_time(&self.control);
         if state.alone {
             return Vec::new();
         }
@@ -256,6 +337,7 @@ impl Steered {
         let (names, dimensions) = (names(group), dimensions(group));
         let checked = Request::parse(&bytes).and_then(|request| {
             let change = request.change.checked(Arrays { names: &names, dimensions: &dimensions })?;
+            change.method.iter().flatten().try_for_each(|method| check_method(group, method))?;
             Ok(Request { change, ..request })
         });
         match checked {
@@ -269,23 +351,25 @@ impl Steered {
         }
     }
 
-    /// On all ranks, when they know a change: it holds from the output after this one. Returns the change.
+    /// On all ranks, when they know a change: it holds from the output after this one.
     ///
     /// - `number`: of the output that brings the change.
     ///
     /// # Errors
     /// As [`Request::parse`]: rank 0 has sent something else than a request.
-    pub(crate) fn apply(&self, text: &[u8], number: u64, rank: u32) -> Result<Change> {
+    pub(crate) fn apply(&self, text: &[u8], number: u64, rank: u32) -> Result<()> {
         let Request { id, change } = Request::parse(text)?;
         let mut state = self.state.lock();
         let mut settings = (*state.settings).clone();
         settings.apply(&change);
         state.settings = Arc::new(settings);
+        let since = number.saturating_add(1);
+        state.unrecorded.push((since, change.to_string()));
         if rank == 0 {
             state.take_away(&self.control);
-            state.unanswered = Some((id, number.saturating_add(1)));
+            state.unanswered = Some((id, since));
         }
-        Ok(change)
+        Ok(())
     }
 
     /// On rank 0, when an output is open: answers a request that holds.
@@ -295,8 +379,7 @@ impl Steered {
         let mut state = self.state.lock();
         let (asked, acted) = (state.unanswered.take(), state.acted.take());
         let Some(since) = asked.as_ref().map(|(_, output)| *output).or(acted) else { return };
-        let Settings { every, only, region, stop } = (*state.settings).clone();
-        state.record.settings = Change { every: Some(every), only: Some(only), region: Some(region), stop: Some(stop) };
+        state.record.settings = state.settings.as_change();
         state.record.since = since;
         match asked {
             Some((id, output)) => state.answer(id, Verdict::Accepted { output, step: step.saturating_add(1) }),
@@ -306,6 +389,26 @@ impl Steered {
 }
 
 impl State {
+    /// The program asks or opens.
+    fn goes_on(&mut self) {
+        let now = Instant::now();
+        let since = self.last.replace(now).map_or(Duration::ZERO, |last| now - last);
+        self.longest = self.longest.max(since);
+        if let Some(watch) = &self.watch {
+            watch.goes_on();
+        }
+    }
+
+    /// On rank 0: warns where the program offers no output for so long as a rule says.
+    fn watch_time(&mut self, control: &Path) {
+        let rules = self.rules.as_ref().filter(|_| self.watch.is_none());
+        let limits = rules.into_iter().flat_map(Rules::idle).map(|(rule, limit)| (limit, rule.to_string()));
+        let limits: Vec<(Duration, String)> = limits.collect();
+        if !limits.is_empty() {
+            self.watch = Watch::begin(control.with_extension(""), limits);
+        }
+    }
+
     /// Makes the run file; without one there is no steering.
     fn begin(&mut self, control: &Path) {
         match RunFile::begin(&files::run_file(control)) {
@@ -348,6 +451,41 @@ impl State {
             thalweg_warnings::tell_once(&e.to_string());
         }
     }
+}
+
+/// The rules of the parameter: as they are, or in a file.
+///
+/// # Errors
+/// That of reading the file.
+fn written_rules(given: String) -> Result<String> {
+    if given.trim().is_empty() || given.trim_start().starts_with("when ") {
+        return Ok(given);
+    }
+    std::fs::read_to_string(&given).map_err(|e| Error::io("cannot read the rules", e).in_object(given))
+}
+
+/// The methods of a group, with another one in place of the one that is steered.
+pub(crate) fn with_method(mut choices: Vec<MethodChoice>, method: &Method) -> Vec<MethodChoice> {
+    if let Some(choice) = choices.iter_mut().find(|choice| choice.parameters.iter().any(|(key, _)| PARAMETER.is(key))) {
+        *choice = registry::with_method(choice, &method.name, &method.parameters);
+    }
+    choices
+}
+
+/// Checks the method of a change.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown method or parameter, or an invalid value.
+fn check_method(group: &DeclaredGroup, method: &Method) -> Result<()> {
+    let refused = |what: String| Error::new(ErrorKind::InvalidArgument, what);
+    let choices = with_method(group.all_methods(), method);
+    for choice in &choices {
+        let left_out = registry::check(choice).map_err(|e| refused(e.what().to_string()))?;
+        if let Some(what) = left_out.into_iter().next().filter(|_| choice.source.is_none()) {
+            return Err(refused(what));
+        }
+    }
+    registry::check_together(&choices).map_err(|e| refused(e.what().to_string()))
 }
 
 /// Whether rules can compare values of this type.

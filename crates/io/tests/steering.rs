@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use thalweg_comm::counting::{Counting, Snapshot};
 use thalweg_comm::threads;
 use thalweg_comm::{Communicator, Reduce};
-use thalweg_control::{Change, Request, Verdict};
+use thalweg_control::{Change, Method as Chosen, Request, Stop, Verdict};
 use thalweg_io::steering::files::{self, Watch};
 use thalweg_io::{Mode, Session, Values, WriteRequest};
+use thalweg_layout::WriteObject;
+use thalweg_movement::method::{CloseRequest, Closed, Method, MethodKind, OpenRequest, Opened};
+use thalweg_movement::pack::Reach;
 use thalweg_reader::Reader;
-use thalweg_types::{ErrorKind, MemorySelection, Selection};
+use thalweg_types::{Error, ErrorKind, MemorySelection, Selection};
 
 fn ask(control: &Path, id: &str, change: Change) {
     files::place(control, &Request { id: id.into(), change }.encode()).unwrap();
@@ -94,7 +97,7 @@ fn all_ranks_change_at_the_output_that_is_announced() {
                     15 => {
                         ask(&control, "b", Change { only: Some(Some(["nobody".into()].into())), ..Change::default() })
                     }
-                    25 => ask(&control, "c", Change { every: Some(1), stop: Some(true), ..Change::default() }),
+                    25 => ask(&control, "c", Change { every: Some(1), stop: Some(Stop::Now), ..Change::default() }),
                     _ => {}
                 }
             }
@@ -236,6 +239,219 @@ fn mistakes_in_rules_fail_the_open_on_all_ranks() {
         assert!(told.iter().all(|e| e.kind() == ErrorKind::Config), "{rules}: {told:?}");
         assert!(told[1].to_string().contains(why), "{rules}: {told:?}");
     }
+}
+
+fn method(text: &str) -> Change {
+    let method = (text != "declared").then(|| text.parse::<Chosen>().unwrap());
+    Change { method: Some(method), ..Change::default() }
+}
+
+/// Writes outputs on 3 ranks and asks for these changes before some of them. Returns what readers find, and rank 0's answers.
+fn changed_while_it_writes(document: &str, place: &Place, control: &Path, outputs: u64, asks: &[(u64, Change)]) -> Vec<Verdict> {
+    let answers = place.run(3, |comm| {
+        let session = place.session(document, &comm);
+        for step in 0..outputs {
+            if let (0, Some((_, change))) = (comm.rank(), asks.iter().find(|(at, _)| *at == step)) {
+                ask(control, &step.to_string(), change.clone());
+            }
+            comm.barrier().unwrap();
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            write_heat(&session, "heat.bp", mode, &comm, step);
+        }
+        let answer = |(at, _): &(u64, Change)| verdict(control, &at.to_string()).unwrap();
+        let answers = if comm.rank() == 0 { asks.iter().map(answer).collect() } else { Vec::new() };
+        session.finalize().unwrap();
+        answers
+    });
+    answers.into_iter().next().unwrap()
+}
+
+/// A method that fails on all ranks when it opens.
+struct Broken;
+
+const BROKEN: MethodKind = MethodKind {
+    names: &["BROKEN"],
+    id: 252,
+    about: "opens nothing",
+    parameters: &[],
+    least: 0,
+    tried: &[],
+    make: |_| Ok(Box::new(Broken)),
+};
+
+impl Method for Broken {
+    fn name(&self) -> &'static str {
+        "BROKEN"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> thalweg_types::Result<Opened> {
+        let own = match request.comm.rank() {
+            1 => Err(Error::new(ErrorKind::NoSpace, "nowhere to write")),
+            _ => Ok(()),
+        };
+        thalweg_comm::agreement::agree(request.comm, own, "open nothing", &[])?;
+        unreachable!()
+    }
+
+    fn through(&mut self, _: &Reach) -> thalweg_types::Result<(&dyn WriteObject, u64)> {
+        unreachable!()
+    }
+
+    fn close(&mut self, _: CloseRequest<'_, '_>) -> thalweg_types::Result<Closed> {
+        unreachable!()
+    }
+}
+
+#[test]
+fn the_method_changes_while_the_run_writes_and_no_reader_notices() {
+    let every: Vec<&str> = thalweg_io::registry::that_write_by_themselves().map(|kind| kind.names[0]).collect();
+    let mut texts: Vec<String> = every.iter().map(|name| name.to_string()).collect();
+    texts.extend(["MPI_AGGREGATE;num_aggregators=2".into(), "MPI;async=yes".into()]);
+    let written = |declared: &str, asks: &[(u64, Change)]| {
+        let folder = tempfile::tempdir().unwrap();
+        let control = folder.path().join("control");
+        let (place, document) = (Place::memory(), heat(declared, &format!("control={}", control.display())));
+        let answers = changed_while_it_writes(&document, &place, &control, 8, asks);
+        for ((at, change), answer) in asks.iter().zip(answers) {
+            assert_eq!(answer, Verdict::Accepted { output: at + 1, step: at + 1 }, "{declared}: {change}");
+        }
+        let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+        for (at, change) in asks {
+            let record = reader.attribute(&format!("/thalweg/control/{}", at + 1)).unwrap();
+            let words = format!("step {}: {change}", at + 1);
+            assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{record:?}");
+        }
+        let methods: Vec<String> = (0..8).map(|step| format!("{:?}", reader.blocks("t", step).unwrap().len())).collect();
+        (contents(&place.layout, "heat.bp").unwrap(), methods)
+    };
+    let expected = written("MPI", &[]);
+    for declared in ["MPI", "POSIX"] {
+        for text in &texts {
+            let found = written(declared, &[(1, method(text)), (4, method("declared"))]);
+            assert_eq!(found, expected, "{declared}, {text}");
+        }
+    }
+    for from in &texts {
+        let asks = [(0, method(from)), (2, method("MPI_AGGREGATE")), (4, method(from))];
+        assert_eq!(written("MPI", &asks), expected, "{from}");
+    }
+}
+
+#[test]
+fn a_method_that_is_unknown_is_refused_and_one_that_cannot_open_is_left_again() {
+    static KIND: MethodKind = BROKEN;
+    thalweg_io::registry::add(&KIND).unwrap();
+    for (text, why) in [
+        ("POSXI", "did you mean"),
+        ("POSIX;aggregators=2", "unknown parameter of method POSIX"),
+        ("MPI_AGGREGATE;num_aggregators=none", "num_aggregators"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, control, document) = steered(&folder, "");
+        let answers = changed_while_it_writes(&document, &place, &control, 3, &[(1, method(text))]);
+        assert!(matches!(&answers[0], Verdict::Refused(said) if said.contains(why)), "{text}: {answers:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (place, control, document) = steered(&folder, "");
+    let thin = Change { only: Some(None), ..Change::default() };
+    let asks = [(1, method("BROKEN")), (2, thin), (4, method("POSIX"))];
+    let answers = changed_while_it_writes(&document, &place, &control, 7, &asks);
+    assert!(answers.iter().all(|answer| matches!(answer, Verdict::Accepted { .. })), "{answers:?}");
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    assert_eq!(reader.status().steps, 7);
+    for (output, words) in [
+        (2, "step 2: method=declared (BROKEN failed)"),
+        (3, "step 3: only=all"),
+        (5, "step 5: method=POSIX"),
+    ] {
+        let record = reader.attribute(&format!("/thalweg/control/{output}")).unwrap();
+        assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{output}: {record:?}");
+    }
+}
+
+#[test]
+fn a_program_is_asked_to_stop_once_it_has_written_a_restart_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, control, document) = steered(&folder, "");
+    let document = document.replace(
+        "<method",
+        "<adios-group name=\"restart\"><var name=\"n\" type=\"integer\"/></adios-group><method group=\"restart\" method=\"MPI\"/><method",
+    );
+    let stops = place.run(3, |comm| {
+        let session = place.session(&document, &comm);
+        let mut stops = Vec::new();
+        for step in 0..12u64 {
+            if (comm.rank(), step) == (0, 3) {
+                let stop = Some(Stop::After("restart".into()));
+                ask(&control, "stop", Change { stop, ..Change::default() });
+            }
+            comm.barrier().unwrap();
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            write_heat(&session, "heat.bp", mode, &comm, step);
+            if step % 5 == 2 {
+                let mut output = session.open("restart", "restart.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
+                output.write_values("n", &[step as i32]).unwrap();
+                output.close().unwrap();
+            }
+            stops.push(session.stop_requested());
+            if (comm.rank(), step) == (0, 5) {
+                let seen = Watch::open(&files::run_file(&control)).unwrap().unwrap().look().unwrap();
+                assert_eq!(seen.record.settings.stop, Some(Stop::After("restart".into())));
+            }
+        }
+        session.finalize().unwrap();
+        stops
+    });
+    let expected: Vec<bool> = (0..12).map(|step| step >= 7).collect();
+    assert!(stops.iter().all(|of_rank| *of_rank == expected), "{stops:?}");
+}
+
+#[test]
+fn rules_lie_in_a_file_change_the_method_and_tell_of_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("heat.rules");
+    let text = "# health\nwhen max(NX) >= 4: method=MPI_AGGREGATE;num_aggregators=2, warn\nwhen no output for 3s: every=2\nwhen drift(NX) > 0: stop\n";
+    std::fs::write(&rules, text).unwrap();
+    let (place, _, document) = steered(&folder, &format!("rules={}", rules.display()));
+    let written = place.run(3, |comm| {
+        let session = place.session(&document, &comm);
+        let mut written = Vec::new();
+        for step in 0..9u64 {
+            if (comm.rank(), step) == (2, 4) {
+                std::thread::sleep(std::time::Duration::from_millis(3300));
+            }
+            if session.wanted("heat", "heat.bp", step).unwrap() {
+                let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                write_heat(&session, "heat.bp", mode, &comm, written.len() as u64);
+                written.push(step);
+            }
+        }
+        assert!(!session.stop_requested());
+        session.finalize().unwrap();
+        written
+    });
+    assert!(written.iter().all(|steps| *steps == [0, 1, 2, 3, 4, 6, 8]), "{written:?}");
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    assert_eq!(reader.status().steps, 7);
+    let record = format!("{:?}", reader.attribute("/thalweg/control/2").unwrap().value);
+    let words = "method=MPI_AGGREGATE;num_aggregators=2 (rule: when max(NX) >= 4: method=MPI_AGGREGATE;num_aggregators=2, warn)";
+    let bytes = |words: &str| format!("{:?}", words.as_bytes()).trim_matches(['[', ']']).to_string();
+    assert!(record.contains(&bytes(words)), "{record}");
+    let refused = || {
+        let open = |comm: threads::ThreadCommunicator| {
+            let session = place.session(&document, &comm);
+            session.open("heat", "heat.bp", Mode::Write, comm.duplicate().unwrap()).err().unwrap()
+        };
+        place.run(1, open).remove(0)
+    };
+    for (text, why) in [("when max(NX) > 1: method=NOBODY", "NOBODY"), ("when max(NX) > 1: method=MPI;owners=3", "owners")] {
+        std::fs::write(&rules, text).unwrap();
+        let e = refused();
+        assert!(e.kind() == ErrorKind::Config && e.to_string().contains(why), "{e}");
+    }
+    std::fs::remove_file(&rules).unwrap();
+    let e = refused();
+    assert!(e.kind() == ErrorKind::NotFound && e.to_string().contains("heat.rules"), "{e}");
 }
 
 /// Blocks of 4 rows and 6 columns in an array of 4 x 18, on 3 ranks.

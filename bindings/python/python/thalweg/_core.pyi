@@ -46,7 +46,9 @@ def control(
     every: int | None,
     only: Sequence[str] | None,
     region: str | None,
+    method: str | None,
     stop: bool | None,
+    stop_after: str | None,
     timeout: float | None,
 ) -> tuple[int, int]: ...
 

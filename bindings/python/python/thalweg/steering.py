@@ -30,7 +30,9 @@ def control(
     every: int | None = None,
     only: str | Iterable[str] | None = None,
     box: str | Sequence[slice | tuple[int, int]] | None = None,
+    method: str | None = None,
     stop: bool | None = None,
+    stop_after: str | None = None,
     timeout: float | None = None,
     control_file: str | os.PathLike[str] | None = None,
 ) -> Since:
@@ -45,7 +47,9 @@ def control(
     - `every`: one output of so many is written.
     - `only`: names of the arrays that are written; `"all"`.
     - `box`: the part of global arrays that is written: a slice or a pair (from, to) for each dimension, slowest first; `"all"`.
+    - `method`: by which it writes, with its parameters: `"STAGING;staging=/run/p"`; `"declared"`: the one of its configuration.
     - `stop`: whether the program is asked to stop.
+    - `stop_after`: the program is asked to stop once it has written an output of this group.
     - `timeout`: seconds to wait, after which the change is withdrawn; `None`: as long as the run lives.
     - `control_file`: of a method with `control=FILE`.
 
@@ -55,7 +59,9 @@ def control(
     if every is not None and operator.index(every) < 1:
         raise InvalidArgument(f"every={every}: expected at least 1")
     file = None if control_file is None else os.fspath(control_file)
-    return Since(*_core.control(os.fspath(path), file, every, _names(only), _region(box), stop, timeout))
+    return Since(
+        *_core.control(os.fspath(path), file, every, _names(only), _region(box), method, stop, stop_after, timeout)
+    )
 
 
 def _names(only: str | Iterable[str] | None) -> list[str] | None:

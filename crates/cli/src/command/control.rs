@@ -1,4 +1,4 @@
-//! `thalweg control`: changes what a run writes, and how often, and says from which output on.
+//! `thalweg control`: changes what a run writes, how, and how often, and says from which output on.
 
 use crate::arguments::Control as Arguments;
 use crate::outcome::{Failure, Outcome};
@@ -6,7 +6,7 @@ use crate::terminal::{Terminal, complain, plain};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use thalweg_control::{Change, Region, Request, Settings};
+use thalweg_control::{Change, Method, Region, Request, Settings, Stop};
 use thalweg_io::steering::asking::{Run, Since};
 use thalweg_io::steering::files::{self, Seen};
 use thalweg_types::{Error, ErrorKind};
@@ -19,7 +19,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     }
     if change.is_empty() {
         return Err(Failure::Usage(
-            "nothing to change: give --every, --only, --box, --stop, --go-on or --status".into(),
+            "nothing to change: give --every, --only, --box, --method, --stop, --stop-after, --go-on or --status".into(),
         ));
     }
     let (run, seen) = Run::find(&arguments.file, &control).map_err(absent)?;
@@ -57,12 +57,18 @@ fn change(arguments: &Arguments) -> Result<Change, Failure> {
         Some(word) if all(word) => Some(None),
         Some(text) => Some(Some(text.parse::<Region>().map_err(|e| Failure::Usage(e.what().to_string()))?)),
     };
-    let stop = match (arguments.stop, arguments.go_on) {
-        (true, _) => Some(true),
-        (_, true) => Some(false),
+    let stop = match (arguments.stop, arguments.go_on, &arguments.stop_after) {
+        (true, ..) => Some(Stop::Now),
+        (_, true, _) => Some(Stop::No),
+        (.., Some(group)) => Some(Stop::After(group.clone())),
         _ => None,
     };
-    Ok(Change { every: arguments.every, only, region, stop })
+    let method = match arguments.method.as_deref() {
+        None => None,
+        Some("declared") => Some(None),
+        Some(text) => Some(Some(text.parse::<Method>().map_err(|e| Failure::Usage(e.what().to_string()))?)),
+    };
+    Ok(Change { every: arguments.every, only, region, stop, method })
 }
 
 fn status(arguments: &Arguments, control: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {

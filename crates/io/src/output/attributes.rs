@@ -1,6 +1,7 @@
 //! The attributes of a group as rank 0 writes them.
 
 use super::{Output, stored};
+use std::collections::BTreeMap;
 use thalweg_control::history::{self, Entry};
 use thalweg_movement::pack::AttributeSpec;
 use thalweg_schema::AttributeSource;
@@ -10,16 +11,21 @@ impl Output<'_> {
     /// The group's attributes whose values this rank knows, as rank 0 writes them.
     pub(super) fn attributes(&self) -> Vec<AttributeSpec> {
         let mut declared = self.group.lock();
-        let changed = self.changed.as_ref().map(|(output, change)| {
-            let entry = Entry { output: *output, step: self.step().saturating_add(1), change: change.clone() };
+        // Several changes from one output on are one record.
+        let mut changes: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+        self.changed.iter().for_each(|(output, change)| changes.entry(*output).or_default().push(change));
+        let mut changed = Vec::new();
+        for (output, words) in changes {
+            let step = self.step().saturating_add(u64::from(output > self.number));
+            let entry = Entry { output, step, change: words.join("; ") };
             let (name, value) = (entry.name(), entry.value());
-            AttributeSpec {
+            changed.push(AttributeSpec {
                 id: declared.builder.attribute_id(&thalweg_schema::full_name(history::PATH, &name)),
                 name: name.into(),
                 path: history::PATH.into(),
                 value: AttributeValue::One(Value::String(value.into_bytes())),
-            }
-        });
+            });
+        }
         let group = declared.builder.group();
         let meshes = thalweg_schema::mesh_attributes(group);
         let mut specs: Vec<AttributeSpec> = Vec::new();

@@ -1,0 +1,81 @@
+//! A run that offers no output for long: a thread of rank 0 warns. Nothing else depends on it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Warns until it is dropped.
+pub(super) struct Watch(Sender<()>);
+
+impl Watch {
+    /// Begins with the output that is being opened.
+    ///
+    /// - `output`: for the warning; `limits`: times, with what is told after them.
+    ///
+    /// `None`, with a warning, if no thread can be started.
+    pub(super) fn begin(output: PathBuf, mut limits: Vec<(Duration, String)>) -> Option<Watch> {
+        limits.sort();
+        let (progress, goes_on) = channel();
+        let told = move |passed: Duration, rule: &str| {
+            let (output, passed) = (output.display(), thalweg_params::time::show_time(passed));
+            thalweg_warnings::tell_once(&format!("{output}: the program has offered no output for {passed}: {rule}"));
+        };
+        let watch = move || watch(&goes_on, &limits, told);
+        match std::thread::Builder::new().name("thalweg-idle".into()).spawn(watch) {
+            Ok(_) => Some(Watch(progress)),
+            Err(e) => {
+                thalweg_warnings::tell_once(&format!("rules about time warn at the next output only: {e}"));
+                None
+            }
+        }
+    }
+
+    /// The program offers an output.
+    pub(super) fn goes_on(&self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Tells each limit that passes without an offer, once for each offer, until all senders are gone.
+fn watch(goes_on: &Receiver<()>, limits: &[(Duration, String)], tell: impl Fn(Duration, &str)) {
+    'offered: loop {
+        let offered = Instant::now();
+        for (limit, rule) in limits {
+            match goes_on.recv_timeout(limit.saturating_sub(offered.elapsed())) {
+                Ok(()) => continue 'offered,
+                Err(RecvTimeoutError::Timeout) => tell(*limit, rule),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        if goes_on.recv().is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn each_limit_is_told_once_after_each_offer() {
+        let (progress, goes_on) = channel();
+        let limits = [(Duration::from_millis(20), "short".to_string()), (Duration::from_millis(40), "long".to_string())];
+        let told = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(&goes_on, &limits, |_, rule| told.lock().unwrap().push(rule.to_string())));
+            let wait = |count: usize| {
+                while told.lock().unwrap().len() < count {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
+            wait(2);
+            std::thread::sleep(Duration::from_millis(100));
+            progress.send(()).unwrap();
+            wait(4);
+            drop(progress);
+        });
+        assert_eq!(*told.lock().unwrap(), ["short", "long", "short", "long"]);
+    }
+}
