@@ -346,6 +346,19 @@ enum Anchor {
 }
 
 impl Live {
+    /// Whether payloads are in subfiles; `None` for a file without any, as far as its index tells. Without a full index this follows from
+    /// the blocks.
+    pub fn subfiles(&self) -> Option<bool> {
+        if let Some(base) = self.base.as_ref().filter(|base| base.process_groups > 0) {
+            return Some(base.footer.subfiles);
+        }
+        self.steps.variables.entries().iter().find_map(|entry| {
+            let mut set = Cursor::new(&entry.sets, ByteOrder::NATIVE, 0);
+            let set = characteristic::decode_set(&mut set, ElementType::from_code(entry.code), false).ok()?;
+            Some(set.file_index != characteristic::SINGLE_FILE)
+        })
+    }
+
     /// Finds the live end.
     ///
     /// # Errors

@@ -180,6 +180,10 @@ impl Method for Staging {
         KIND.names[0]
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        self.inner.subfiles()
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         self.pacer = request.cache.of::<Paced>().lock().0.clone();
         let place = caught("reach the staging server", || self.place(&**request.layout, request.path, request.cache));

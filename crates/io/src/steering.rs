@@ -274,7 +274,7 @@ impl Steered {
         state.acted = Some(since);
         for Acts { text, .. } in acts.iter().filter(|act| act.warns && rank == 0) {
             let output = self.control.with_extension("");
-            thalweg_warnings::tell_once(&format!("{} before output {number}: {text}", output.display()));
+            thalweg_warnings::tell_once(&format!("{}: before output {number} a rule holds: {text}", output.display()));
         }
         state.unrecorded.extend(acts.iter().map(|act| (since, act.to_string())));
     }
@@ -478,8 +478,19 @@ pub(crate) fn with_method(mut choices: Vec<MethodChoice>, method: &Method) -> Ve
 /// `InvalidArgument` for an unknown method or parameter, or an invalid value.
 fn check_method(group: &DeclaredGroup, method: &Method) -> Result<()> {
     let refused = |what: String| Error::new(ErrorKind::InvalidArgument, what);
-    let choices = with_method(group.all_methods(), method);
-    for choice in &choices {
+    let declared = group.all_methods();
+    let choices = with_method(declared.clone(), method);
+    for (choice, declared) in choices.iter().zip(&declared) {
+        let arrangement = |choice| registry::make(choice).map(|(_, method)| method.subfiles());
+        let (wanted, now) = (arrangement(choice).ok().flatten(), arrangement(declared).ok().flatten());
+        if let (Some(wanted), Some(now)) = (wanted, now)
+            && wanted != now
+        {
+            let place = |subfiles| if subfiles { "subfiles" } else { "one file" };
+            let (name, other) = (&choice.method, &declared.method);
+            let (wanted, now) = (place(wanted), place(now));
+            return Err(refused(format!("method {name} writes {wanted} and {other} {now}: a file cannot have both")));
+        }
         let left_out = registry::check(choice).map_err(|e| refused(e.what().to_string()))?;
         if let Some(what) = left_out.into_iter().next().filter(|_| choice.source.is_none()) {
             return Err(refused(what));

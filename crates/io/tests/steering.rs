@@ -302,38 +302,94 @@ impl Method for Broken {
     }
 }
 
+/// Whether the methods that a text names write subfiles.
+fn subfiles(text: &str) -> Option<bool> {
+    let Chosen { name, parameters } = text.parse().unwrap();
+    let choice = thalweg_schema::MethodChoice { parameters, ..thalweg_schema::MethodChoice::new("heat", name) };
+    thalweg_io::registry::make(&choice).unwrap().1.subfiles()
+}
+
+/// What a file of 8 outputs holds, on 3 ranks, if these methods are asked for before these outputs.
+fn written_by(declared: &str, asks: &[(u64, Change)]) -> Contents {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("control");
+    let (place, document) = (Place::memory(), heat(declared, &format!("control={}", control.display())));
+    let answers = changed_while_it_writes(&document, &place, &control, 8, asks);
+    for ((at, change), answer) in asks.iter().zip(answers) {
+        assert_eq!(answer, Verdict::Accepted { output: at + 1, step: at + 1 }, "{declared}: {change}");
+    }
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    assert_eq!(Some(reader.status().subfiles), subfiles(declared), "{declared}");
+    for (at, change) in asks {
+        let record = reader.attribute(&format!("/thalweg/control/{}", at + 1)).unwrap();
+        let words = format!("step {}: {change}", at + 1);
+        assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{record:?}");
+    }
+    contents(&place.layout, "heat.bp").unwrap()
+}
+
 #[test]
 fn the_method_changes_while_the_run_writes_and_no_reader_notices() {
-    let every: Vec<&str> = thalweg_io::registry::that_write_by_themselves().map(|kind| kind.names[0]).collect();
-    let mut texts: Vec<String> = every.iter().map(|name| name.to_string()).collect();
-    texts.extend(["MPI_AGGREGATE;num_aggregators=2".into(), "MPI;async=yes".into()]);
-    let written = |declared: &str, asks: &[(u64, Change)]| {
-        let folder = tempfile::tempdir().unwrap();
-        let control = folder.path().join("control");
-        let (place, document) = (Place::memory(), heat(declared, &format!("control={}", control.display())));
-        let answers = changed_while_it_writes(&document, &place, &control, 8, asks);
-        for ((at, change), answer) in asks.iter().zip(answers) {
-            assert_eq!(answer, Verdict::Accepted { output: at + 1, step: at + 1 }, "{declared}: {change}");
-        }
-        let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
-        for (at, change) in asks {
-            let record = reader.attribute(&format!("/thalweg/control/{}", at + 1)).unwrap();
-            let words = format!("step {}: {change}", at + 1);
-            assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{record:?}");
-        }
-        let methods: Vec<String> = (0..8).map(|step| format!("{:?}", reader.blocks("t", step).unwrap().len())).collect();
-        (contents(&place.layout, "heat.bp").unwrap(), methods)
-    };
-    let expected = written("MPI", &[]);
+    let every = thalweg_io::registry::that_write_by_themselves().map(|kind| kind.names[0].to_string());
+    let more = ["MPI_AGGREGATE;num_aggregators=2", "MPI;async=yes", "POSIX;async=yes"].map(String::from);
+    let texts: Vec<String> = every.chain(more).collect();
+    let expected = written_by("MPI", &[]);
     for declared in ["MPI", "POSIX"] {
-        for text in &texts {
-            let found = written(declared, &[(1, method(text)), (4, method("declared"))]);
-            assert_eq!(found, expected, "{declared}, {text}");
+        let other = if declared == "MPI" { "MPI_COLLECTIVE" } else { "ADAPTIVE" };
+        for text in texts.iter().filter(|text| subfiles(text) == subfiles(declared)) {
+            let found = written_by(declared, &[(1, method(text)), (4, method("declared"))]);
+            assert!(found == expected, "{declared}, then {text}, then {declared}");
+            let found = written_by(declared, &[(1, method(text)), (3, method(other)), (5, method(text))]);
+            assert!(found == expected, "{text}, then {other}, then {text}");
         }
     }
-    for from in &texts {
-        let asks = [(0, method(from)), (2, method("MPI_AGGREGATE")), (4, method(from))];
-        assert_eq!(written("MPI", &asks), expected, "{from}");
+}
+
+#[test]
+fn a_file_is_not_continued_where_its_data_are_not() {
+    let texts: Vec<&str> = thalweg_io::registry::that_write_by_themselves().map(|kind| kind.names[0]).collect();
+    for first in ["MPI", "POSIX"] {
+        for second in texts.iter().filter(|second| subfiles(second) != subfiles(first)) {
+            let folder = tempfile::tempdir().unwrap();
+            let control = folder.path().join("control");
+            let (place, document) = (Place::memory(), heat(first, &format!("control={}", control.display())));
+            let answers = changed_while_it_writes(&document, &place, &control, 3, &[(1, method(second))]);
+            assert!(
+                matches!(&answers[0], Verdict::Refused(said) if said.contains("a file cannot have both")),
+                "{answers:?}"
+            );
+            // Two sessions of a process that dies between them, or one session with two groups: the index is not complete yet.
+            for same_session in [false, true] {
+                let place = Place::memory();
+                let refused = place.run(3, |comm| {
+                    let both = heat(first, "").replace(
+                        "</adios-config>",
+                        &format!(
+                            r#"<adios-group name="other"><var name="n" type="integer"/></adios-group><method group="other" method="{second}"/></adios-config>"#
+                        ),
+                    );
+                    let session = place.session(&both, &comm);
+                    write_heat(&session, "heat.bp", Mode::Write, &comm, 0);
+                    let kept = if same_session {
+                        session
+                    } else {
+                        std::mem::forget(session);
+                        place.session(&both, &comm)
+                    };
+                    let opened = kept.open("other", "heat.bp", Mode::Append, comm.duplicate().unwrap());
+                    let refused = opened.err().unwrap_or_else(|| panic!("{second} continues a file of {first}"));
+                    if same_session {
+                        write_heat(&kept, "heat.bp", Mode::Append, &comm, 1);
+                    }
+                    refused
+                });
+                assert!(refused.iter().all(|e| e.kind() == ErrorKind::Unsupported), "{first}, {second}: {refused:?}");
+                assert!(refused[0].to_string().contains("append with a method that does the same"), "{}", refused[0]);
+                let steps = if same_session { 2 } else { 1 };
+                let expected = before(&written_by(first, &[]), steps);
+                assert!(contents(&place.layout, "heat.bp").unwrap() == expected, "{first}, {second}");
+            }
+        }
     }
 }
 
@@ -342,9 +398,9 @@ fn a_method_that_is_unknown_is_refused_and_one_that_cannot_open_is_left_again() 
     static KIND: MethodKind = BROKEN;
     thalweg_io::registry::add(&KIND).unwrap();
     for (text, why) in [
-        ("POSXI", "did you mean"),
-        ("POSIX;aggregators=2", "unknown parameter of method POSIX"),
-        ("MPI_AGGREGATE;num_aggregators=none", "num_aggregators"),
+        ("POSXI", "nearest known name: \"POSIX\""),
+        ("MPI;aggregators=2", "unknown parameter of method MPI"),
+        ("MPI;sync=perhaps", "sync"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (place, control, document) = steered(&folder, "");
@@ -354,7 +410,7 @@ fn a_method_that_is_unknown_is_refused_and_one_that_cannot_open_is_left_again() 
     let folder = tempfile::tempdir().unwrap();
     let (place, control, document) = steered(&folder, "");
     let thin = Change { only: Some(None), ..Change::default() };
-    let asks = [(1, method("BROKEN")), (2, thin), (4, method("POSIX"))];
+    let asks = [(1, method("BROKEN")), (2, thin), (4, method("MPI_COLLECTIVE"))];
     let answers = changed_while_it_writes(&document, &place, &control, 7, &asks);
     assert!(answers.iter().all(|answer| matches!(answer, Verdict::Accepted { .. })), "{answers:?}");
     let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
@@ -362,7 +418,7 @@ fn a_method_that_is_unknown_is_refused_and_one_that_cannot_open_is_left_again() 
     for (output, words) in [
         (2, "step 2: method=declared (BROKEN failed)"),
         (3, "step 3: only=all"),
-        (5, "step 5: method=POSIX"),
+        (5, "step 5: method=MPI_COLLECTIVE"),
     ] {
         let record = reader.attribute(&format!("/thalweg/control/{output}")).unwrap();
         assert!(format!("{:?}", record.value).contains(&format!("{:?}", words.as_bytes())), "{output}: {record:?}");
@@ -410,7 +466,7 @@ fn a_program_is_asked_to_stop_once_it_has_written_a_restart_output() {
 fn rules_lie_in_a_file_change_the_method_and_tell_of_time() {
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("heat.rules");
-    let text = "# health\nwhen max(NX) >= 4: method=MPI_AGGREGATE;num_aggregators=2, warn\nwhen no output for 3s: every=2\nwhen drift(NX) > 0: stop\n";
+    let text = "# health\nwhen max(NX) >= 4: method=MPI_COLLECTIVE;aggregators=2, warn\nwhen no output for 3s: every=2\nwhen drift(NX) > 0: stop\n";
     std::fs::write(&rules, text).unwrap();
     let (place, _, document) = steered(&folder, &format!("rules={}", rules.display()));
     let written = place.run(3, |comm| {
@@ -434,7 +490,7 @@ fn rules_lie_in_a_file_change_the_method_and_tell_of_time() {
     let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
     assert_eq!(reader.status().steps, 7);
     let record = format!("{:?}", reader.attribute("/thalweg/control/2").unwrap().value);
-    let words = "method=MPI_AGGREGATE;num_aggregators=2 (rule: when max(NX) >= 4: method=MPI_AGGREGATE;num_aggregators=2, warn)";
+    let words = "method=MPI_COLLECTIVE;aggregators=2 (rule: when max(NX) >= 4: method=MPI_COLLECTIVE;aggregators=2, warn)";
     let bytes = |words: &str| format!("{:?}", words.as_bytes()).trim_matches(['[', ']']).to_string();
     assert!(record.contains(&bytes(words)), "{record}");
     let refused = || {

@@ -61,7 +61,7 @@ use names::Names;
 pub use origin::Reads;
 use origin::{FirstReads, GroupRead};
 pub use read::Batch;
-use status::{has_subfiles, status_of};
+use status::status_of;
 
 /// An open file, as it was when it was opened. Clones share it; any thread may use them.
 #[derive(Clone)]

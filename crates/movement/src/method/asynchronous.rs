@@ -201,6 +201,10 @@ impl Method for Asynchronous {
         "ASYNC"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(false)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let about = |e: Error| e.in_object(request.path);
         let ranks = request.comm.size();

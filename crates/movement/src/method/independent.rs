@@ -111,6 +111,10 @@ impl Method for Independent {
         "MPI"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(false)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let alone = request.comm.size() == 1;
         let large = !alone && request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);

@@ -177,6 +177,11 @@ pub trait Method: Send {
     /// Its name in the XML.
     fn name(&self) -> &'static str;
 
+    /// Whether payloads are in subfiles; `None`: there are none. A file is continued by methods that give the same answer.
+    fn subfiles(&self) -> Option<bool> {
+        None
+    }
+
     /// Opens the output.
     ///
     /// # Errors

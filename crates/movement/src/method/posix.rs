@@ -65,6 +65,10 @@ impl Method for Posix {
         "POSIX"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         // Steps are dropped only if every rank can continue.

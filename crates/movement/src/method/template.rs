@@ -54,6 +54,10 @@ impl Method for Template {
         "TEMPLATE"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(true)
+    }
+
     // Collective: returns an error on all ranks or on none.
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());

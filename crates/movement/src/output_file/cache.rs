@@ -121,6 +121,16 @@ impl Cache {
         Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that output first"))
     }
 
+    /// Checks that a file that is cached has its payloads where a method adds them.
+    ///
+    /// # Errors
+    /// As [`LiveIndex::check_arrangement`].
+    pub fn check_arrangement(&self, layout: &Arc<dyn Layout>, path: &str, subfiles: bool) -> Result<()> {
+        let files = self.files.lock();
+        let known = files.iter().find(|f| f.is(layout, path)).and_then(|f| f.index.as_ref());
+        known.map_or(Ok(()), |index| index.check_arrangement(subfiles))
+    }
+
     /// Takes the state of a file out of the cache, if it is cached and the file has not changed.
     pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<CachedIndex> {
         let kept = {

@@ -275,17 +275,26 @@ impl LiveIndex {
         Ok(object.length()? == self.end)
     }
 
+    /// Checks that payloads are where a method adds them: a file whose index names subfiles for some blocks only is read wrongly.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check_arrangement(&self, subfiles: bool) -> Result<()> {
+        match self.steps() {
+            0 => Ok(()),
+            _ => check_arrangement(self.subfiles, subfiles),
+        }
+    }
+
+    /// Whether steps that are added have their payloads in subfiles.
+    pub fn has_subfiles(&self) -> bool {
+        self.subfiles
+    }
+
     fn load_from(source: &AsSource<'_>, subfiles: bool) -> Result<LiveIndex> {
         let live = Live::find(source)?;
-        let has_subfiles = live.base.as_ref().map(|b| b.footer.subfiles);
-        if has_subfiles.is_some_and(|has| has != subfiles) {
-            let words = if subfiles { "holds its data itself" } else { "has its data in subfiles" };
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the file {words}: append with the method that wrote it (POSIX writes subfiles, MPI a single file)"
-                ),
-            ));
+        if let Some(has) = live.subfiles() {
+            check_arrangement(has, subfiles)?;
         }
         let index = live.load(source)?;
         let mut full = None;
@@ -698,6 +707,17 @@ fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
         return Err(Error::new(ErrorKind::Corrupt, what).at_byte(full.offset).safe("outputs closed before"));
     }
     Ok(Extent::new(full.offset, length))
+}
+
+/// - `has`: the file has its data in subfiles; `subfiles`: a method adds them there.
+fn check_arrangement(has: bool, subfiles: bool) -> Result<()> {
+    if has == subfiles {
+        return Ok(());
+    }
+    let words = if subfiles { "holds its data itself" } else { "has its data in subfiles" };
+    let what =
+        format!("the file {words}: append with a method that does the same (POSIX writes subfiles, MPI a single file)");
+    Err(Error::new(ErrorKind::Unsupported, what).safe("nothing was changed"))
 }
 
 #[cfg(test)]

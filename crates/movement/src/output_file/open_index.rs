@@ -42,8 +42,8 @@ pub struct First {
 /// - `subfiles`: the file is a metadata file.
 ///
 /// # Errors
-/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps was removed; `Corrupt`
-/// or `Torn` where its index is damaged or the file was replaced; errors of the store.
+/// `Unsupported` where the file has its data elsewhere; `InvalidArgument` where the file is open for another output; `NotFound` where a
+/// file with closed steps was removed; `Corrupt` or `Torn` where its index is damaged or the file was replaced; errors of the store.
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
@@ -62,6 +62,7 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single, lease }));
     }
     request.cache.goes_on(request.group);
+    request.cache.check_arrangement(request.layout, request.path, subfiles)?;
     let kept = request.cache.take(request.layout, request.path);
     let closed = request.cache.closed_steps(request.layout, request.path);
     let how = if closed.steps > 0 { OpenWrite::Existing } else { request.mode.how() };
@@ -79,6 +80,8 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     object.will_write()?;
     let far = request.layout.request_cost(request.path) > 0;
     let kept = match kept {
+        // One without a step may have been begun by a method of the other kind.
+        Some(kept) if kept.index.has_subfiles() != subfiles => None,
         Some(kept) if (!far || kept.index.is_last_in(&*object)?) && kept.index.is_in(&*object)? => Some(kept),
         _ => None,
     };

@@ -185,7 +185,7 @@ impl Inner {
         self.live.end = record.extent.offset + record.extent.length;
         self.live.step_records.push(record);
         if no_files {
-            self.status.subfiles = has_subfiles(&self.live);
+            self.status.subfiles = self.live.subfiles().unwrap_or(false);
         }
         let cached = self.cached_sets.get_mut();
         let mut new_names = false;

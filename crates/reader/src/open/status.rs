@@ -4,13 +4,12 @@ use super::names::Names;
 use crate::object::Object;
 use crate::{Partial, Status};
 use std::collections::HashSet;
-use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::extension::{Records, Tag};
 use thalweg_bp::live::Live;
 use thalweg_bp::scan;
 use thalweg_bp::source::Source;
 use thalweg_bp::wire::Cursor;
-use thalweg_types::{ByteOrder, ElementType, ErrorKind};
+use thalweg_types::{ByteOrder, ErrorKind};
 
 pub(super) fn status_of(
     file: &Object,
@@ -37,7 +36,7 @@ pub(super) fn status_of(
         process_groups: base.map_or(0, |b| b.process_groups) + live.steps.process_group_count(),
         writers: None,
         order,
-        subfiles: has_subfiles(live),
+        subfiles: live.subfiles().unwrap_or(false),
         extended: base.is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty(),
         step_records: live.step_records.len() as u64,
         data_file,
@@ -49,18 +48,6 @@ pub(super) fn status_of(
         status.add_records(records, order, live);
     }
     status
-}
-
-/// Whether payloads are in subfiles. Without a full index this follows from the blocks.
-pub(super) fn has_subfiles(live: &Live) -> bool {
-    match &live.base {
-        Some(base) => base.footer.subfiles,
-        None => live.steps.variables.entries().iter().any(|e| {
-            let mut c = Cursor::new(&e.sets, ByteOrder::NATIVE, 0);
-            thalweg_bp::characteristic::decode_set(&mut c, ElementType::from_code(e.code), false)
-                .is_ok_and(|s| s.file_index != SINGLE_FILE)
-        }),
-    }
 }
 
 impl Status {

@@ -402,6 +402,10 @@ impl Method for Adaptive {
         "ADAPTIVE"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         let named = |e: Error| e.in_object(request.path);

@@ -247,6 +247,10 @@ impl Method for Aggregated {
         "MPI_AGGREGATE"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
         let room = nodes::room(request);

@@ -199,6 +199,10 @@ impl Method for Collective {
         "MPI_COLLECTIVE"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(false)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
         let room = nodes::room(request);

@@ -195,6 +195,10 @@ impl Method for Scheduled {
         "MPI_SCHEDULED"
     }
 
+    fn subfiles(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         let targets = match self.targets {
