@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each sort of system call of a partition's two servers fails, one call at a time: on the storage, on names, on connections, of memory and
-# threads. The program that uses the partition gets an error, or what it asked for: never other bytes, and never nothing for a minute.
+# Each sort of system call of a partition's two servers, and of a staging server, fails, one call at a time: on the storage, on names, on
+# connections, of memory and threads. The program that uses the partition gets an error, or what it asked for: never other bytes, and never nothing for a minute.
 # After a restart the partition is whole. The first two calls of each sort and then every 40th;
 # THIN=1 tries all, ONLY=WORD those whose names hold it.
 # shellcheck disable=SC2317  # called by a trap
@@ -21,10 +21,18 @@ mkdir -m 0700 "$work/run"
     printf 'ahpios_server = localhost:%s\n' "$work/data0" "$work/data1"
     printf 'metadata = localhost:%s\n' "$work/names"
 } >"$work/faulty.cfg"
-printf '[[mount]]\npath = "/mnt/faulty"\nlayout = "partition"\npartition = "%s"\n' "$work/faulty.cfg" >"$THALWEG_MOUNTS"
-ended() { "$thalweg" partition stop "$work/faulty.cfg" --patience 5 >&2 || true; }
+mkdir "$work/out"
+printf '%s\n' 'name = staged' "staging = $work/out" "ahpios_server = localhost:$work/data" "metadata = localhost:$work/staged" >"$work/staged.cfg"
+printf '[[mount]]\npath = "/mnt/faulty"\nlayout = "partition"\npartition = "%s"\n\n' "$work/faulty.cfg" >"$THALWEG_MOUNTS"
+printf '[[mount]]\npath = "%s"\nlayout = "staging"\npartition = "%s"\n' "$work/out" "$work/staged.cfg" >>"$THALWEG_MOUNTS"
+ended() {
+    for partition in faulty staged; do "$thalweg" partition stop "$work/$partition.cfg" --patience 5 >&2 || true; done
+}
 trap ended EXIT
-"$thalweg" partition create "$work/faulty.cfg" >&2
-"$thalweg" partition start "$work/faulty.cfg" >&2
-many "a server's system calls" python3 tests/system/partition/faults.py "$thalweg" "$work" "$work/faulty.cfg"
+for partition in faulty staged; do
+    "$thalweg" partition create "$work/$partition.cfg" >&2
+    "$thalweg" partition start "$work/$partition.cfg" >&2
+done
+many "a server's system calls" python3 tests/system/partition/faults.py "$thalweg" "$work" "$work/faulty.cfg" /mnt/faulty
+many "a staging server's system calls" python3 tests/system/partition/faults.py "$thalweg" "$work" "$work/staged.cfg" "$work/out" staged
 exit "$failed"

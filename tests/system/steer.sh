@@ -50,6 +50,9 @@ steer() {
     thalweg control "$file" --only w --json >"$file.refused" 2>&1 && echo accepted >>"$file.refused"
     thalweg control "$file" --every 1 --only T --box "$box" >"$file.box"
     sleep 0.3
+    thalweg control "$file" --method POSIX >"$file.subfiles" 2>&1 && echo accepted >>"$file.subfiles"
+    thalweg control "$file" --method 'MPI_COLLECTIVE;aggregators=1' >"$file.method"
+    sleep 0.3
     thalweg control "$file" --status >"$file.status"
     # The request is for nobody else.
     [[ $(stat -c %a "$file.control.run") == 600 ]] || echo "not private" >>"$file.status"
@@ -106,8 +109,12 @@ refused_and_shown() { # refused_and_shown FILE
     ! grep -q accepted "$1.refused" || return 1
     grep -q 'every=1, only=/\{0,1\}T, box=' "$1.status"
     ! grep -q 'not private' "$1.status" || return 1
+    grep -q 'a file cannot have both' "$1.subfiles"
+    ! grep -q accepted "$1.subfiles" || return 1
+    grep -q 'on: method=MPI_COLLECTIVE;aggregators=1$' "$1.method"
+    grep -q 'method=MPI_COLLECTIVE;aggregators=1' "$1.status"
     # Only the changes that held are on record.
-    [[ $(thalweg ls "$1" | sed -n '/^changes/,$p' | grep -c '^from step') == 3 ]]
+    [[ $(thalweg ls "$1" | sed -n '/^changes/,$p' | grep -c '^from step') == 4 ]]
     thalweg ls "$1" | grep -q 'box='
     [[ ! -e $1.control && ! -e $1.control.run ]]
 }

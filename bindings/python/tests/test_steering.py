@@ -93,12 +93,20 @@ def test_an_analysis_changes_what_is_written(tmp_path):
         whole = thalweg.control(path, only="all", box="all")
         with pytest.raises(thalweg.InvalidArgument, match="refuses the change.*no array"):
             thalweg.control(path, only="uu")
+        with pytest.raises(thalweg.InvalidArgument, match="refuses the change.*a file cannot have both"):
+            thalweg.control(path, method="POSIX")
+        other = thalweg.control(path, method="MPI_COLLECTIVE;aggregators=1")
+        again = thalweg.control(path, method="declared", stop_after="nobody")
+        assert again.output > other.output > whole.output
         thalweg.control(path, stop=True)
         writer.join()
     with thalweg.open(path) as f:
         steps = [int(n) for n in f["step"][:]]
         assert all(n % 5 == 0 for n in steps if thinned.output <= n < boxed.output)
         assert steps[boxed.step] == boxed.output and steps[boxed.step :] == list(range(boxed.output, steps[-1] + 1))
+        assert f.attrs[f"/thalweg/control/{other.output}"] == f"step {other.step}: method=MPI_COLLECTIVE;aggregators=1"
+        assert f.attrs[f"/thalweg/control/{again.output}"] == f"step {again.step}: stop after nobody, method=declared"
+        assert steps[other.step] == other.output
         assert f["T"].steps[boxed.step - 1] == boxed.step - 1 and boxed.step not in f["T"].steps and whole.step in f["T"].steps
         number = steps[boxed.step]
         assert f["u"][boxed.step].sum() == 2 * 5 * number and f["u"][whole.step].sum() == 200 * steps[whole.step]
@@ -152,6 +160,8 @@ def test_mistakes_are_told_at_once(tmp_path):
             ({"only": []}, "names no array"),
             ({"box": [slice(0, 9, 2)]}, "no part without gaps"),
             ({"box": "3"}, "expected FROM:TO"),
+            ({"method": ";owners=2"}, "expected NAME"),
+            ({"stop": True, "stop_after": "restart"}, "exclude each other"),
             ({"every": 2, "timeout": -1.0}, "timeout"),
         ]:
             with pytest.raises(thalweg.InvalidArgument, match=why):

@@ -1,6 +1,7 @@
 """Each sort of system call of a partition's servers fails once, while a program uses a file: see tests/system/partition_faults.sh.
 
-    faults.py THALWEG FOLDER CONFIGURATION    judges; prints "ok NAME" or "not ok NAME (why)" for each sort of calls
+    faults.py THALWEG FOLDER CONFIGURATION ROOT [staged]    judges; prints "ok NAME" or "not ok NAME (why)" for each sort of calls;
+                                              ROOT: the mount; staged: what is closed is held by the server, and stored later
     faults.py client STEP...                  the program: prints what each of its steps got
 """
 
@@ -101,8 +102,8 @@ def run(words, **more):
 
 
 class Judge:
-    def __init__(self, thalweg, folder, configuration):
-        self.thalweg, self.folder, self.configuration = thalweg, folder, configuration
+    def __init__(self, thalweg, folder, configuration, root, staged=""):
+        self.thalweg, self.folder, self.configuration, self.root, self.staged = thalweg, folder, configuration, root, bool(staged)
         self.number, self.hit, self.told, self.borne = 0, 0, 0, 0
 
     def partition(self, *words):
@@ -135,7 +136,7 @@ class Judge:
     def fails_once(self, server, call, error, when):
         """Whether such a call was made; asserts what must hold then."""
         self.number += 1
-        path = f"/mnt/faulty/f{self.number}"
+        path = f"{self.root}/f{self.number}"
         log = f"{self.folder}/strace.log"
         pids = self.pids()
         open(log, "w").close()
@@ -169,9 +170,11 @@ class Judge:
         if hit:
             self.restart()
             checked = run([self.thalweg, "partition", "check", self.configuration]).stdout
-            assert "objects at the servers" in checked and "cannot be used" not in checked, f"{checked}: {where}"
+            assert self.staged or "objects at the servers" in checked and "cannot be used" not in checked, f"{checked}: {where}"
             wanted = [("synced", not {"create", "again", "folder"} & errors.keys(), sums[SYNCED])]
-            wanted += [("read", written and "folder" not in errors, sums[len(whole)]), ("size", "cut" not in errors, CUT)]
+            # What was closed and is held ends with the server.
+            wanted += [("read", written and not self.staged and "folder" not in errors, sums[len(whole)])]
+            wanted += [("size", "cut" not in errors, CUT)]
             wanted = {name: value for name, sure, value in wanted if sure}
             after, _ = self.program(path, *wanted)
             assert after == wanted, f"after a restart {after}, not {wanted}: {where}"
@@ -182,9 +185,9 @@ class Judge:
         return hit
 
     def judge(self, thin):
-        for server in (0, 1):
+        for server in range(len(self.pids())):
             for call, error in CALLS:
-                name = f"server {server}: {call} fails with {error}"
+                name = f"{'staging ' if self.staged else ''}server {server}: {call} fails with {error}"
                 if os.environ.get("ONLY", "") not in name:
                     continue
                 self.hit = self.told = self.borne = 0
@@ -202,4 +205,4 @@ class Judge:
 if sys.argv[1] == "client":
     client(*sys.argv[2:])
 else:
-    Judge(*sys.argv[1:4]).judge(int(os.environ.get("THIN", "40")))
+    Judge(*sys.argv[1:]).judge(int(os.environ.get("THIN", "40")))
