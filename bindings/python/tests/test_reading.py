@@ -244,6 +244,28 @@ def test_reading_into_an_array(f):
         step.read_into(np.zeros((2, 24, 32)))
 
 
+def test_reading_a_local_array_into_an_array(path):
+    with thalweg.Writer(path) as w:
+        for n in range(3):
+            with w.step() as s:
+                s["T"] = np.arange(12.0).reshape(3, 4) + n
+    T = thalweg.open(path)["T"]
+    assert T.kind == "local array"
+    out, column, narrow = np.zeros((3, 4)), np.zeros(3), np.zeros((3, 4), "f4")
+    spread = np.zeros((3, 8))[:, ::2]
+    for step in range(3):
+        expected = np.arange(12.0).reshape(3, 4) + step
+        for into in (out, spread, narrow):
+            assert T.read_into(into, step) is into
+            np.testing.assert_array_equal(into, expected)
+        np.testing.assert_array_equal(T.read_into(column, (step, slice(None), 2)), expected[:, 2])
+        np.testing.assert_array_equal(T[step], expected)
+    np.testing.assert_array_equal(T.read_into(np.zeros((2, 3, 4)), np.s_[1:3]), T[1:3])
+    for wrong in (np.zeros((4, 3)), np.zeros(12)):
+        with pytest.raises(thalweg.InvalidArgument):
+            T.read_into(wrong, 0)
+
+
 def test_reading_into_the_inside_of_an_array_with_ghost_zones(path):
     values = np.arange(150.0 * 120).reshape(150, 120)
     with thalweg.Writer(path) as w:

@@ -330,7 +330,9 @@ class Variable:
             parts.append(self.block(0, p).read())
         self._common_shape(positions)
         shape = self._first if not parts else parts[0].shape
-        values = np.array(parts, self.dtype).reshape(len(parts), *shape)
+        # The block of one step is not copied.
+        values = np.asarray(parts[0], self.dtype) if len(parts) == 1 else np.array(parts, self.dtype)
+        values = values.reshape(len(parts), *shape)
         if outer:
             # From the last axis on, so that the positions of the other axes do not change.
             wanted = selection.axes(rest, shape, self.name)
@@ -374,6 +376,10 @@ class Variable:
         """
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)
+        if self.kind == "local array" and not steps.keeps and (not rest or rest[0] is Ellipsis and len(rest) == 1):
+            (position,) = steps.wanted
+            if self._read_block_into(out, position):
+                return out
         if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.writeable:
             wanted = selection.axes(rest, self._common_shape(steps.wanted), self.name)
             shape = tuple(len(a) for a in [steps, *wanted] if a.keeps)
@@ -397,6 +403,17 @@ class Variable:
             raise InvalidArgument(f'"{self.name}": {values.shape} values for an array of {out.shape}', variable=self.name)
         np.copyto(out, values, casting="same_kind")
         return out
+
+    def _read_block_into(self, out: np.ndarray, position: int) -> bool:
+        """Reads the only block of a local array at a step, if it fits an array exactly; else nothing."""
+        fits = out.dtype == self.dtype and out.flags.c_contiguous and out.flags.writeable and out.size > 0
+        if not fits or self._file._reader.block_count(self.name, self.steps[position]) != 1:
+            return False
+        if self.block(0, position).shape != out.shape:
+            return False
+        self._file._reader.read(self.name, [self.steps[position]], out.reshape(-1).view(np.uint8), block=0)
+        self._file._say_unchecked()
+        return True
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype)
