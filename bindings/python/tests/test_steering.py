@@ -96,7 +96,9 @@ def test_an_analysis_changes_what_is_written(tmp_path):
         with pytest.raises(thalweg.InvalidArgument, match="refuses the change.*a file cannot have both"):
             thalweg.control(path, method="POSIX")
         other = thalweg.control(path, method="MPI_COLLECTIVE;aggregators=1")
-        again = thalweg.control(path, method="declared", stop_after="nobody")
+        again = thalweg.control(path, method="declared", stop=False)
+        with pytest.raises(thalweg.InvalidArgument, match="refuses the change.*no group"):
+            thalweg.control(path, stop_after="nobody")
         assert again.output > other.output > whole.output
         thalweg.control(path, stop=True)
         writer.join()
@@ -105,7 +107,7 @@ def test_an_analysis_changes_what_is_written(tmp_path):
         assert all(n % 5 == 0 for n in steps if thinned.output <= n < boxed.output)
         assert steps[boxed.step] == boxed.output and steps[boxed.step :] == list(range(boxed.output, steps[-1] + 1))
         assert f.attrs[f"/thalweg/control/{other.output}"] == f"step {other.step}: method=MPI_COLLECTIVE;aggregators=1"
-        assert f.attrs[f"/thalweg/control/{again.output}"] == f"step {again.step}: stop after nobody, method=declared"
+        assert f.attrs[f"/thalweg/control/{again.output}"] == f"step {again.step}: stop=no, method=declared"
         assert steps[other.step] == other.output
         assert f["T"].steps[boxed.step - 1] == boxed.step - 1 and boxed.step not in f["T"].steps and whole.step in f["T"].steps
         number = steps[boxed.step]

@@ -192,6 +192,14 @@ impl Rules {
         self.rules.iter().filter_map(|rule| Some((rule.text.as_str(), rule.change.method.as_ref()?.as_ref()?)))
     }
 
+    /// The groups of which an output is awaited before the program is asked to stop.
+    pub fn awaited(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().filter_map(|rule| match &rule.change.stop {
+            Some(Stop::After(group)) => Some(group.as_str()),
+            _ => None,
+        })
+    }
+
     /// The times after which a run without an output is told of, each with the rule's text.
     pub fn idle(&self) -> impl Iterator<Item = (&str, Duration)> {
         self.rules.iter().filter_map(|rule| match rule.condition {

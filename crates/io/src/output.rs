@@ -124,6 +124,8 @@ struct Asked<'o> {
     path: &'o str,
     mode: Mode,
     run: u64,
+    /// Names of the groups of the session.
+    groups: &'o dyn Fn() -> Vec<String>,
     steered: Option<Arc<Steered>>,
     offered: Option<Offered>,
     /// After a failure of another method: all that changes settings has been done.
@@ -139,13 +141,14 @@ impl<'a> Output<'a> {
         mode: Mode,
         comm: Box<dyn Communicator>,
         run: u64,
+        groups: &dyn Fn() -> Vec<String>,
     ) -> Result<Output<'a>> {
         shared.in_flight.call_back();
         let steered = declared.as_ref().ok().and_then(|group| shared.steering.of(group, path));
         let offered = steered.as_ref().map(|steered| steered.offer());
         let to_open = |declared, comm, offered, again, spare: &mut Option<Box<dyn Communicator>>| {
             let steered = steered.clone();
-            let asked = Asked { group_name, path, mode, run, steered, offered, again };
+            let asked = Asked { group_name, path, mode, run, groups, steered, offered, again };
             Output::open_wanted(shared.clone(), declared, comm, asked, spare)
         };
         let (group, offered) = match (declared, offered) {
@@ -162,8 +165,9 @@ impl<'a> Output<'a> {
                 let settings = steered.back_to_declared(number, &e, rank);
                 to_open(Ok(group), comm, Some(Offered { number, wanted: true, settings }), true, &mut None)
             }
-            (Ok(output), Some(steered), _) => {
+            (Ok(output), Some(steered), spare) => {
                 steered.prove(&settings);
+                spare.iter().for_each(|comm| comm.set_idle());
                 Ok(output)
             }
             (output, ..) => output,
@@ -181,7 +185,7 @@ impl<'a> Output<'a> {
         spare: &mut Option<Box<dyn Communicator>>,
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
-        let Asked { group_name, path, mode, run, steered, offered, again } = asked;
+        let Asked { group_name, path, mode, run, groups, steered, offered, again } = asked;
         let (mut line, mut joined, mut alike) = (None, Vec::new(), Vec::new());
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
@@ -245,7 +249,7 @@ impl<'a> Output<'a> {
                     alike.extend(steered.read_rules(&choices, &group.lock())?);
                     wanted.news = steered.has_news();
                     if comm.rank() == 0 {
-                        change = steered.look(&group.lock());
+                        change = steered.look(&group.lock(), groups);
                         wanted.change = change.len() as u64;
                     }
                 }

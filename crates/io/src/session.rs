@@ -368,7 +368,8 @@ impl Session {
         // A failure of this rank alone is the open's, as the others wait there.
         let declared = self.settle_buffer().and_then(|()| self.group(group));
         let known = declared.as_ref().ok().cloned();
-        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id()).inspect_err(|_| {
+        let groups = || self.groups();
+        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id(), &groups).inspect_err(|_| {
             if let Some(steered) = known.and_then(|group| self.shared.steering.of(&group, path)) {
                 steered.failed();
             }

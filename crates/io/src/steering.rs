@@ -315,12 +315,19 @@ impl Steered {
     /// On rank 0, at the open of a written output: the request that waits, as text for the other ranks; empty if none does. A request
     /// that makes no sense is answered at once.
     ///
+    /// - `groups`: names of the groups of the session.
+    ///
     /// # Cost
     /// One `open` that finds nothing.
-    pub(crate) fn look(&self, group: &DeclaredGroup) -> Vec<u8> {
+    pub(crate) fn look(&self, group: &DeclaredGroup, groups: &dyn Fn() -> Vec<String>) -> Vec<u8> {
         let mut state = self.state.lock();
         if state.run.is_none() && !state.alone {
             state.begin(&self.control);
+            let awaited = state.rules.iter().flat_map(Rules::awaited);
+            // It may be declared later.
+            awaited.filter_map(|awaited| check_group(awaited, groups).err()).for_each(|e| {
+                thalweg_warnings::tell_once(&format!("a rule waits for an output of a group: {}", e.what()));
+            });
         }
         state.watch_time(&self.control);
         if state.alone {
@@ -338,6 +345,9 @@ impl Steered {
         let checked = Request::parse(&bytes).and_then(|request| {
             let change = request.change.checked(Arrays { names: &names, dimensions: &dimensions })?;
             change.method.iter().flatten().try_for_each(|method| check_method(group, method))?;
+            if let Some(Stop::After(awaited)) = &change.stop {
+                check_group(awaited, groups)?;
+            }
             Ok(Request { change, ..request })
         });
         match checked {
@@ -470,6 +480,20 @@ pub(crate) fn with_method(mut choices: Vec<MethodChoice>, method: &Method) -> Ve
         *choice = registry::with_method(choice, &method.name, &method.parameters);
     }
     choices
+}
+
+/// Checks the group whose output a stop waits for.
+///
+/// # Errors
+/// `NotFound` for an unknown one, with the nearest.
+fn check_group(awaited: &str, groups: &dyn Fn() -> Vec<String>) -> Result<()> {
+    let known = groups();
+    if known.iter().any(|name| name == awaited) {
+        return Ok(());
+    }
+    let hint = thalweg_params::nearest(awaited, known.iter().map(String::as_str));
+    let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
+    Err(Error::new(ErrorKind::NotFound, format!("the program has no group \"{awaited}\"{hint}")))
 }
 
 /// Checks the method of a change.

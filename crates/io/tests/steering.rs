@@ -437,9 +437,11 @@ fn a_program_is_asked_to_stop_once_it_has_written_a_restart_output() {
         let session = place.session(&document, &comm);
         let mut stops = Vec::new();
         for step in 0..12u64 {
-            if (comm.rank(), step) == (0, 3) {
-                let stop = Some(Stop::After("restart".into()));
-                ask(&control, "stop", Change { stop, ..Change::default() });
+            let awaited = |group: &str| Change { stop: Some(Stop::After(group.into())), ..Change::default() };
+            match (comm.rank(), step) {
+                (0, 2) => ask(&control, "unknown", awaited("restat")),
+                (0, 3) => ask(&control, "stop", awaited("restart")),
+                _ => {}
             }
             comm.barrier().unwrap();
             let mode = if step == 0 { Mode::Write } else { Mode::Append };
@@ -453,6 +455,8 @@ fn a_program_is_asked_to_stop_once_it_has_written_a_restart_output() {
             if (comm.rank(), step) == (0, 5) {
                 let seen = Watch::open(&files::run_file(&control)).unwrap().unwrap().look().unwrap();
                 assert_eq!(seen.record.settings.stop, Some(Stop::After("restart".into())));
+                let refused = verdict(&control, "unknown");
+                assert!(matches!(refused, Some(Verdict::Refused(why)) if why.contains("did you mean \"restart\"?")));
             }
         }
         session.finalize().unwrap();
