@@ -1,14 +1,17 @@
 //! The kill test: a writer that appends steps is killed at random moments, and every step it had closed is read back.
 //!
-//!   kill write CONFIG.xml FILE FIRST RANKS [finalize]      appends until it is killed; ranks are threads
-//!   kill judge FOLDER KILLS SEED THALWEG [BPLS]            kills such writers; THALWEG is the command, BPLS ADIOS 1.13's
+//!   kill write CONFIG.xml FILE FIRST RANKS [finalize]                appends until it is killed; ranks are threads
+//!   kill judge FOLDER KILLS SEED THALWEG [BPLS]                      kills such writers; THALWEG is the command, BPLS ADIOS 1.13's
 //!   kill judge FOLDER KILLS SEED THALWEG BPLS -- WRITER... kills WRITER CONFIG.xml FILE FIRST instead (kill.c under MPI)
+//!
+//! In every third round outputs end in the background: a step counts as closed once the writer was told that its output has ended.
 //!
 //! A file is appended to over several lives, each from where the last one was killed. After each kill, by our reader:
 //! every step that was closed is there bit for bit, at once; what else it shows was written so too; and it says that the
 //! file was interrupted. Then, of a copy, after `thalweg recover`: `thalweg verify` finds nothing, our reader and `bpls`
 //! read the same. What is written is a function of step and rank.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads;
 use thalweg_io::registry;
-use thalweg_io::{Mode, Session};
+use thalweg_io::{Mode, PendingOutput, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
@@ -45,10 +48,24 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush());
 }
 
+/// Says which outputs have ended, in their order.
+fn ended(rank: u32, pending: &mut VecDeque<(u64, PendingOutput)>) {
+    while let Some((step, output)) = pending.front() {
+        if output.test().unwrap().is_none() {
+            return;
+        }
+        if rank == 0 {
+            say(&format!("closed {step}"));
+        }
+        pending.pop_front();
+    }
+}
+
 fn write(config: &str, file: &str, first: u64, ranks: u32, finalize: bool) {
     threads::run(ranks, |comm| {
         let open = || Session::from_xml_file(config, comm.duplicate().unwrap()).unwrap();
         let mut session = open();
+        let mut pending = VecDeque::new();
         let rank = comm.rank();
         if rank == 0 {
             say("ready");
@@ -70,13 +87,13 @@ fn write(config: &str, file: &str, first: u64, ranks: u32, finalize: bool) {
                 let extra: Vec<f32> = (0..n).map(|i| (rank as usize + i) as f32).collect();
                 out.write_values("extra", &extra).unwrap();
             }
-            out.close().unwrap();
-            if rank == 0 {
-                say(&format!("closed {step}"));
-            }
+            // One that is written by its close has ended here.
+            pending.push_back((step, out.start_close()));
+            ended(rank, &mut pending);
             // Now and then the file is closed for good, and opened again.
             if finalize && step % 7 == 6 {
                 session.finalize().unwrap();
+                ended(rank, &mut pending);
                 if rank == 0 {
                     say("finalized");
                 }
@@ -122,6 +139,8 @@ struct KillCounts {
     torn: u64,
     step_records: u64,
     finished: u64,
+    /// Files whose outputs ended in the background.
+    in_background: u64,
     lives_continued: u64,
     bpls_checked: u64,
 }
@@ -152,7 +171,13 @@ impl Judge {
             // In every other round the index is staged while data drain, by the methods that can, as large outputs have it.
             let stages = (number / methods.len()).is_multiple_of(2)
                 && registry::find(method).is_some_and(|kind| kind.parameters.iter().any(|p| p.key == "index_ahead"));
-            let ends = registry::find(method).map_or("", registry::written_by_close);
+            // Of a writer under MPI it is heard only that close has returned.
+            let background = self.foreign.is_empty() && number / methods.len() % 3 == 1;
+            let ends = match background {
+                true => "async=yes",
+                false => registry::find(method).map_or("", registry::written_by_close),
+            };
+            self.seen.in_background += u64::from(background);
             let parameters = format!("{}{ends}", if stages { "index_ahead=0;" } else { "" });
             let choice = format!("{method}\">{parameters}</method>");
             std::fs::write(&config, include_str!("kill.xml").replace("METHOD\"/>", &choice))?;
@@ -450,6 +475,9 @@ fn judge(arguments: &[String]) -> Outcome<()> {
     println!("seed {seed}: {s:?}");
     if done.is_ok() && s.kills >= 100 && [s.torn, s.step_records, s.lives_continued].contains(&0) {
         return Err("so many kills, and none met a torn output, a step record and an interrupted file".into());
+    }
+    if done.is_ok() && s.kills >= 100 && judge.foreign.is_empty() && s.in_background == 0 {
+        return Err("so many kills, and none of a writer whose outputs end in the background".into());
     }
     done
 }
