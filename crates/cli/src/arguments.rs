@@ -725,7 +725,7 @@ pub struct Control {
     /// Write this part of global arrays only: FROM:TO for each dimension; all: the whole arrays
     #[arg(long = "box", value_name = "BOX")]
     pub region: Option<String>,
-    /// Write by this method from now on, with its parameters: 'STAGING;staging=/run/p'; declared: by the one of the configuration
+    /// Write by this method from now on, with its parameters: 'STAGING;partition=stage.cfg'; declared: by the one of the configuration
     #[arg(long, value_name = "METHOD")]
     pub method: Option<String>,
     /// Ask the program to stop

@@ -40,6 +40,11 @@ impl Numbering {
         self.last_written = Some(number);
     }
 
+    /// The number of the last output that was offered; 0 before the first one.
+    pub fn last(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
     /// The output that was just opened, and wanted, failed: the next one is wanted in its place.
     pub fn failed(&mut self) {
         self.last_written = self.written_before;

@@ -302,7 +302,9 @@ impl Rule {
 
 /// The texts of rules, without remarks.
 fn rules_of(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.lines().map(|line| line.split_once('#').map_or(line, |(rule, _)| rule));
+    // A name may contain the sign.
+    let remark = |line: &str| line.match_indices('#').map(|(at, _)| at).find(|at| at == &0 || line[..*at].ends_with([' ', '\t']));
+    let lines = text.lines().map(move |line| remark(line).map_or(line, |at| &line[..at]));
     lines.flat_map(|line| line.split('|')).map(str::trim).filter(|rule| !rule.is_empty())
 }
 
@@ -482,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_run_that_offers_no_output_for_so_long_is_told_of_at_the_next_one() {
-        let text = "# health\nwhen no output for 1min: warn # not even one that is not wanted\n\nwhen max(T) > 9: stop after restart";
+        let text = "# health\nwhen min(a#b) > 5: stop\nwhen no output for 1min: warn # not even one that is not wanted\n\nwhen max(T) > 9: stop after restart";
         let mut rules = Rules::parse(text).unwrap();
         assert_eq!(rules.idle().collect::<Vec<_>>(), [("when no output for 1min: warn", Duration::from_secs(60))]);
         let mut told = Vec::new();

@@ -38,10 +38,10 @@ pub enum Stop {
 ///
 /// ```
 /// use thalweg_control::Method;
-/// let method: Method = "STAGING; staging=/run/p; promise=held".parse().unwrap();
+/// let method: Method = "STAGING; partition=stage.cfg; promise=held".parse().unwrap();
 /// assert_eq!(method.name, "STAGING");
 /// assert_eq!(method.parameters[1], ("promise".into(), "held".into()));
-/// assert_eq!(method.to_string(), "STAGING;staging=/run/p;promise=held");
+/// assert_eq!(method.to_string(), "STAGING;partition=stage.cfg;promise=held");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method {
@@ -110,7 +110,12 @@ impl Settings {
         self.every = every.unwrap_or(self.every).max(1);
         self.only = only.unwrap_or(self.only.take());
         self.region = region.unwrap_or(self.region.take());
-        self.stop = stop.unwrap_or(std::mem::take(&mut self.stop));
+        self.stop = match (std::mem::take(&mut self.stop), stop) {
+            // It is asked already.
+            (Stop::Now, Some(Stop::After(_))) => Stop::Now,
+            (stop, None) => stop,
+            (_, Some(stop)) => stop,
+        };
         self.method = method.unwrap_or(self.method.take());
     }
 

@@ -16,6 +16,11 @@ use thalweg_movement::pack::{AttributeSpec, Reach, Through};
 use thalweg_movement::{Closed, Method, Pack};
 use thalweg_types::{Error, Result};
 
+/// Key of the attributes that a file already contains: all methods that store write the same file.
+pub(crate) fn attributes_key(stores: bool, method: &str, path: &str) -> String {
+    written_key(if stores { "" } else { method }, path)
+}
+
 /// As [`ActiveMethod::key`], of a method by its first name.
 pub(crate) fn written_key(method: &str, path: &str) -> String {
     format!("{method}\0{path}")
@@ -62,7 +67,7 @@ impl About {
             stores: active.stores,
             path: active.path.clone(),
             step: active.step(),
-            key: active.key(),
+            key: attributes_key(active.stores, active.name, &active.path),
         }
     }
 }
@@ -123,7 +128,7 @@ impl Ending {
     fn put_attributes(&mut self, active: &mut ActiveMethod, pack: &mut Pack<'_>) {
         if self.rank == 0 {
             let mut written = self.shared.written.lock();
-            let known = written.entry(active.key()).or_default();
+            let known = written.entry(attributes_key(active.stores, active.name, &active.path)).or_default();
             let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
             let new: Vec<AttributeSpec> = self.attributes.iter().filter(changed).cloned().collect();
             for a in &new {

@@ -9,7 +9,7 @@
 //! | a failure of the open | the failure of the output |
 //! | an output that the program drops | is opened, as on the other ranks, and dropped |
 
-use crate::ending::written_key;
+use crate::ending::{attributes_key, written_key};
 use crate::in_flight::{Done, OpenWork, OutputsInFlight, Upcoming};
 use crate::registry;
 use crate::session::Shared;
@@ -75,7 +75,7 @@ impl ActiveMethod {
         u64::from(self.header.time_index.saturating_sub(self.first_time))
     }
 
-    /// Key of the attributes that the method's file already contains, and of the queue of its outputs.
+    /// Key of the queue of the method's outputs.
     pub(crate) fn key(&self) -> String {
         written_key(self.name, &self.path)
     }
@@ -174,7 +174,8 @@ impl Opening {
         let replaces = matches!(self.mode, Mode::Write | Mode::AppendAfter(_));
         if replaces || opened.time_index == opened.first_time {
             // The file contains no step yet, or its last step was removed.
-            self.shared.written.lock().remove(&written_key(method.name(), &path));
+            let key = attributes_key(registry::stores(kind), method.name(), &path);
+            self.shared.written.lock().remove(&key);
         }
         let active = ActiveMethod {
             name: method.name(),

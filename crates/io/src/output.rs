@@ -159,15 +159,18 @@ impl<'a> Output<'a> {
             (declared, offered) => return to_open(declared, comm, offered, false, &mut None),
         };
         let (number, settings, rank, mut spare) = (offered.number, offered.settings.clone(), comm.rank(), None);
+        let file = (group_name, path);
         match (to_open(Ok(group.clone()), comm, Some(offered), false, &mut spare), &steered, spare) {
             // The method of a change, on its first output.
             (Err(e), Some(steered), Some(comm)) => {
-                let settings = steered.back_to_declared(number, &e, rank);
+                let settings = steered.back_to_declared(file, &settings, number, &e, rank);
+                // Otherwise a new file would count as one of several.
+                shared.cache.goes_on(group_name);
                 to_open(Ok(group), comm, Some(Offered { number, wanted: true, settings }), true, &mut None)
             }
-            (Ok(output), Some(steered), spare) => {
-                steered.prove(&settings);
-                spare.iter().for_each(|comm| comm.set_idle());
+            (Ok(output), Some(steered), Some(spare)) => {
+                steered.prove(file, &settings);
+                spare.set_idle();
                 Ok(output)
             }
             (output, ..) => output,
@@ -186,7 +189,7 @@ impl<'a> Output<'a> {
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
         let Asked { group_name, path, mode, run, groups, steered, offered, again } = asked;
-        let (mut line, mut joined, mut alike) = (None, Vec::new(), Vec::new());
+        let (mut line, mut joined, mut alike, mut trial) = (None, Vec::new(), Vec::new(), false);
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };
         let mut most_in_flight = u64::MAX;
@@ -196,8 +199,11 @@ impl<'a> Output<'a> {
         let prepared = caught(OPENING, || {
             let group = declared?;
             let mut choices = group.lock().all_methods();
-            if let Some(method) = offered.as_ref().and_then(|offered| offered.settings.method.as_ref()) {
+            if let (Some(steered), Some(offered)) = (&steered, &offered)
+                && let Some(method) = steered.method_of((group_name, path), &offered.settings, &group.lock())
+            {
                 choices = steering::with_method(choices, method);
+                trial = steered.is_trial((group_name, path), &offered.settings);
             }
             if choices.is_empty() {
                 return Err(Error::new(
@@ -236,7 +242,8 @@ impl<'a> Output<'a> {
             line = later.map(|(_, to_open)| written_key(to_open.method.name(), &to_open.path));
             wanted.later = line.is_some();
             let files: Vec<String> = made.iter().map(|(_, to_open)| to_open.path.clone()).collect();
-            shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
+            // A method of a change opens its first output itself: not behind others, whose failures are not its own.
+            shared.in_flight.settle(&files, line.as_deref().filter(|_| !trial), comm.timeout())?;
             line.iter().try_for_each(|line| shared.in_flight.check_closed(line))?;
             for (_, to_open) in made.iter().filter(|(_, to_open)| !staging::is(to_open.kind)) {
                 staging::settle(&*shared.layout, &to_open.path)?;
@@ -279,9 +286,7 @@ impl<'a> Output<'a> {
                 steered.apply(&change, wanted.number, comm.rank()).map_err(|e| e.in_group(group_name))?;
             }
         }
-        if let (Some(steered), Some(offered)) = (&steered, &offered)
-            && steered.is_trial(&offered.settings)
-        {
+        if trial {
             *spare = Some(comm.duplicate().map_err(|e| e.in_group(group_name))?);
         }
         if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {

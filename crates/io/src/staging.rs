@@ -194,6 +194,8 @@ impl Method for Staging {
         };
         agree(request.comm, own, "reach the staging server", &[])?;
         let (layout, plain, name) = place.ok_or_else(|| Error::new(ErrorKind::Io, "no staging server"))?;
+        // An index of the file as this process wrote it without the server would be written over what the server adds.
+        drop(request.cache.take(request.layout, request.path));
         let opened = self.inner.open(&OpenRequest { layout: &layout, path: &name, ..*request })?;
         HANDED_OVER.lock().insert(plain, (layout, name));
         Ok(opened)

@@ -23,7 +23,7 @@ use crate::registry;
 use crate::session::{DeclaredGroup, SharedGroup};
 use files::RunFile;
 use idle::Watch;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,16 +58,29 @@ pub const RULES: Parameter = Parameter::text(
 /// # Cost
 /// A comparison with each parameter's key, where no method has the parameter.
 fn control_file<'c>(mut choices: impl Iterator<Item = &'c MethodChoice>, path: &str) -> Option<PathBuf> {
-    choices.find_map(|choice| {
-        choice.parameters.iter().find(|(key, _)| PARAMETER.is(key))?;
-        let parameters = Parameters::from(choice.parameters.clone());
-        let word = parameters.text(&PARAMETER)?.trim().to_string();
-        match thalweg_params::switch(&word) {
-            Some(true) => Some(files::of_output(Path::new(&crate::output::join(&choice.base_path, path)))),
-            None if !word.is_empty() => Some(PathBuf::from(word)),
-            _ => None,
-        }
+    choices.find_map(|choice| match control(choice)? {
+        Control::Output => Some(files::of_output(Path::new(&crate::output::join(&choice.base_path, path)))),
+        Control::File(file) => Some(file),
     })
+}
+
+/// By which control file a method is steered.
+enum Control {
+    /// That of the output.
+    Output,
+    File(PathBuf),
+}
+
+/// `None`: the method is not steered.
+fn control(choice: &MethodChoice) -> Option<Control> {
+    choice.parameters.iter().find(|(key, _)| PARAMETER.is(key))?;
+    let parameters = Parameters::from(choice.parameters.clone());
+    let word = parameters.text(&PARAMETER)?.trim().to_string();
+    match thalweg_params::switch(&word) {
+        Some(true) => Some(Control::Output),
+        None if !word.is_empty() => Some(Control::File(PathBuf::from(word))),
+        _ => None,
+    }
 }
 
 /// Whether a method has rules.
@@ -131,13 +144,37 @@ struct State {
     unanswered: Option<(String, u64)>,
     /// Changes that no output has on record yet: the first outputs for which they hold, and these in words.
     unrecorded: Vec<(u64, String)>,
-    /// The method of a change that has opened an output.
-    proven: Option<Method>,
+    /// The method of a change, and the groups and files for which it has opened an output, and for which it could not.
+    tried: Tried,
+    /// What the output before has on record for the one that opens now.
+    on_record: (u64, String),
     /// When the program last asked or opened, and the longest time between two of these since the last written output.
     last: Option<Instant>,
     longest: Duration,
     /// On rank 0, if a rule is about time.
     watch: Option<Watch>,
+}
+
+/// The method of a change, and where it was tried; each file by its group and path.
+#[derive(Default)]
+struct Tried {
+    method: Option<Method>,
+    proven: HashSet<(String, String)>,
+    left: HashSet<(String, String)>,
+}
+
+impl Tried {
+    /// Of this method; of another one than before nothing is known.
+    fn of(&mut self, method: &Method) -> &mut Tried {
+        if self.method.as_ref() != Some(method) {
+            *self = Tried { method: Some(method.clone()), ..Tried::default() };
+        }
+        self
+    }
+}
+
+fn owned((group, path): (&str, &str)) -> (String, String) {
+    (group.to_string(), path.to_string())
 }
 
 /// An output that the program opens.
@@ -156,7 +193,7 @@ impl Steered {
     /// Whether the output is wanted that the program is about to open under this number.
     pub(crate) fn ask(&self, number: u64) -> bool {
         let mut state = self.state.lock();
-        state.goes_on();
+        state.goes_on(number);
         let every = state.settings.every;
         state.numbering.ask(number, every)
     }
@@ -169,42 +206,84 @@ impl Steered {
     /// Call at each open, on all ranks.
     pub(crate) fn offer(&self) -> Offered {
         let mut state = self.state.lock();
-        state.goes_on();
         let settings = state.settings.clone();
         let (number, wanted) = state.numbering.open(settings.every);
+        state.goes_on(number);
         Offered { number, wanted, settings }
     }
 
-    /// Whether the method of an output is one that has not opened any yet: of a change.
-    pub(crate) fn is_trial(&self, settings: &Settings) -> bool {
-        settings.method.is_some() && settings.method != self.state.lock().proven
+    /// The method of a change, if this file is written by it: it makes sense for the group, and was not left for the file.
+    pub(crate) fn method_of<'s>(
+        &self,
+        file: (&str, &str),
+        settings: &'s Settings,
+        group: &DeclaredGroup,
+    ) -> Option<&'s Method> {
+        let method = settings.method.as_ref()?;
+        let left = self.state.lock().tried.of(method).left.contains(&owned(file));
+        (!left && check_method(group, method).is_ok()).then_some(method)
     }
 
-    /// The method of a change has opened an output.
-    pub(crate) fn prove(&self, settings: &Settings) {
-        self.state.lock().proven.clone_from(&settings.method);
-    }
-
-    /// On all ranks: the method of a change could not open its first output, because of `e`: the declared one takes its place.
-    ///
-    /// - `number`: of the output.
-    pub(crate) fn back_to_declared(&self, number: u64, e: &Error, rank: u32) -> Arc<Settings> {
+    /// Whether the method of an output is one of a change that has not opened this file yet.
+    pub(crate) fn is_trial(&self, file: (&str, &str), settings: &Settings) -> bool {
         let mut state = self.state.lock();
-        let mut settings = (*state.settings).clone();
-        let name = settings.method.take().map_or_else(String::new, |method| method.name);
-        state.settings = Arc::new(settings);
-        state.acted = Some(number);
+        settings.method.as_ref().is_some_and(|method| !state.tried.of(method).proven.contains(&owned(file)))
+    }
+
+    /// The method of a change has opened its first output of a file.
+    pub(crate) fn prove(&self, file: (&str, &str), settings: &Settings) {
+        if let Some(method) = &settings.method {
+            self.state.lock().tried.of(method).proven.insert(owned(file));
+        }
+    }
+
+    /// On all ranks: the method of a change could not open its first output of a file, because of `e`: the declared one takes its place.
+    /// Returns the settings of this output.
+    ///
+    /// - `tried`: those with which it was tried; `number`: of the output.
+    pub(crate) fn back_to_declared(
+        &self,
+        file: (&str, &str),
+        tried: &Settings,
+        number: u64,
+        e: &Error,
+        rank: u32,
+    ) -> Arc<Settings> {
+        let declared = Arc::new(Settings { method: None, ..tried.clone() });
+        let Some(method) = &tried.method else { return declared };
+        let mut state = self.state.lock();
+        let of = state.tried.of(method);
+        of.left.insert(owned(file));
+        // It may write other files of the same control file.
+        let nobody = of.proven.is_empty();
+        if nobody && state.settings.method == tried.method {
+            let settings = Settings { method: None, ..(*state.settings).clone() };
+            state.settings = Arc::new(settings);
+            state.acted = Some(number);
+        }
+        let name = &method.name;
+        // The output before has told of it under the same number.
+        let before = std::mem::take(&mut state.on_record);
+        if before.0 == number {
+            state.unrecorded.push(before);
+        }
         state.unrecorded.push((number, format!("method=declared ({name} failed)")));
         if rank == 0 {
             let what = format!("method {name} cannot write output {number}, so the declared method does: {e}");
             thalweg_warnings::tell_once(&what);
         }
-        state.settings.clone()
+        declared
     }
 
     /// Changes that the output that has opened is to have on record.
     pub(crate) fn to_record(&self) -> Vec<(u64, String)> {
-        std::mem::take(&mut self.state.lock().unrecorded)
+        let mut state = self.state.lock();
+        let changes = std::mem::take(&mut state.unrecorded);
+        if let Some((last, _)) = changes.last() {
+            let words: Vec<&str> = changes.iter().filter(|(output, _)| output == last).map(|(_, what)| &**what).collect();
+            state.on_record = (*last, words.join("; "));
+        }
+        changes
     }
 
     /// An output of this group is closed.
@@ -240,7 +319,7 @@ impl Steered {
             (state.rules, state.rules_text) = (Some(rules), text);
         }
         if let Some(rules) = &mut state.rules {
-            rules.note_time(std::mem::take(&mut state.longest));
+            rules.note_time(state.longest);
         }
         if let Some(rules) = state.rules.as_mut().filter(|rules| rules.needs_check()) {
             let (names, dimensions) = (names(group), dimensions(group));
@@ -266,6 +345,7 @@ impl Steered {
     /// - `all`: the largest numbers of all ranks, if any had news; `number`: of the output that opens.
     pub(crate) fn decide(&self, all: Option<&[u64]>, number: u64, rank: u32) {
         let mut state = self.state.lock();
+        state.longest = Duration::ZERO;
         let acts = state.rules.as_mut().map(|rules| rules.decide(all)).unwrap_or_default();
         let Some(since) = number.checked_add(1).filter(|_| !acts.is_empty()) else { return };
         let mut settings = (*state.settings).clone();
@@ -399,13 +479,13 @@ impl Steered {
 }
 
 impl State {
-    /// The program asks or opens.
-    fn goes_on(&mut self) {
+    /// The program asks for an output of this number, or opens it.
+    fn goes_on(&mut self, number: u64) {
         let now = Instant::now();
         let since = self.last.replace(now).map_or(Duration::ZERO, |last| now - last);
         self.longest = self.longest.max(since);
         if let Some(watch) = &self.watch {
-            watch.goes_on();
+            watch.goes_on(number);
         }
     }
 
@@ -415,7 +495,7 @@ impl State {
         let limits = rules.into_iter().flat_map(Rules::idle).map(|(rule, limit)| (limit, rule.to_string()));
         let limits: Vec<(Duration, String)> = limits.collect();
         if !limits.is_empty() {
-            self.watch = Watch::begin(control.with_extension(""), limits);
+            self.watch = Watch::begin(control.with_extension(""), self.numbering.last(), limits);
         }
     }
 
@@ -468,7 +548,8 @@ impl State {
 /// # Errors
 /// That of reading the file.
 fn written_rules(given: String) -> Result<String> {
-    if given.trim().is_empty() || given.trim_start().starts_with("when ") {
+    let begin = given.trim_start_matches(|c: char| c.is_whitespace() || c == '|');
+    if begin.is_empty() || begin.starts_with("when ") || begin.starts_with('#') {
         return Ok(given);
     }
     std::fs::read_to_string(&given).map_err(|e| Error::io("cannot read the rules", e).in_object(given))
@@ -476,7 +557,7 @@ fn written_rules(given: String) -> Result<String> {
 
 /// The methods of a group, with another one in place of the one that is steered.
 pub(crate) fn with_method(mut choices: Vec<MethodChoice>, method: &Method) -> Vec<MethodChoice> {
-    if let Some(choice) = choices.iter_mut().find(|choice| choice.parameters.iter().any(|(key, _)| PARAMETER.is(key))) {
+    if let Some(choice) = choices.iter_mut().find(|choice| control(choice).is_some()) {
         *choice = registry::with_method(choice, &method.name, &method.parameters);
     }
     choices
@@ -515,8 +596,11 @@ fn check_method(group: &DeclaredGroup, method: &Method) -> Result<()> {
             let (wanted, now) = (place(wanted), place(now));
             return Err(refused(format!("method {name} writes {wanted} and {other} {now}: a file cannot have both")));
         }
+        if choice == declared {
+            continue;
+        }
         let left_out = registry::check(choice).map_err(|e| refused(e.what().to_string()))?;
-        if let Some(what) = left_out.into_iter().next().filter(|_| choice.source.is_none()) {
+        if let Some(what) = left_out.into_iter().next() {
             return Err(refused(what));
         }
     }

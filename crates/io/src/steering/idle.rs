@@ -5,22 +5,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Warns until it is dropped.
-pub(super) struct Watch(Sender<()>);
+pub(super) struct Watch(Sender<u64>);
 
 impl Watch {
     /// Begins with the output that is being opened.
     ///
-    /// - `output`: for the warning; `limits`: times, with what is told after them.
+    /// - `output`: for the warning; `number`: of the output; `limits`: times, with what is told after them.
     ///
     /// `None`, with a warning, if no thread can be started.
-    pub(super) fn begin(output: PathBuf, mut limits: Vec<(Duration, String)>) -> Option<Watch> {
+    pub(super) fn begin(output: PathBuf, number: u64, mut limits: Vec<(Duration, String)>) -> Option<Watch> {
         limits.sort();
         let (progress, goes_on) = channel();
-        let told = move |passed: Duration, rule: &str| {
+        let told = move |number: u64, passed: Duration, rule: &str| {
             let (output, passed) = (output.display(), thalweg_params::time::show_time(passed));
-            thalweg_warnings::tell_once(&format!("{output}: the program has offered no output for {passed}: {rule}"));
+            let what = format!("{output}: after output {number} the program has offered none for {passed}: {rule}");
+            thalweg_warnings::tell_once(&what);
         };
-        let watch = move || watch(&goes_on, &limits, told);
+        let watch = move || watch(&goes_on, number, &limits, told);
         match std::thread::Builder::new().name("thalweg-idle".into()).spawn(watch) {
             Ok(_) => Some(Watch(progress)),
             Err(e) => {
@@ -31,25 +32,29 @@ impl Watch {
     }
 
     /// The program offers an output.
-    pub(super) fn goes_on(&self) {
-        let _ = self.0.send(());
+    pub(super) fn goes_on(&self, number: u64) {
+        let _ = self.0.send(number);
     }
 }
 
 /// Tells each limit that passes without an offer, once for each offer, until all senders are gone.
-fn watch(goes_on: &Receiver<()>, limits: &[(Duration, String)], tell: impl Fn(Duration, &str)) {
+///
+/// - `number`: of the last output.
+fn watch(goes_on: &Receiver<u64>, mut number: u64, limits: &[(Duration, String)], tell: impl Fn(u64, Duration, &str)) {
     'offered: loop {
         let offered = Instant::now();
         for (limit, rule) in limits {
             match goes_on.recv_timeout(limit.saturating_sub(offered.elapsed())) {
-                Ok(()) => continue 'offered,
-                Err(RecvTimeoutError::Timeout) => tell(*limit, rule),
+                Ok(next) => {
+                    number = next;
+                    continue 'offered;
+                }
+                Err(RecvTimeoutError::Timeout) => tell(number, *limit, rule),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        if goes_on.recv().is_err() {
-            return;
-        }
+        let Ok(next) = goes_on.recv() else { return };
+        number = next;
     }
 }
 
@@ -64,7 +69,7 @@ mod tests {
         let limits = [(Duration::from_millis(20), "short".to_string()), (Duration::from_millis(40), "long".to_string())];
         let told = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            scope.spawn(|| watch(&goes_on, &limits, |_, rule| told.lock().unwrap().push(rule.to_string())));
+            scope.spawn(|| watch(&goes_on, 3, &limits, |number, _, rule| told.lock().unwrap().push(format!("{number} {rule}"))));
             let wait = |count: usize| {
                 while told.lock().unwrap().len() < count {
                     std::thread::sleep(Duration::from_millis(1));
@@ -72,10 +77,10 @@ mod tests {
             };
             wait(2);
             std::thread::sleep(Duration::from_millis(100));
-            progress.send(()).unwrap();
+            progress.send(4).unwrap();
             wait(4);
             drop(progress);
         });
-        assert_eq!(*told.lock().unwrap(), ["short", "long", "short", "long"]);
+        assert_eq!(*told.lock().unwrap(), ["3 short", "3 long", "4 short", "4 long"]);
     }
 }

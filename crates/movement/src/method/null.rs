@@ -13,9 +13,11 @@
 //! Source: Lofstead et al., SAND2009-7763: the NULL method.
 
 use super::{CloseRequest, Closed, Method, MethodKind, OpenRequest, Opened, Parameters};
+use crate::output_file::cache::Cache;
 use crate::pack::Reach;
 use crate::pack::blocks::Takes;
 use thalweg_layout::WriteObject;
+use std::sync::Arc;
 use thalweg_types::Result;
 
 /// How the registry lists it.
@@ -30,10 +32,28 @@ pub const KIND: MethodKind = MethodKind {
 };
 
 fn make(_: &Parameters) -> Result<Box<dyn Method>> {
-    Ok(Box::new(Null))
+    Ok(Box::new(Null { counted: None }))
 }
 
-struct Null;
+struct Null {
+    /// From `open` to `close`.
+    counted: Option<Counted>,
+}
+
+/// An output that no file counts.
+pub(super) struct Counted {
+    cache: Arc<Cache>,
+    key: String,
+    /// The step + 1.
+    pub(super) time_index: u32,
+}
+
+impl Counted {
+    /// The output is closed: the next one has the next step.
+    pub(super) fn close(self) {
+        self.cache.set_end(&self.key, Some(u64::from(self.time_index)));
+    }
+}
 
 /// Takes bytes and forgets them.
 pub(super) struct Nowhere;
@@ -64,8 +84,8 @@ impl WriteObject for Nowhere {
     }
 }
 
-/// The step + 1 of an output that no file counts: those of this session are counted.
-pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> u32 {
+/// An output that no file counts: those of this session that were closed are counted.
+pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> Counted {
     let key = format!("{method}:{}", request.path);
     let before = match request.mode {
         super::Mode::Write => 0,
@@ -73,8 +93,7 @@ pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> u32 {
         super::Mode::AppendAfter(step) => step + 1,
         super::Mode::Update => request.cache.end_of(&key).unwrap_or(0).saturating_sub(1),
     };
-    request.cache.set_end(&key, Some(before + 1));
-    (before + 1) as u32
+    Counted { cache: request.cache.clone(), key, time_index: (before + 1) as u32 }
 }
 
 impl Method for Null {
@@ -83,7 +102,8 @@ impl Method for Null {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        Ok(Opened { time_index: count(request, self.name()), first_time: 1, run: request.run, levels: Vec::new() })
+        let counted = self.counted.insert(count(request, self.name()));
+        Ok(Opened { time_index: counted.time_index, first_time: 1, run: request.run, levels: Vec::new() })
     }
 
     fn at_once(&self, _: &Reach) -> Option<u64> {
@@ -100,6 +120,7 @@ impl Method for Null {
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        self.counted.take().into_iter().for_each(Counted::close);
         request.failed.map_or(Ok(Closed::default()), Err)
     }
 }

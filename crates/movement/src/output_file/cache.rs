@@ -282,6 +282,12 @@ impl Cache {
         self.memories.settle(file)
     }
 
+    /// A method adds to a file of which others may know the end: they know it no longer. Returns whether writes of any rank may be in
+    /// flight to it; the same on all ranks.
+    pub fn forget_ends(&self, file: &str) -> bool {
+        self.memories.forget(file)
+    }
+
     /// Events between the program's writes, for subscribed methods.
     pub fn events(&self) -> &Events {
         &self.events

@@ -25,6 +25,14 @@ pub trait Memory: Default + Send + 'static {
         Ok(())
     }
 
+    /// Another method adds to a file: what is known of its end is no longer so. Returns whether writes of any rank may be in flight to it;
+    /// the same on all ranks.
+    ///
+    /// - `name`: as for [`Memory::settle`].
+    fn forget(_memory: &Remembered<Self>, _name: &str) -> bool {
+        false
+    }
+
     /// Called at the end of the session: waits, for a bounded time, for all writes in flight.
     ///
     /// # Errors
@@ -48,6 +56,7 @@ impl<M> Remembered<M> {
 /// State of any type.
 trait Ends: Send + Sync {
     fn settle(&self, name: &str) -> Result<()>;
+    fn forget(&self, name: &str) -> bool;
     fn end(&self) -> Result<()>;
     fn any(&self) -> &dyn Any;
 }
@@ -55,6 +64,10 @@ trait Ends: Send + Sync {
 impl<M: Memory> Ends for Remembered<M> {
     fn settle(&self, name: &str) -> Result<()> {
         M::settle(self, name)
+    }
+
+    fn forget(&self, name: &str) -> bool {
+        M::forget(self, name)
     }
 
     fn end(&self) -> Result<()> {
@@ -89,6 +102,11 @@ impl Memories {
         self.all().iter().map(|memory| memory.settle(name)).fold(Ok(()), Result::and)
     }
 
+    /// Calls [`Memory::forget`] of all; whether any returns `true`.
+    pub fn forget(&self, name: &str) -> bool {
+        self.all().iter().map(|memory| memory.forget(name)).fold(false, |any, late| any || late)
+    }
+
     /// Calls [`Memory::end`] of all; the first failure is returned.
     ///
     /// # Errors
@@ -118,6 +136,10 @@ mod tests {
             memory.lock().0 += 1;
             Err(Error::new(ErrorKind::Timeout, name.to_string()))
         }
+
+        fn forget(memory: &Remembered<Late>, _: &str) -> bool {
+            std::mem::take(&mut memory.lock().0) > 0
+        }
     }
 
     #[test]
@@ -136,6 +158,7 @@ mod tests {
         memories.of::<Late>();
         assert_eq!(memories.settle("a").unwrap_err().kind(), ErrorKind::Timeout);
         assert_eq!(memories.of::<Late>().lock().0, 1);
+        assert!(memories.forget("a") && memories.of::<Late>().lock().0 == 0, "what is known of it is void");
         memories.end().unwrap();
     }
 }

@@ -12,7 +12,7 @@ use crate::output_file::closing::OpenOutput;
 use crate::output_file::commit::{IndexKeeper, Participant, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
-use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
+use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder, take_over};
 use thalweg_comm::guarded::caught;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
@@ -70,6 +70,7 @@ impl SubfileOutput {
         sync: bool,
     ) -> Result<(SubfileOutput, Opened)> {
         let rank = request.comm.rank();
+        take_over(request).map_err(|e| e.in_object(request.path))?;
         let own_path = number.map(|number| subfile(request.path, number));
         let open_subfile = || {
             let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };

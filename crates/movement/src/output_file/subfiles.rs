@@ -12,6 +12,7 @@
 //! share, the length alone is compared.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
+use crate::output_file::cache::name_of;
 use crate::output_file::commit::{IndexFile, IndexKeeper};
 use crate::output_file::handle::Handle;
 use crate::output_file::live_index::{AsSource, LiveIndex};
@@ -340,6 +341,22 @@ fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result
         all.files.insert(number, Listed { reach: c.u64("subfile")?, steps });
     }
     Ok((all, told))
+}
+
+/// On all ranks, before [`begin`], by methods that find the ends of subfiles: what a method knows that leaves writes in flight is void, and its
+/// writes to the file have ended.
+///
+/// # Errors
+/// `Timeout`, on all ranks, if one has not ended.
+/// # Cost
+/// A reduction in sessions that have used such a method; else nothing.
+pub fn take_over(request: &OpenRequest<'_>) -> Result<()> {
+    let name = name_of(request.layout, request.path);
+    if !request.cache.forget_ends(&name) {
+        return Ok(());
+    }
+    let settled = request.cache.settle(&name);
+    agree(request.comm, settled, "end writes of an earlier output", &[]).map(drop)
 }
 
 /// Begins an output on rank 0: opens the folder of subfiles and the metadata file.

@@ -411,6 +411,7 @@ impl Method for Adaptive {
         let named = |e: Error| e.in_object(request.path);
         let file_key = name_of(request.layout, request.path);
         let mut numbers = [0; 3];
+        request.cache.of::<TargetRates>().lock().uses();
         if rank == 0 {
             let files = self.files.unwrap_or_else(|| targets::seen(request).min(ranks.max(2)));
             let known = request.mode == Mode::Append

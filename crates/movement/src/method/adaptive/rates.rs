@@ -31,9 +31,16 @@ pub struct TargetRates {
     ends: HashMap<String, (u64, Vec<u64>)>,
     lasts: HashMap<String, (u64, Vec<LastGroup>)>,
     left: Vec<LeftThere>,
+    /// The session has opened a file by this method; the same on all ranks.
+    used: bool,
 }
 
 impl TargetRates {
+    /// The method opens a file.
+    pub fn uses(&mut self) {
+        self.used = true;
+    }
+
     /// The last state of these targets.
     pub fn learnt(&self, targets: &str) -> Option<State> {
         self.learnt.get(targets).cloned()
@@ -109,6 +116,13 @@ impl TargetRates {
 impl Memory for TargetRates {
     fn settle(memory: &Remembered<TargetRates>, name: &str) -> Result<()> {
         wait(memory, Some(name))
+    }
+
+    fn forget(memory: &Remembered<TargetRates>, name: &str) -> bool {
+        let mut rates = memory.lock();
+        rates.ends.remove(name);
+        rates.lasts.remove(name);
+        rates.used
     }
 
     fn end(memory: &Remembered<TargetRates>) -> Result<()> {

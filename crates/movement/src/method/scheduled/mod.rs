@@ -31,7 +31,7 @@ use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::serial_open::in_turns;
 use crate::output_file::spill::{self, Spill};
-use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile};
+use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, take_over};
 use crate::output_file::targets;
 use crate::pack::Reach;
 use crate::plan::stripes::Striped;
@@ -201,6 +201,7 @@ impl Method for Scheduled {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
+        take_over(request).map_err(|e| e.in_object(request.path))?;
         let targets = match self.targets {
             Some(targets) => targets,
             None => targets::count(request)?,

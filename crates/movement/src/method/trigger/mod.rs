@@ -153,6 +153,7 @@ struct TriggerOutput {
     path: String,
     /// This method's own count of outputs, used if no preceding method stores the output.
     time_index: u32,
+    counted: Option<null::Counted>,
 }
 
 impl Method for Trigger {
@@ -161,9 +162,10 @@ impl Method for Trigger {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let time_index = null::count(request, "TRIGGER");
+        let counted = null::count(request, "TRIGGER");
+        let time_index = counted.time_index;
         let (cache, path) = (request.cache.clone(), request.path.to_string());
-        self.open = Some(TriggerOutput { cache, path, time_index });
+        self.open = Some(TriggerOutput { cache, path, time_index, counted: Some(counted) });
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
     }
 
@@ -185,7 +187,8 @@ impl Method for Trigger {
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
-        let open = self.open.take().ok_or_else(not_open)?;
+        let mut open = self.open.take().ok_or_else(not_open)?;
+        open.counted.take().into_iter().for_each(null::Counted::close);
         let CloseRequest { comm, header, pack, failed } = request;
         let before = std::mem::take(&mut self.before);
         let broken = before.iter().find_map(|f| f.outcome.as_ref().err());
