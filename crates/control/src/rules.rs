@@ -159,8 +159,7 @@ impl Rules {
     /// # Errors
     /// `Config` names the rule and what is expected.
     pub fn parse(text: &str) -> Result<Rules> {
-        let rules: Vec<Rule> =
-            rules_of(text).map(rule).collect::<Result<_>>()?;
+        let rules: Vec<Rule> = rules_of(text).map(rule).collect::<Result<_>>()?;
         if rules.len() > MOST {
             return Err(Error::new(ErrorKind::Config, format!("{} rules; at most {MOST} are possible", rules.len())));
         }
@@ -303,7 +302,9 @@ impl Rule {
 /// The texts of rules, without remarks.
 fn rules_of(text: &str) -> impl Iterator<Item = &str> {
     // A name may contain the sign.
-    let remark = |line: &str| line.match_indices('#').map(|(at, _)| at).find(|at| at == &0 || line[..*at].ends_with([' ', '\t']));
+    let remark = |line: &str| {
+        line.match_indices('#').map(|(at, _)| at).find(|at| at == &0 || line[..*at].ends_with([' ', '\t']))
+    };
     let lines = text.lines().map(move |line| remark(line).map_or(line, |at| &line[..at]));
     lines.flat_map(|line| line.split('|')).map(str::trim).filter(|rule| !rule.is_empty())
 }
@@ -502,7 +503,9 @@ mod tests {
 
     #[test]
     fn a_rule_may_change_the_method() {
-        let rules = Rules::parse("when max(T) > 1: method=STAGING;staging=/run/p,2, every=1\nwhen min(T) < 0: method=declared").unwrap();
+        let rules =
+            Rules::parse("when max(T) > 1: method=STAGING;staging=/run/p,2, every=1\nwhen min(T) < 0: method=declared")
+                .unwrap();
         let methods: Vec<String> = rules.methods().map(|(_, method)| method.to_string()).collect();
         assert_eq!(methods, ["STAGING;staging=/run/p,2"]);
     }

@@ -231,7 +231,8 @@ pub fn examine(choice: &MethodChoice) -> Examined {
 /// A choice with another method: its parameters, and those of the choice that every method has.
 pub(crate) fn with_method(choice: &MethodChoice, name: &str, parameters: &[(String, String)]) -> MethodChoice {
     let common = |key: &str| COMMON.iter().find(|parameter| parameter.is(key));
-    let given = |key: &str| parameters.iter().any(|(given, _)| common(key).is_some_and(|parameter| parameter.is(given)));
+    let given =
+        |key: &str| parameters.iter().any(|(given, _)| common(key).is_some_and(|parameter| parameter.is(given)));
     let kept = choice.parameters.iter().filter(|(key, _)| common(key).is_some() && !given(key));
     MethodChoice {
         method: name.to_string(),

@@ -280,7 +280,8 @@ impl Steered {
         let mut state = self.state.lock();
         let changes = std::mem::take(&mut state.unrecorded);
         if let Some((last, _)) = changes.last() {
-            let words: Vec<&str> = changes.iter().filter(|(output, _)| output == last).map(|(_, what)| &**what).collect();
+            let words: Vec<&str> =
+                changes.iter().filter(|(output, _)| output == last).map(|(_, what)| &**what).collect();
             state.on_record = (*last, words.join("; "));
         }
         changes

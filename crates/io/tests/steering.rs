@@ -247,7 +247,13 @@ fn method(text: &str) -> Change {
 }
 
 /// Writes outputs on 3 ranks and asks for these changes before some of them. Returns what readers find, and rank 0's answers.
-fn changed_while_it_writes(document: &str, place: &Place, control: &Path, outputs: u64, asks: &[(u64, Change)]) -> Vec<Verdict> {
+fn changed_while_it_writes(
+    document: &str,
+    place: &Place,
+    control: &Path,
+    outputs: u64,
+    asks: &[(u64, Change)],
+) -> Vec<Verdict> {
     let answers = place.run(3, |comm| {
         let session = place.session(document, &comm);
         for step in 0..outputs {
@@ -449,7 +455,9 @@ fn the_method_with_control_is_replaced_and_other_groups_keep_theirs() {
     let own = format!("control={}", control.display());
     ["a", "b"].iter().for_each(|folder| place.layout.make_folder(folder).unwrap());
     let document = document.replace("<method group=\"heat\" method=\"MPI\">", "<method group=\"heat\" method=\"POSIX\" base-path=\"a/\">control=no</method><method group=\"heat\" method=\"MPI\" base-path=\"b/\">");
-    let restart = format!("<adios-group name=\"restart\"><var name=\"n\" type=\"integer\"/></adios-group><method group=\"restart\" method=\"POSIX\">{own}</method></adios-config>");
+    let restart = format!(
+        "<adios-group name=\"restart\"><var name=\"n\" type=\"integer\"/></adios-group><method group=\"restart\" method=\"POSIX\">{own}</method></adios-config>"
+    );
     let document = document.replace("</adios-config>", &restart);
     place.run(3, |comm| {
         let session = place.session(&document, &comm);
@@ -576,7 +584,8 @@ fn rules_lie_in_a_file_change_the_method_and_tell_of_time() {
     let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
     assert_eq!(reader.status().steps, 7);
     let record = format!("{:?}", reader.attribute("/thalweg/control/2").unwrap().value);
-    let words = "method=MPI_COLLECTIVE;aggregators=2 (rule: when max(NX) >= 4: method=MPI_COLLECTIVE;aggregators=2, warn)";
+    let words =
+        "method=MPI_COLLECTIVE;aggregators=2 (rule: when max(NX) >= 4: method=MPI_COLLECTIVE;aggregators=2, warn)";
     let bytes = |words: &str| format!("{:?}", words.as_bytes()).trim_matches(['[', ']']).to_string();
     assert!(record.contains(&bytes(words)), "{record}");
     let refused = || {
@@ -586,7 +595,9 @@ fn rules_lie_in_a_file_change_the_method_and_tell_of_time() {
         };
         place.run(1, open).remove(0)
     };
-    for (text, why) in [("when max(NX) > 1: method=NOBODY", "NOBODY"), ("when max(NX) > 1: method=MPI;owners=3", "owners")] {
+    for (text, why) in
+        [("when max(NX) > 1: method=NOBODY", "NOBODY"), ("when max(NX) > 1: method=MPI;owners=3", "owners")]
+    {
         std::fs::write(&rules, text).unwrap();
         let e = refused();
         assert!(e.kind() == ErrorKind::Config && e.to_string().contains(why), "{e}");

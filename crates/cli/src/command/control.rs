@@ -19,7 +19,8 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     }
     if change.is_empty() {
         return Err(Failure::Usage(
-            "nothing to change: give --every, --only, --box, --method, --stop, --stop-after, --go-on or --status".into(),
+            "nothing to change: give --every, --only, --box, --method, --stop, --stop-after, --go-on or --status"
+                .into(),
         ));
     }
     let (run, seen) = Run::find(&arguments.file, &control).map_err(absent)?;

@@ -66,10 +66,13 @@ mod tests {
     #[test]
     fn each_limit_is_told_once_after_each_offer() {
         let (progress, goes_on) = channel();
-        let limits = [(Duration::from_millis(20), "short".to_string()), (Duration::from_millis(40), "long".to_string())];
+        let limits =
+            [(Duration::from_millis(20), "short".to_string()), (Duration::from_millis(40), "long".to_string())];
         let told = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            scope.spawn(|| watch(&goes_on, 3, &limits, |number, _, rule| told.lock().unwrap().push(format!("{number} {rule}"))));
+            scope.spawn(|| {
+                watch(&goes_on, 3, &limits, |number, _, rule| told.lock().unwrap().push(format!("{number} {rule}")))
+            });
             let wait = |count: usize| {
                 while told.lock().unwrap().len() < count {
                     std::thread::sleep(Duration::from_millis(1));

@@ -16,8 +16,8 @@ use super::{CloseRequest, Closed, Method, MethodKind, OpenRequest, Opened, Param
 use crate::output_file::cache::Cache;
 use crate::pack::Reach;
 use crate::pack::blocks::Takes;
-use thalweg_layout::WriteObject;
 use std::sync::Arc;
+use thalweg_layout::WriteObject;
 use thalweg_types::Result;
 
 /// How the registry lists it.
