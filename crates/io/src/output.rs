@@ -118,14 +118,21 @@ pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
         .unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
-/// What is opened, and how.
-struct Asked<'o> {
-    group_name: &'o str,
-    path: &'o str,
-    mode: Mode,
-    run: u64,
+/// What a program opens.
+#[derive(Clone, Copy)]
+pub(crate) struct Opens<'o> {
+    pub(crate) group_name: &'o str,
+    pub(crate) path: &'o str,
+    pub(crate) mode: Mode,
+    /// Run id, if the file is new.
+    pub(crate) run: u64,
     /// Names of the groups of the session.
-    groups: &'o dyn Fn() -> Vec<String>,
+    pub(crate) groups: &'o dyn Fn() -> Vec<String>,
+}
+
+/// How it is opened.
+struct Asked<'o> {
+    what: Opens<'o>,
     steered: Option<Arc<Steered>>,
     offered: Option<Offered>,
     /// After a failure of another method: all that changes settings has been done.
@@ -135,20 +142,17 @@ struct Asked<'o> {
 impl<'a> Output<'a> {
     pub(crate) fn open(
         shared: Arc<Shared>,
-        group_name: &str,
         declared: Result<Arc<Mutex<DeclaredGroup>>>,
-        path: &str,
-        mode: Mode,
         comm: Box<dyn Communicator>,
-        run: u64,
-        groups: &dyn Fn() -> Vec<String>,
+        what: Opens<'_>,
     ) -> Result<Output<'a>> {
+        let Opens { group_name, path, .. } = what;
         shared.in_flight.call_back();
         let steered = declared.as_ref().ok().and_then(|group| shared.steering.of(group, path));
         let offered = steered.as_ref().map(|steered| steered.offer());
         let to_open = |declared, comm, offered, again, spare: &mut Option<Box<dyn Communicator>>| {
             let steered = steered.clone();
-            let asked = Asked { group_name, path, mode, run, groups, steered, offered, again };
+            let asked = Asked { what, steered, offered, again };
             Output::open_wanted(shared.clone(), declared, comm, asked, spare)
         };
         let (group, offered) = match (declared, offered) {
@@ -188,7 +192,7 @@ impl<'a> Output<'a> {
         spare: &mut Option<Box<dyn Communicator>>,
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
-        let Asked { group_name, path, mode, run, groups, steered, offered, again } = asked;
+        let Asked { what: Opens { group_name, path, mode, run, groups }, steered, offered, again } = asked;
         let (mut line, mut joined, mut alike, mut trial) = (None, Vec::new(), Vec::new(), false);
         let mut wanted =
             Requirements { profile: shared.profiled, comparison: shared.compares, ..Requirements::default() };

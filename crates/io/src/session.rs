@@ -3,7 +3,7 @@
 use crate::in_flight::OutputsInFlight;
 use crate::input::Input;
 use crate::mounts;
-use crate::output::{Output, level_of, stored};
+use crate::output::{Opens, Output, level_of, stored};
 use crate::registry;
 use crate::staging;
 use crate::steering::{self, Steering};
@@ -369,7 +369,8 @@ impl Session {
         let declared = self.settle_buffer().and_then(|()| self.group(group));
         let known = declared.as_ref().ok().cloned();
         let groups = || self.groups();
-        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id(), &groups).inspect_err(|_| {
+        let what = Opens { group_name: group, path, mode, run: run_id(), groups: &groups };
+        Output::open(self.shared.clone(), declared, comm, what).inspect_err(|_| {
             if let Some(steered) = known.and_then(|group| self.shared.steering.of(&group, path)) {
                 steered.failed();
             }

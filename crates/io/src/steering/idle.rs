@@ -69,10 +69,10 @@ mod tests {
         let limits =
             [(Duration::from_millis(20), "short".to_string()), (Duration::from_millis(40), "long".to_string())];
         let told = Mutex::new(Vec::new());
+        let tell = |number: u64, _: Duration, rule: &str| told.lock().unwrap().push(format!("{number} {rule}"));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                watch(&goes_on, 3, &limits, |number, _, rule| told.lock().unwrap().push(format!("{number} {rule}")))
-            });
+            let (limits, tell) = (&limits, &tell);
+            scope.spawn(move || watch(&goes_on, 3, limits, tell));
             let wait = |count: usize| {
                 while told.lock().unwrap().len() < count {
                     std::thread::sleep(Duration::from_millis(1));

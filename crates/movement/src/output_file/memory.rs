@@ -104,7 +104,8 @@ impl Memories {
 
     /// Calls [`Memory::forget`] of all; whether any returns `true`.
     pub fn forget(&self, name: &str) -> bool {
-        self.all().iter().map(|memory| memory.forget(name)).fold(false, |any, late| any || late)
+        // All of them, whatever one answers.
+        self.all().iter().filter(|memory| memory.forget(name)).count() > 0
     }
 
     /// Calls [`Memory::end`] of all; the first failure is returned.
