@@ -143,6 +143,41 @@ many "rules, $MPI, $MPI_RANKS ranks" run "$MPI_RANKS" ./steer rules rules.bp
 try "what is written changes by the rules of the XML ($MPI)" ruled
 steered "Fortran, $MPI" "$MPI_RANKS" ./steer.f fortran.bp
 
+# A staging server takes the outputs over for a while; a second time it does not run any more.
+staged() {
+    local folder=$work/staged file status=0
+    file=$folder/out/run.bp
+    mkdir -p "$folder/out"
+    printf '%s\n' 'name = steered' "staging = $folder/out" "ahpios_server = localhost:$folder/data" "metadata = localhost:$folder/names" >"$folder/stage.cfg"
+    local -x XDG_RUNTIME_DIR=$folder/run
+    mkdir -m 0700 "$folder/run"
+    thalweg partition create "$folder/stage.cfg"
+    thalweg partition start "$folder/stage.cfg"
+    run "$MPI_RANKS" ./steer offers "$file" >"$folder/said.txt" &
+    local program=$!
+    begun "$file"
+    local staging="STAGING;partition=$folder/stage.cfg;promise=held"
+    {
+        thalweg control "$file" --method "$staging" && sleep 0.5 &&
+            thalweg control "$file" --method declared && sleep 0.3 &&
+            thalweg partition stop "$folder/stage.cfg" &&
+            thalweg control "$file" --method "$staging" && sleep 0.3
+    } >"$folder/control.txt" || status=$?
+    thalweg control "$file" --stop >>"$folder/control.txt" || status=$?
+    wait "$program"
+    [[ $status == 0 ]]
+    grep -q 'method STAGING cannot write output' "$work/stderr.log"
+    thalweg ls "$file" >"$folder/ls.txt"
+    grep -q "on: method=$staging\$" "$folder/ls.txt"
+    grep -qF '(STAGING failed)' "$folder/ls.txt"
+    thalweg verify "$file"
+    # Each step is there, whoever wrote it.
+    thalweg dump --csv "$file" step | sed 1d | cut -d, -f 2 | uniq >"$folder/steps.txt"
+    [[ $(wc -l <"$folder/steps.txt") -ge 30 ]]
+    diff "$folder/steps.txt" <(seq 0 $(($(wc -l <"$folder/steps.txt") - 1)))
+}
+try "a run goes over to a staging server and back, and on without one that has ended" staged
+
 # A run that is killed: the command says so, also while it waits.
 dead() {
     local pid

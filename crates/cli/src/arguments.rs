@@ -731,7 +731,7 @@ pub struct Control {
     /// Ask the program to stop
     #[arg(long, conflicts_with = "go_on")]
     pub stop: bool,
-    /// Ask the program to stop once it has written an output of this group: a restart output
+    /// Ask the program to stop once it has closed an output of this group: a restart output
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["stop", "go_on"])]
     pub stop_after: Option<String>,
     /// No longer ask the program to stop

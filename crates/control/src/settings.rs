@@ -119,13 +119,9 @@ impl Settings {
         self.method = method.unwrap_or(self.method.take());
     }
 
-    /// An output of this group is closed: whether the program is asked to stop from now on, and was not before.
-    pub fn closed(&mut self, group: &str) -> bool {
-        let stops = matches!(&self.stop, Stop::After(awaited) if awaited == group);
-        if stops {
-            self.stop = Stop::Now;
-        }
-        stops
+    /// Whether the program is to be asked to stop once an output of this group is closed.
+    pub fn awaits(&self, group: &str) -> bool {
+        matches!(&self.stop, Stop::After(awaited) if awaited == group)
     }
 
     /// All settings, as a change.

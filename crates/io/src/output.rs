@@ -206,7 +206,7 @@ impl<'a> Output<'a> {
             if let (Some(steered), Some(offered)) = (&steered, &offered)
                 && let Some(method) = steered.method_of((group_name, path), &offered.settings, &group.lock())
             {
-                choices = steering::with_method(choices, method);
+                choices = steering::method::with_method(choices, method);
                 trial = steered.is_trial((group_name, path), &offered.settings);
             }
             if choices.is_empty() {

@@ -18,12 +18,13 @@
 pub mod asking;
 pub mod files;
 mod idle;
+pub(crate) mod method;
 
-use crate::registry;
 use crate::session::{DeclaredGroup, SharedGroup};
 use files::RunFile;
 use idle::Watch;
-use std::collections::{HashMap, HashSet};
+use method::{Tried, check};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,7 +145,7 @@ struct State {
     unanswered: Option<(String, u64)>,
     /// Changes that no output has on record yet: the first outputs for which they hold, and these in words.
     unrecorded: Vec<(u64, String)>,
-    /// The method of a change, and the groups and files for which it has opened an output, and for which it could not.
+    /// What is known of the method of the last change.
     tried: Tried,
     /// What the output before has on record for the one that opens now.
     on_record: (u64, String),
@@ -153,28 +154,6 @@ struct State {
     longest: Duration,
     /// On rank 0, if a rule is about time.
     watch: Option<Watch>,
-}
-
-/// The method of a change, and where it was tried; each file by its group and path.
-#[derive(Default)]
-struct Tried {
-    method: Option<Method>,
-    proven: HashSet<(String, String)>,
-    left: HashSet<(String, String)>,
-}
-
-impl Tried {
-    /// Of this method; of another one than before nothing is known.
-    fn of(&mut self, method: &Method) -> &mut Tried {
-        if self.method.as_ref() != Some(method) {
-            *self = Tried { method: Some(method.clone()), ..Tried::default() };
-        }
-        self
-    }
-}
-
-fn owned((group, path): (&str, &str)) -> (String, String) {
-    (group.to_string(), path.to_string())
 }
 
 /// An output that the program opens.
@@ -220,20 +199,19 @@ impl Steered {
         group: &DeclaredGroup,
     ) -> Option<&'s Method> {
         let method = settings.method.as_ref()?;
-        let left = self.state.lock().tried.of(method).left.contains(&owned(file));
-        (!left && check_method(group, method).is_ok()).then_some(method)
+        self.state.lock().tried.uses(method, file, || check(group, method).is_ok()).then_some(method)
     }
 
     /// Whether the method of an output is one of a change that has not opened this file yet.
     pub(crate) fn is_trial(&self, file: (&str, &str), settings: &Settings) -> bool {
         let mut state = self.state.lock();
-        settings.method.as_ref().is_some_and(|method| !state.tried.of(method).proven.contains(&owned(file)))
+        settings.method.as_ref().is_some_and(|method| !state.tried.is_proven(method, file))
     }
 
     /// The method of a change has opened its first output of a file.
     pub(crate) fn prove(&self, file: (&str, &str), settings: &Settings) {
         if let Some(method) = &settings.method {
-            self.state.lock().tried.of(method).proven.insert(owned(file));
+            self.state.lock().tried.prove(method, file);
         }
     }
 
@@ -252,13 +230,10 @@ impl Steered {
         let declared = Arc::new(Settings { method: None, ..tried.clone() });
         let Some(method) = &tried.method else { return declared };
         let mut state = self.state.lock();
-        let of = state.tried.of(method);
-        of.left.insert(owned(file));
         // It may write other files of the same control file.
-        let nobody = of.proven.is_empty();
-        if nobody && state.settings.method == tried.method {
-            let settings = Settings { method: None, ..(*state.settings).clone() };
-            state.settings = Arc::new(settings);
+        let serves_others = state.tried.leave(method, file);
+        if !serves_others && state.settings.method == tried.method {
+            Arc::make_mut(&mut state.settings).method = None;
             state.acted = Some(number);
         }
         let name = &method.name;
@@ -290,12 +265,12 @@ impl Steered {
     /// An output of this group is closed.
     fn closed(&self, group: &str) {
         let mut state = self.state.lock();
-        let mut settings = (*state.settings).clone();
-        if settings.closed(group) {
-            state.record.settings = settings.as_change();
-            state.settings = Arc::new(settings);
-            state.tell();
+        if !state.settings.awaits(group) {
+            return;
         }
+        state.change(&Change { stop: Some(Stop::Now), ..Change::default() });
+        state.record.settings = state.settings.as_change();
+        state.tell();
     }
 
     /// At the open of a written output: reads the rules of its methods, once, and checks them. Returns their text, which is the same on
@@ -315,7 +290,7 @@ impl Steered {
             let rules = Rules::parse(text.as_deref().unwrap_or_default())?;
             for (rule, method) in rules.methods() {
                 let wrong = |e: Error| Error::new(ErrorKind::Config, format!("rule \"{rule}\": {}", e.what()));
-                check_method(group, method).map_err(wrong)?;
+                check(group, method).map_err(wrong)?;
             }
             (state.rules, state.rules_text) = (Some(rules), text);
         }
@@ -348,10 +323,11 @@ impl Steered {
         let mut state = self.state.lock();
         state.longest = Duration::ZERO;
         let acts = state.rules.as_mut().map(|rules| rules.decide(all)).unwrap_or_default();
-        let Some(since) = number.checked_add(1).filter(|_| !acts.is_empty()) else { return };
-        let mut settings = (*state.settings).clone();
-        acts.iter().for_each(|act| settings.apply(&act.change));
-        state.settings = Arc::new(settings);
+        if acts.is_empty() {
+            return;
+        }
+        let since = number.saturating_add(1);
+        acts.iter().for_each(|act| state.change(&act.change));
         state.acted = Some(since);
         for Acts { text, .. } in acts.iter().filter(|act| act.warns && rank == 0) {
             let output = self.control.with_extension("");
@@ -425,7 +401,7 @@ impl Steered {
         let (names, dimensions) = (names(group), dimensions(group));
         let checked = Request::parse(&bytes).and_then(|request| {
             let change = request.change.checked(Arrays { names: &names, dimensions: &dimensions })?;
-            change.method.iter().flatten().try_for_each(|method| check_method(group, method))?;
+            change.method.iter().flatten().try_for_each(|method| check(group, method))?;
             if let Some(Stop::After(awaited)) = &change.stop {
                 check_group(awaited, groups)?;
             }
@@ -451,9 +427,7 @@ impl Steered {
     pub(crate) fn apply(&self, text: &[u8], number: u64, rank: u32) -> Result<()> {
         let Request { id, change } = Request::parse(text)?;
         let mut state = self.state.lock();
-        let mut settings = (*state.settings).clone();
-        settings.apply(&change);
-        state.settings = Arc::new(settings);
+        state.change(&change);
         let since = number.saturating_add(1);
         state.unrecorded.push((since, change.to_string()));
         if rank == 0 {
@@ -480,6 +454,14 @@ impl Steered {
 }
 
 impl State {
+    /// Changes the settings. A method that is asked for again is tried again.
+    fn change(&mut self, change: &Change) {
+        Arc::make_mut(&mut self.settings).apply(change);
+        if change.method.is_some() {
+            self.tried = Tried::default();
+        }
+    }
+
     /// The program asks for an output of this number, or opens it.
     fn goes_on(&mut self, number: u64) {
         let now = Instant::now();
@@ -556,14 +538,6 @@ fn written_rules(given: String) -> Result<String> {
     std::fs::read_to_string(&given).map_err(|e| Error::io("cannot read the rules", e).in_object(given))
 }
 
-/// The methods of a group, with another one in place of the one that is steered.
-pub(crate) fn with_method(mut choices: Vec<MethodChoice>, method: &Method) -> Vec<MethodChoice> {
-    if let Some(choice) = choices.iter_mut().find(|choice| control(choice).is_some()) {
-        *choice = registry::with_method(choice, &method.name, &method.parameters);
-    }
-    choices
-}
-
 /// Checks the group whose output a stop waits for.
 ///
 /// # Errors
@@ -576,36 +550,6 @@ fn check_group(awaited: &str, groups: &dyn Fn() -> Vec<String>) -> Result<()> {
     let hint = thalweg_params::nearest(awaited, known.iter().map(String::as_str));
     let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
     Err(Error::new(ErrorKind::NotFound, format!("the program has no group \"{awaited}\"{hint}")))
-}
-
-/// Checks the method of a change.
-///
-/// # Errors
-/// `InvalidArgument` for an unknown method or parameter, or an invalid value.
-fn check_method(group: &DeclaredGroup, method: &Method) -> Result<()> {
-    let refused = |what: String| Error::new(ErrorKind::InvalidArgument, what);
-    let declared = group.all_methods();
-    let choices = with_method(declared.clone(), method);
-    for (choice, declared) in choices.iter().zip(&declared) {
-        let arrangement = |choice| registry::make(choice).map(|(_, method)| method.subfiles());
-        let (wanted, now) = (arrangement(choice).ok().flatten(), arrangement(declared).ok().flatten());
-        if let (Some(wanted), Some(now)) = (wanted, now)
-            && wanted != now
-        {
-            let place = |subfiles| if subfiles { "subfiles" } else { "one file" };
-            let (name, other) = (&choice.method, &declared.method);
-            let (wanted, now) = (place(wanted), place(now));
-            return Err(refused(format!("method {name} writes {wanted} and {other} {now}: a file cannot have both")));
-        }
-        if choice == declared {
-            continue;
-        }
-        let left_out = registry::check(choice).map_err(|e| refused(e.what().to_string()))?;
-        if let Some(what) = left_out.into_iter().next() {
-            return Err(refused(what));
-        }
-    }
-    registry::check_together(&choices).map_err(|e| refused(e.what().to_string()))
 }
 
 /// Whether rules can compare values of this type.

@@ -427,6 +427,14 @@ fn a_method_that_is_unknown_is_refused_and_one_that_cannot_open_is_left_again() 
     ] {
         on_record(&reader, output, words);
     }
+    // Who asks again has perhaps started a server since: it is tried again.
+    let folder = tempfile::tempdir().unwrap();
+    let (place, control, document) = steered(&folder, "");
+    changed_while_it_writes(&document, &place, &control, 6, &[(1, method("BROKEN")), (3, method("BROKEN"))]);
+    let reader = Reader::open(place.layout.clone(), "heat.bp").unwrap();
+    for output in [2, 4] {
+        on_record(&reader, output, &format!("step {output}: method=BROKEN; method=declared (BROKEN failed)"));
+    }
     // Another method and another box come with the output whose method fails: they hold from the next one on. Also in the background.
     for parameters in ["", "async=yes"] {
         let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ def control(
     - `box`: the part of global arrays that is written: a slice or a pair (from, to) for each dimension, slowest first; `"all"`.
     - `method`: by which it writes, with its parameters: `"STAGING;partition=stage.cfg"`; `"declared"`: the one of its configuration.
     - `stop`: whether the program is asked to stop.
-    - `stop_after`: the program is asked to stop once it has written an output of this group.
+    - `stop_after`: the program is asked to stop once it has closed an output of this group.
     - `timeout`: seconds to wait, after which the change is withdrawn; `None`: as long as the run lives.
     - `control_file`: of a method with `control=FILE`.
 
