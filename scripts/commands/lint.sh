@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, the map of crates, wrappers that pass every call on, links in documentation, shellcheck
+# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, the map of crates, one set of features, wrappers that pass every call on, links in documentation, shellcheck
 source scripts/machine.sh
 
 needs "${build_tools[@]}" "${openmpi_packages[@]}" shellcheck python3
@@ -8,10 +8,11 @@ source scripts/build.sh
 
 passed=0 failed=0
 check() {
-    local name=$1
+    local name=$1 began=$SECONDS
     shift
     echo "== $name"
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "lint: $name failed" >&2; fi
+    [[ $((SECONDS - began)) -lt 10 ]] || echo "   $((SECONDS - began)) s"
 }
 
 shell_scripts() {
@@ -26,8 +27,9 @@ check rustfmt cargo fmt --all --check
 check clippy cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings
 check "documentation" rust_docs
 check "map of crates" /usr/bin/python3 scripts/crates.py
+check "one set of features" /usr/bin/python3 scripts/features.py thalweg-python "${features[@]}"
 check "wrappers" /usr/bin/python3 scripts/wrappers.py
-check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir target/fuzz
+check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir target
 check links /usr/bin/python3 scripts/links.py
 check licences /usr/bin/python3 scripts/licences.py
 check shellcheck shell_scripts

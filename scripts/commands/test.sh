@@ -58,15 +58,31 @@ record() {
 rust_tests() {
     local log=$logs/rust.log arguments=(--show-output) status=0 yes no
     [[ $long == 1 ]] && arguments+=(--include-ignored)
+    local began=$SECONDS
     echo "== cargo test (log: $log)"
     build_all
     export BUILT=1
+    echo "   built after $((SECONDS - began)) s"
     cargo test --quiet --workspace "${features[@]}" --no-run
-    cargo test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+    echo "   and the test programs after $((SECONDS - began)) s"
+    # Two programs side by side, each with a log of its own; cargo itself says what doc tests do.
+    local side=$PWD/$logs/rust runner program
+    runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+    mkdir -p "$side"
+    env "$runner=$PWD/scripts/two_at_a_time.sh" SIDE_BY_SIDE="$side" \
+        cargo test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+    flock "$side/slot.1" true
+    flock "$side/slot.2" true
+    cat "$side"/*.log >>"$log"
     yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true
     no=$(grep -cE '^test .* \.\.\. FAILED$' "$log") || true
-    # A test program that dies prints no line for the test that killed it.
     [[ $status == 0 || $no -gt 0 ]] || no=1
+    # A test program that dies prints no line for the test that killed it.
+    for program in "$side"/*.log; do
+        [[ $(cat "${program%.log}.status" 2>/dev/null) != 0 ]] || continue
+        status=1
+        grep -qE '^test .* \.\.\. FAILED$' "$program" || no=$((no + 1))
+    done
     waiting=$((waiting + $(grep -cE '^test .* \.\.\. ignored, long' "$log" || true)))
     # shellcheck disable=SC2016  # $ is sed's
     sed -nE '/\.\.\. ignored, long/d; s/^test (.*) \.\.\. ignored,? ?(.*)$/skipped: \1: \2/p' "$log" >"$logs/rust-ignored.log"
@@ -75,7 +91,7 @@ rust_tests() {
     if [[ $status != 0 ]]; then
         sed -n '/^failures:$/,/^test result/p; /^error/,/^$/p' "$log"
     fi
-    echo "   $yes passed, $no failed"
+    echo "   $yes passed, $no failed after $((SECONDS - began)) s"
 }
 
 # what_failed LOG: each check that failed, with what was shown of it: the indented lines behind it, at most 40.
@@ -150,7 +166,9 @@ python_tests() {
 package_tests() {
     local log=$PWD/$logs/pytest.log status=0 yes no
     echo "== pytest in bindings/python (log: $log)"
+    local began=$SECONDS
     MATURIN_PEP517_ARGS="--profile $BUILD" needs_thalweg_in_python
+    echo "   installed after $((SECONDS - began)) s"
     # What the other tests have installed, and the command: the examples in C are compiled against it.
     local prefix=$PWD/build/c-api/prefix
     install -D "$thalweg" "$prefix/bin/thalweg"
@@ -163,7 +181,7 @@ package_tests() {
     fi
     sed -nE 's/^SKIPPED \[[0-9]+\] ([^ ]+): (.*)$/skipped: \1: \2/p' "$log" >"$log.skipped"
     record "$yes" "$no" "$log.skipped"
-    echo "   $yes passed, $no failed"
+    echo "   $yes passed, $no failed after $((SECONDS - began)) s"
 }
 
 if [[ $tools == 1 ]]; then

@@ -61,17 +61,9 @@ class Transforms(unittest.TestCase):
 
     def ours(self, name, kind):
         """What the command `thalweg dump` shows of a variable, all steps."""
-        told = subprocess.run([command(), "dump", self.path, name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+        told = subprocess.run([written.command(), "dump", self.path, name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
         parts = json.loads(told.stdout)["variables"][0]["parts"]
         return np.array([v for part in parts for v in np.ravel(part["values"])], dtype=written.NUMPY[kind])
-
-
-def command():
-    """The command, built if need be."""
-    build = ["cargo", "build", "--quiet", *written.EVERYTHING, "--message-format=json"]
-    told = subprocess.run(build, cwd=written.ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    messages = map(json.loads, told.splitlines())
-    return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "thalweg"][-1]
 
 
 if __name__ == "__main__":

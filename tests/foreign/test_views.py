@@ -148,7 +148,7 @@ class ZarrReads(viewed.ViewReads):
             for name, own in names.items():
                 text = text.replace(name, own)
             program = {"sh": ["sh", "-euc"], "python": [sys.executable, "-W", "ignore", "-c"]}[language]
-            path = os.pathsep.join([os.path.dirname(viewed.command()), os.environ["PATH"]])
+            path = os.pathsep.join([os.path.dirname(written.command()), os.environ["PATH"]])
             ran = subprocess.run([*program, text], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
             self.assertEqual(ran.returncode, 0, f"{text}{ran.stderr}")
             outputs.append(ran.stdout.strip())

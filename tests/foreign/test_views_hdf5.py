@@ -21,7 +21,7 @@ try:
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
 
-if not os.path.exists(os.path.join(os.path.dirname(viewed.command()), "thalweg-convert")):
+if not os.path.exists(os.path.join(os.path.dirname(written.command()), "thalweg-convert")):
     raise unittest.SkipTest("skipped: thalweg-convert: HDF5 is missing (Debian: libhdf5-dev)")
 
 # Reasons for which a variable may be left out, and what must then be so.
@@ -177,7 +177,7 @@ class Hdf5Reads(viewed.ViewReads):
     def test_where_the_program_is_not_installed_the_error_says_so(self):
         written.write(self.path, method="MPI", ranks=1, steps=1)
         alone = os.path.join(self.folder, "thalweg")
-        shutil.copy(viewed.command(), alone)
+        shutil.copy(written.command(), alone)
         ran = subprocess.run([alone, "view", "hdf5", self.path], env={"PATH": self.folder}, capture_output=True, text=True)
         self.assertEqual(ran.returncode, 3)
         self.assertIn("thalweg-convert, which is neither beside thalweg nor in PATH", ran.stderr)

@@ -19,7 +19,7 @@ try:
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
 
-if not os.path.exists(os.path.join(os.path.dirname(viewed.command()), "thalweg-convert")):
+if not os.path.exists(os.path.join(os.path.dirname(written.command()), "thalweg-convert")):
     raise unittest.SkipTest("skipped: thalweg-convert: HDF5 is missing (Debian: libhdf5-dev)")
 
 # As crates/io/examples/meshes.rs writes them, slowest axis first.

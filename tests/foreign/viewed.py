@@ -30,13 +30,9 @@ def overlapping(variable):
     return False
 
 
-def command():
-    return os.path.join(os.path.dirname(os.path.dirname(written.program())), "thalweg")
-
-
 def thalweg(*words, expect=0):
     """Runs the command; returns what it printed, and its remarks. `expect`: its exit code; None for 0 or 1."""
-    ran = subprocess.run([command(), *words], capture_output=True, text=True)
+    ran = subprocess.run([written.command(), *words], capture_output=True, text=True)
     if ran.returncode != expect and (expect is not None or ran.returncode > 1):
         raise AssertionError(f"thalweg {' '.join(words)}: exit code {ran.returncode}, {ran.stderr}")
     return ran.stdout, ran.stderr

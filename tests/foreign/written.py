@@ -31,6 +31,11 @@ def program():
     return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "everything"][-1]
 
 
+def command():
+    """The command `thalweg`, built with the example."""
+    return os.path.join(os.path.dirname(os.path.dirname(program())), "thalweg")
+
+
 def start(path, *words, **options):
     """A process that writes `path`; see the example for its options."""
     arguments = list(words) + [f"{key}={value}" for key, value in options.items()]

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# two_at_a_time.sh PROGRAM ARGUMENT...: what cargo starts a test program with, so that two run side by side: most have one test that
+# takes long, and a core idle beside it. It begins the program and comes back; what it says is in $SIDE_BY_SIDE/NUMBER.log, and how it
+# ended in NUMBER.status, when both slots are free again. Anything else, as the programs of doc tests, runs to its end.
+set -uo pipefail
+
+unset "${!CARGO_TARGET_@}" # for what tests start
+[[ $1 == */deps/* ]] || exec "$@"
+
+# A slot is a file that is locked while its program runs.
+while true; do
+    for slot in 1 2; do
+        exec 9>"$SIDE_BY_SIDE/slot.$slot"
+        if flock -n 9; then break 2; fi
+    done
+    sleep 0.05
+done
+number=$(find "$SIDE_BY_SIDE" -name '*.log' | wc -l)
+log=$(printf '%s/%04d.log' "$SIDE_BY_SIDE" "$number")
+echo "     Running $1" >"$log"
+{
+    status=0
+    # A server that a test leaves behind holds no slot.
+    "$@" >>"$log" 2>&1 9>&- || status=$?
+    echo "$status" >"${log%.log}.status"
+} </dev/null >/dev/null 2>&1 &
