@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
-# once. Of outputs on the layouts, of commands that look after files, and behind the doors some of them alone do: always the same ones;
-# for LONG=1 one in eight, other ones in each run. THIN=N tries one in N, FIRST=K from the K-th on; THIN=1 tries all, which takes hours.
+# once: one in three, always the same ones, and the first of each sort; with LONG=1 all. Of outputs on the layouts, of commands that
+# look after files, and behind the doors fewer do: with LONG=1 one in eight, other ones in each run. THIN=N tries one in N, FIRST=K
+# from the K-th on; THIN=1 tries all, which takes hours.
 # tests/system/faults.rs says what must hold then.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -14,12 +15,14 @@ if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
     echo "skipped: a failure of each system call: strace cannot trace here ($(head -n 1 "$work/stderr.log"))"
     exit 0
 fi
-many "methods" "$built/examples/faults" judge bp "$work/one" 1
-many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
-many "commands on a file" "$built/examples/faults" judge read "$work/read" "$thalweg"
-many "layouts" "$built/examples/faults" judge file "$work/layouts"
-
 first=${FIRST:-0}
+# most NAME ARGUMENT...
+most() { THIN=${THIN:-$((${LONG:-0} == 0 ? 3 : 1))} FIRST=$first many "$1" "$built/examples/faults" judge "${@:2}"; }
+most "methods" bp "$work/one" 1
+most "methods, 3 ranks" bp "$work/three" 3
+most "commands on a file" read "$work/read" "$thalweg"
+most "layouts" file "$work/layouts"
+
 if [[ ${LONG:-0} != 0 ]]; then
     every=${THIN:-8} first=${FIRST:-$((RANDOM % ${THIN:-8}))}
     echo "one in $every from here on: THIN=$every FIRST=$first"
