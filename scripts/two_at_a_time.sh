@@ -4,7 +4,6 @@
 # ended in NUMBER.status, when both slots are free again. Anything else, as the programs of doc tests, runs to its end.
 set -uo pipefail
 
-unset "${!CARGO_TARGET_@}" # for what tests start
 [[ $1 == */deps/* ]] || exec "$@"
 
 # A slot is a file that is locked while its program runs.

@@ -29,7 +29,7 @@ check "documentation" rust_docs
 check "map of crates" /usr/bin/python3 scripts/crates.py
 check "one set of features" /usr/bin/python3 scripts/features.py thalweg-python "${features[@]}"
 check "wrappers" /usr/bin/python3 scripts/wrappers.py
-check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir target
+check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir "${CARGO_TARGET_DIR:-target}"
 check links /usr/bin/python3 scripts/links.py
 check licences /usr/bin/python3 scripts/licences.py
 check shellcheck shell_scripts

@@ -66,11 +66,11 @@ rust_tests() {
     cargo test --quiet --workspace "${features[@]}" --no-run
     echo "   and the test programs after $((SECONDS - began)) s"
     # Two programs side by side, each with a log of its own; cargo itself says what doc tests do.
-    local side=$PWD/$logs/rust runner program
-    runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+    local side=$PWD/$logs/rust host program
+    host=$(rustc -vV | sed -n 's/^host: //p')
     mkdir -p "$side"
-    env "$runner=$PWD/scripts/two_at_a_time.sh" SIDE_BY_SIDE="$side" \
-        cargo test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+    SIDE_BY_SIDE=$side cargo --config "target.$host.runner=['$PWD/scripts/two_at_a_time.sh']" \
+        test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
     flock "$side/slot.1" true
     flock "$side/slot.2" true
     cat "$side"/*.log >>"$log"
@@ -81,7 +81,11 @@ rust_tests() {
     for program in "$side"/*.log; do
         [[ $(cat "${program%.log}.status" 2>/dev/null) != 0 ]] || continue
         status=1
-        grep -qE '^test .* \.\.\. FAILED$' "$program" || no=$((no + 1))
+        echo "== $(sed -n '1s/^ *Running //p' "$program") ended with $(cat "${program%.log}.status" 2>/dev/null || echo nothing)"
+        if ! grep -qE '^test .* \.\.\. FAILED$' "$program"; then
+            no=$((no + 1))
+            tail -n 40 "$program"
+        fi
     done
     waiting=$((waiting + $(grep -cE '^test .* \.\.\. ignored, long' "$log" || true)))
     # shellcheck disable=SC2016  # $ is sed's
