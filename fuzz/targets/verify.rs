@@ -4,11 +4,17 @@
 use libfuzzer_sys::fuzz_target;
 use thalweg_fuzz::{file, input, read_everything};
 use thalweg_reader::{Reader, live_extents, verify};
+use thalweg_types::ErrorKind;
 
 fuzz_target!(|data: &[u8]| {
     let Some((_, bytes)) = input(data) else { return };
     let (_store, layout) = file(&bytes);
-    let report = verify(&*layout, "f.bp").unwrap();
+    let report = match verify(&*layout, "f.bp") {
+        Ok(report) => report,
+        // Of a later version, with the checksum that belongs to it.
+        Err(e) if e.kind() == ErrorKind::Unsupported => return,
+        Err(e) => panic!("{e}"),
+    };
     for (_, extents) in live_extents(&*layout, "f.bp").unwrap_or_default() {
         assert!(extents.windows(2).all(|w| w[0].end().unwrap() <= w[1].offset));
     }

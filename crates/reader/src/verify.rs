@@ -48,7 +48,7 @@ use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, 
 /// A file that does not open is a finding, not an error.
 ///
 /// # Errors
-/// `NotFound` and other failures of the store; damage is a finding.
+/// `NotFound` and other failures of the store; `Unsupported` for a file of a later version of the format. Damage is a finding.
 /// # Cost
 /// Every byte is read once, those of the index twice; memory grows by about 50 bytes a block.
 /// # Source

@@ -16,15 +16,16 @@ pub const MOST: u64 = 4 << 20;
 /// Most bytes between two extents that are read along rather than asked for separately: about what a system call costs.
 pub const GAP: u64 = 8 << 10;
 
-/// Fails where the last of these bytes of the view lies beyond the largest file.
+/// Fails where one of these bytes of the view lies beyond the largest file.
 ///
 /// # Errors
 /// `OutOfBounds`.
 pub fn reachable(view: &View, start: u64, bytes: usize) -> Result<()> {
-    let Some(last) = bytes.checked_sub(1) else { return Ok(()) };
-    let there = start.checked_add(last as u64).and_then(|last| view.file_offset(last));
-    let what = || format!("{bytes} bytes from byte {start} of the view: beyond the largest file");
-    there.map(drop).ok_or_else(|| Error::new(ErrorKind::OutOfBounds, what()))
+    if start.checked_add(bytes as u64).is_some_and(|end| view.reaches(start..end)) {
+        return Ok(());
+    }
+    let what = format!("{bytes} bytes from byte {start} of the view: beyond the largest file");
+    Err(Error::new(ErrorKind::OutOfBounds, what))
 }
 
 /// How many bytes of a range of a view an object of `length` bytes has, before the first one that it lacks.

@@ -121,6 +121,18 @@ impl View {
         instance.checked_mul(extent)?.checked_add(self.displacement).filter(|at| *at < 1 << 63)
     }
 
+    /// Whether [`View::extents`] has all bytes of a range: none lies beyond 63 bits. Where the view does not rise, none of the instances
+    /// that the range touches.
+    pub fn reaches(&self, range: Range<u64>) -> bool {
+        let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else { return true };
+        if self.rising {
+            return self.file_offset(last).is_some();
+        }
+        let (_, high) = self.pattern.true_bounds();
+        let start = last.checked_div(self.pattern.size()).and_then(|instance| self.start_of(instance));
+        start.and_then(|start| start.checked_add_signed(high)).is_some_and(|end| end <= 1 << 63)
+    }
+
     /// The number of bytes of the view at file offsets below `offset`: the first byte of the view at or after `offset`. `None` if
     /// the view does not rise.
     pub fn count_below(&self, offset: u64) -> Option<u64> {
@@ -140,8 +152,8 @@ impl View {
         u64::try_from(whole).ok()?.checked_mul(size)?.checked_add(self.pattern.count_below(rest)?)
     }
 
-    /// The extents of the file that hold bytes `range` of the view, in the order of the view; consecutive ones are joined. Ends at
-    /// an offset beyond 63 bits.
+    /// The extents of the file that hold bytes `range` of the view, in the order of the view; consecutive ones are joined. Ends before
+    /// the first run that reaches beyond 63 bits.
     ///
     /// # Cost
     /// Constant for each extent, after the depth of the datatype for the first one.
@@ -208,21 +220,29 @@ impl Extents<'_> {
             let start = self.view.displacement.checked_add(self.at)?;
             let length = self.end - self.at;
             self.at = self.end;
-            return start.checked_add(length).map(|_| Extent::new(start, length));
+            return in_a_file(start, length);
         }
         loop {
             if let Some((start, runs)) = &mut self.runs
                 && let Some(run) = runs.next()
             {
                 let length = run.length.min(self.end - self.at);
-                self.at += length;
-                return start.checked_add_signed(run.displacement).map(|at| Extent::new(at, length));
+                let extent = start.checked_add_signed(run.displacement).and_then(|at| in_a_file(at, length));
+                // Nor does a later run come, although it may lie further in front.
+                self.at = if extent.is_some() { self.at + length } else { self.end };
+                return extent;
             }
             let size = self.view.pattern.size();
             let start = self.view.start_of(self.at / size)?;
             self.runs = Some((start, self.view.pattern.runs(self.at % size)));
         }
     }
+}
+
+/// The extent, unless it reaches beyond 63 bits.
+fn in_a_file(offset: u64, length: u64) -> Option<Extent> {
+    let end = offset.checked_add(length)?;
+    (end <= 1 << 63).then_some(Extent::new(offset, length))
 }
 
 impl Iterator for Extents<'_> {
@@ -282,5 +302,41 @@ impl<'v> Pieces<'v> {
             }
             None => self.now = None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Block, Datatype};
+
+    /// Bytes at 0, 32 and 88 of each instance; instances as far apart as a file is long.
+    fn wide(order: [usize; 3]) -> View {
+        let blocks = [(8, 0), (16, 32), (8, 88)].map(|(count, displacement)| Block { count, displacement });
+        let of = Box::new(Datatype::Elementary(1));
+        let blocks = Datatype::Hindexed { blocks: order.map(|n| blocks[n]).to_vec(), of };
+        let datatype = Datatype::Resized { lower: 0, extent: i64::MAX - 95, of: Box::new(blocks) };
+        View::new(17, &Datatype::Elementary(1).pattern().unwrap(), datatype.pattern().unwrap()).unwrap()
+    }
+
+    /// Found by fuzzing: the second instance begins within 63 bits and ends beyond.
+    #[test]
+    fn extents_end_before_the_first_one_beyond_63_bits() {
+        for (order, bytes) in [([0, 1, 2], 32 + 24), ([2, 0, 1], 32)] {
+            let view = wide(order);
+            let mut at = 0;
+            for extent in view.extents(0..1000) {
+                assert_eq!(view.file_offset(at), Some(extent.offset));
+                at += extent.length;
+                assert_eq!(view.file_offset(at - 1), Some(extent.offset + extent.length - 1));
+            }
+            assert_eq!(at, bytes, "{order:?}");
+            assert!(view.reaches(0..32) && !view.reaches(0..bytes + 1));
+        }
+        // The last byte lies in the file, one before it does not.
+        assert!(wide([2, 0, 1]).file_offset(63).is_some() && !wide([2, 0, 1]).reaches(32..64));
+        let dense = View::whole();
+        assert_eq!(dense.extents((1 << 63) - 2..1 << 63).count(), 1);
+        assert_eq!(dense.extents((1 << 63) - 2..(1 << 63) + 1).count(), 0);
     }
 }

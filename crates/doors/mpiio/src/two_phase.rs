@@ -457,7 +457,7 @@ impl Filled {
                 _ => self.extents.push(extent),
             }
         }
-        true
+        rest.is_empty()
     }
 
     /// Notes that bytes `range` of a view are to be read, with gaps of at most `gap` bytes between them.
@@ -479,10 +479,10 @@ impl Filled {
         let mut out = Vec::new();
         out.try_reserve_exact(usize::try_from(range.end - range.start).ok()?).ok()?;
         let mut hint = 0;
-        for extent in view.extents(range) {
+        for extent in view.extents(range.clone()) {
             out.extend_from_slice(&self.bytes[self.place(&extent, &mut hint)?]);
         }
-        Some(out)
+        (out.len() as u64 == range.end - range.start).then_some(out)
     }
 
     /// Runs of bytes that were put or are wanted, in the order of the file; joined over gaps of at most `gap` bytes within a run of the
