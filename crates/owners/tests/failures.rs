@@ -395,7 +395,7 @@ fn a_rank_that_never_ends_its_part_is_named_after_the_time_limit() {
         "rank 3 did not end their part of the window within the time limit",
         None,
     );
-    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(10)), "{waits:?}");
+    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(60)), "{waits:?}");
 }
 
 /// Rank 2 is below rank 1 in the tree: rank 0 itself only knows that rank 1 has not ended for all ranks below it.
@@ -427,7 +427,7 @@ fn a_rank_deep_in_the_tree_is_named_and_not_its_parent() {
 fn an_owner_that_makes_no_call_is_named_after_the_time_limit() {
     let (outcomes, waits): (Vec<_>, Vec<_>) = silent(2, true).into_iter().unzip();
     same_on_all(outcomes, ErrorKind::Timeout, "rank 2, an owner, did not report", None);
-    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(10)), "{waits:?}");
+    assert!(waits.iter().all(|waited| *waited < Duration::from_secs(60)), "{waits:?}");
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn without_rank_0_the_others_give_up_after_three_time_limits() {
     for (outcome, waited) in &outcomes[1..] {
         let e = outcome.as_ref().unwrap_err();
         assert!(e.kind() == ErrorKind::Timeout && e.to_string().contains("rank 0 did not complete the window"), "{e}");
-        assert!(*waited > Duration::from_millis(850) && *waited < Duration::from_secs(10), "{waited:?}");
+        assert!(*waited > Duration::from_millis(850) && *waited < Duration::from_secs(60), "{waited:?}");
     }
 }
 

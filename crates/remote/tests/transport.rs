@@ -142,7 +142,7 @@ fn an_end_wakes_who_waits_at_either_side() {
             let ended = Instant::now();
             other.end();
             assert_eq!(sends.join().unwrap(), Err(ErrorKind::PeerLost));
-            assert!(ended.elapsed() < Duration::from_secs(10), "it waited on");
+            assert!(ended.elapsed() < Duration::from_secs(60), "it waited on");
         });
     });
 }

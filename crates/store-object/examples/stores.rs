@@ -422,15 +422,16 @@ fn write_until_killed(address: &str, name: &str) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// Longest time of a check: some dozen attempts of some milliseconds each, on a busy machine.
-const SECONDS: Duration = Duration::from_secs(20);
+/// The limit for hangs of a check, which makes some dozen attempts of some milliseconds each: a client that waits for a dead node does
+/// so for a minute each time.
+const LIMIT: Duration = Duration::from_secs(180);
 
 fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let passed = check();
     let took = start.elapsed();
     eprintln!("{:.2} s", took.as_secs_f64());
-    assert!(took < SECONDS, "{name}: {took:?}");
+    assert!(took < LIMIT, "{name}: {took:?}, the limit for hangs is {LIMIT:?}");
     println!("ok hdfs: {name}");
     passed
 }

@@ -144,7 +144,7 @@ fn a_list_tells_of_a_folder_what_a_look_at_it_tells() {
     let below = tempfile::tempdir().unwrap();
     let (door, folder) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(3600));
     make(&door, folder, "one");
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_secs(2));
     // Of which the folder below tells nothing.
     make(&door, folder, "two");
     let times = |about: FileAttr| (about.mtime, about.ctime);
@@ -152,7 +152,7 @@ fn a_list_tells_of_a_folder_what_a_look_at_it_tells() {
     let told = times(door.lookup(ROOT, "d".as_ref()).unwrap().attributes);
     // The file's times were held for the folder, which a filesystem stamps a moment later.
     let later = told.0.duration_since(held.0).unwrap();
-    assert!(later < Duration::from_millis(20), "{later:?}");
+    assert!(later < Duration::from_secs(1), "{later:?}");
     let (fh, mut listed) = (door.open_folder(ROOT).unwrap(), Vec::new());
     Arc::new(door).list_plus(ROOT, fh, &Arc::new(vec!["d".to_string()]), 0, &mut |at, entry| {
         listed.push((at, times(entry.attributes)));
