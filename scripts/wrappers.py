@@ -49,12 +49,12 @@ WRAPPERS = {
     "crates/profile/src/storage.rs": {("Layout", "Recorded"): {}, ("WriteObject", "RecordedObject"): {}},
     "crates/store/src/wrap/mod.rs": {
         ("Store", "Wrapped"): {},
-        ("ReadObject", "OpenForReading"): {"read_exact_at": PIECES, "read_view": PIECES, "at_hand": PIECES},
+        ("ReadObject", "OpenForReading"): {"read_exact_at": PIECES, "read_view": PIECES, "picks": PIECES, "at_hand": PIECES},
         ("WriteObject", "OpenForWriting"): LEFT_OUT_OF_OBJECTS,
     },
     "crates/store/src/wrap/retry.rs": {
         ("Store", "Retry"): {"plain_file": DESCRIPTOR},
-        ("ReadObject", "Reading"): {"read_exact_at": PIECES, "read_view": PIECES},
+        ("ReadObject", "Reading"): {"read_exact_at": PIECES, "read_view": PIECES, "picks": PIECES},
         ("WriteObject", "Writing"): LEFT_OUT_OF_OBJECTS,
     },
 }

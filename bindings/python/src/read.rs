@@ -132,9 +132,10 @@ impl Reader {
 
     /// Reads the same selection at several steps into `out`, one step after the other; returns the number of elements filled.
     ///
-    /// - `offset` and `count`, `points` or `block`: the selection, at most one of the three; without any, the whole variable.
+    /// - `offset` and `count`, `points` or `block`: the selection, at most one of the three; without any, the whole variable. With
+    ///   `stride`, every so many elements of the box along each dimension.
     /// - `memory`: extents of the array `out`, and the position in it of the selection's first element; for one step only.
-    #[pyo3(signature = (name, steps, out, offset=None, count=None, points=None, block=None, memory=None))]
+    #[pyo3(signature = (name, steps, out, offset=None, count=None, points=None, block=None, memory=None, stride=None))]
     #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
@@ -147,9 +148,15 @@ impl Reader {
         points: Option<Vec<Vec<u64>>>,
         block: Option<u64>,
         memory: Option<(Vec<u64>, Vec<u64>)>,
+        stride: Option<Vec<u64>>,
     ) -> Outcome<u64> {
         let selection = match (offset, count, points, block) {
-            (Some(offset), Some(count), None, None) => Selection::Box(BoundingBox { offset, count }),
+            (Some(offset), Some(count), None, None) => match stride {
+                Some(stride) if stride.iter().any(|n| *n != 1) => {
+                    Selection::Strided { bounds: BoundingBox { offset, count }, stride }
+                }
+                _ => Selection::Box(BoundingBox { offset, count }),
+            },
             (None, None, Some(points), None) => Selection::Points(points),
             (None, None, None, Some(number)) => Selection::Block(number),
             _ => Selection::All,

@@ -13,6 +13,15 @@ import thalweg
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.fixture(scope="session")
+def prefix():
+    """Where the command and the C libraries are; installed where they aren't."""
+    found = os.environ.get("PREFIX", ROOT / "build" / "prefix")
+    if not (ROOT / found / "bin" / "thalweg").exists():
+        subprocess.run([ROOT / "dev", "install", found], check=True)
+    return ROOT / found
+
+
 @pytest.fixture
 def path(tmp_path):
     """A file that is not there yet."""

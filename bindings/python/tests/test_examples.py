@@ -13,15 +13,6 @@ HEAT = ROOT / "examples" / "heat"
 GRAY_SCOTT = ROOT / "examples" / "gray-scott"
 
 
-@pytest.fixture(scope="module")
-def prefix():
-    """Where the C libraries are; installed where they aren't."""
-    found = os.environ.get("PREFIX", ROOT / "build" / "prefix")
-    if not (ROOT / found / "bin" / "thalweg").exists():
-        subprocess.run([ROOT / "dev", "install", found], check=True)
-    return ROOT / found
-
-
 @pytest.fixture
 def openmpi():
     made = Mpi("openmpi")

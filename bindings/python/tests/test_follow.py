@@ -63,6 +63,13 @@ def test_a_reader_that_wants_the_latest_leaves_out_what_it_missed(path, writer):
     assert len(seen) < 30
 
 
+def test_every_third_step_alone(path, writer):
+    writer(8, 0.05)
+    assert [(step.number, step["n"]) for step in thalweg.follow(path, timeout=60, every=3)] == [(0, 0), (3, 3), (6, 6)]
+    with pytest.raises(thalweg.InvalidArgument, match="every=0"):
+        next(thalweg.follow(path, every=0))
+
+
 def test_a_writer_that_died_is_told_from_one_that_is_slow(path, writer):
     writer(3, 0.05, "die")
     seen = []

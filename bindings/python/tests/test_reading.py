@@ -231,6 +231,9 @@ def test_reading_into_an_array(f):
     part = np.zeros((24, 64))[:, ::2]
     f["T"].read_into(part, -1)
     np.testing.assert_array_equal(part, WHOLE[3])
+    coarse = np.full((8, 7), -1.0)
+    f["T"].read_into(coarse, np.s_[2, 1::3, 2:30:4])
+    np.testing.assert_array_equal(coarse, WHOLE[2, 1::3, 2:30:4])
     row = np.zeros(32, "f4")
     f["T"].read_into(row, np.s_[0, 3])
     np.testing.assert_array_equal(row, WHOLE[0, 3])
@@ -372,7 +375,7 @@ def test_strides_far_apart_read_no_more_than_they_must(path):
 
     f = thalweg.File(path, _reader=Watching(_core.Reader(os.fspath(path))))
     np.testing.assert_array_equal(f["v"][0, ::100, ::200], big[::100, ::200])
-    assert sum(asked) <= 11 * 1024 * 8
+    assert sum(asked) == 11 * 6 * 8
     asked.clear()
     np.testing.assert_array_equal(f["v"][0, [1000, 3, 4, 5]], big[[1000, 3, 4, 5]])
     assert sorted(asked) == [8192, 3 * 8192]

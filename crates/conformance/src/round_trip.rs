@@ -380,6 +380,7 @@ fn check_global(reader: &Reader, name: &str, step: u64, expected: &[Expected<'_>
         let count: Vec<u64> = shape.iter().zip(&offset).map(|(s, o)| chance.below(s - o + 1)).collect();
         let part = BoundingBox::new(offset.clone(), count.clone());
         let n = part.elements().unwrap();
+        let bounds = part.clone();
         let mut out = vec![0xa5; n as usize * size];
         reader.read(name, step, &Selection::Box(part), &mut out).unwrap_or_else(|e| panic!("{what}: {e}"));
         for i in 0..n {
@@ -389,6 +390,18 @@ fn check_global(reader: &Reader, name: &str, step: u64, expected: &[Expected<'_>
                 got == wanted,
                 "{what}: element {i} of the box at {offset:?} of {count:?}: {got:?}, not {wanted:?}"
             );
+        }
+        let stride: Vec<u64> = shape.iter().map(|_| 1 + chance.below(4)).collect();
+        let found: Vec<u64> = count.iter().zip(&stride).map(|(c, s)| c.div_ceil(*s)).collect();
+        let n: u64 = found.iter().product();
+        let mut out = vec![0xa5; n as usize * size];
+        let every = Selection::Strided { bounds, stride: stride.clone() };
+        reader.read(name, step, &every, &mut out).unwrap_or_else(|e| panic!("{what}: {e}"));
+        for i in 0..n {
+            let at: Vec<u64> = position(i, &found).iter().zip(&stride).map(|(at, s)| at * s).collect();
+            let at = place(&at, &offset, shape);
+            let (got, wanted) = (&out[i as usize * size..][..size], &wanted[at * size..][..size]);
+            assert!(got == wanted, "{what}: element {i} of {every:?}: {got:?}, not {wanted:?}");
         }
     }
     if covered.is_empty() {

@@ -67,6 +67,11 @@ impl StagingServer {
         (staged.held + staged.stored, staged.held)
     }
 
+    /// Bytes of replies that it has sent to clients.
+    pub fn sent(&self) -> u64 {
+        self.serving.lock().as_ref().map_or(0, |serving| serving.traffic().sent)
+    }
+
     /// Waits until everything is stored, and ends the server.
     ///
     /// # Panics

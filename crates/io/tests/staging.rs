@@ -8,11 +8,12 @@ use thalweg_conformance::gate::{At, Gate};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::staging::StagingServer;
 use thalweg_io::{Mode, Session};
+use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Follower, Next, Reader, RecoverOptions, Wait};
 use thalweg_store::wrap::{Failing, Fault, StoreCall, Wrapped};
 use thalweg_store::{Posix, Store};
-use thalweg_types::ErrorKind;
+use thalweg_types::{BoundingBox, ErrorKind, Selection};
 
 /// Values of a rank: 10 MiB.
 const VALUES: usize = 10 << 17;
@@ -248,4 +249,131 @@ fn what_cannot_be_stored_is_told_to_all_ranks_and_the_steps_before_stay() {
         }
         assert!(thalweg_reader::verify(&*folder(&scratch), "x.bp").unwrap().findings.is_empty());
     }
+}
+
+/// 1,024 x 1,024 numbers, all different, from three ranks; the rank's rows at a step.
+const SIDE: u64 = 1024;
+
+fn rows(rank: u32) -> std::ops::Range<u64> {
+    [0..100, 100..613, 613..SIDE][rank as usize].clone()
+}
+
+/// The file as the server's layout names it.
+fn below_the_root(scratch: &Scratch) -> String {
+    scratch.join("x.bp").display().to_string().trim_start_matches('/').to_string()
+}
+
+#[test]
+fn of_every_nth_element_the_server_sends_no_others() {
+    let gate = Arc::new(Wrapped::with(all_files(), Gate::default()));
+    let (server, scratch) = (server_over(gate.clone()), Scratch::new());
+    let layout = folder(&scratch);
+    let xml = format!(
+        "<adios-config host-language=\"C\"><adios-group name=\"g\"><var name=\"from\" type=\"unsigned long\"/><var name=\"n\" type=\"unsigned long\"/>\
+         <global-bounds dimensions=\"{SIDE},{SIDE}\" offsets=\"from,0\"><var name=\"T\" type=\"double\" dimensions=\"n,{SIDE}\"/>\
+         </global-bounds></adios-group><method group=\"g\" method=\"STAGING\">partition={};promise=held</method></adios-config>",
+        server.file()
+    );
+    threads::run(3, |comm| {
+        let schema = thalweg_schema::xml::parse(&xml, "strided.xml").unwrap();
+        let session = Session::with_layout(schema, layout.clone(), comm.duplicate().unwrap()).unwrap();
+        for step in 0..2 {
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
+            let rows = rows(comm.rank());
+            output.write_values("from", &[rows.start]).unwrap();
+            output.write_values("n", &[rows.end - rows.start]).unwrap();
+            let cells = rows.start * SIDE..rows.end * SIDE;
+            output.write_values("T", &cells.map(|i| (step * SIDE * SIDE + i) as f64).collect::<Vec<_>>()).unwrap();
+            output.close().unwrap();
+            if step == 0 {
+                // The second step stays in the server's memory.
+                comm.barrier().unwrap();
+                while comm.rank() == 0 && server.taken_and_held().1 > 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                if comm.rank() == 0 {
+                    gate.watch().shut(StoreCall::Write, "", At::Begin);
+                }
+                comm.barrier().unwrap();
+            }
+        }
+        session.leave().unwrap();
+    });
+    assert!(server.taken_and_held().1 > 8 * SIDE * SIDE, "the second step is held");
+    let (through, _) =
+        thalweg_partition::client::staging::open(server.file().as_ref(), Promise::Held, None, |_, _| Ok(())).unwrap();
+    let reader = Reader::open(Arc::new(through), &below_the_root(&scratch)).unwrap();
+    let stride = [8, 16];
+    let bounds = BoundingBox::new([5, 3], [SIDE - 5, SIDE - 3]);
+    let selection = Selection::Strided { bounds, stride: stride.to_vec() };
+    for step in 0..2 {
+        let before = server.sent();
+        let got: Vec<f64> = reader.read_as("T", step, &selection).unwrap();
+        let sent = server.sent() - before;
+        let cells = (5..SIDE).step_by(8).flat_map(|y| (3..SIDE).step_by(16).map(move |x| y * SIDE + x));
+        let wanted: Vec<f64> = cells.map(|i| (step * SIDE * SIDE + i) as f64).collect();
+        assert!(got == wanted, "step {step}");
+        assert!(sent < 8 * wanted.len() as u64 + 4096, "{sent} bytes for {} elements", wanted.len());
+    }
+    // The whole array, for comparison.
+    let before = server.sent();
+    reader.read_as::<f64>("T", 1, &Selection::All).unwrap();
+    assert!(server.sent() - before >= 8 * SIDE * SIDE);
+    gate.watch().open();
+    server.end();
+}
+
+#[test]
+fn two_readers_put_the_arrays_of_three_writers_together_while_they_come() {
+    let (server, scratch) = (server_over(all_files()), Scratch::new());
+    let layout = folder(&scratch);
+    let xml = format!(
+        "<adios-config host-language=\"C\"><adios-group name=\"g\" coordination-communicator=\"comm\"><var name=\"from\" type=\"unsigned long\"/>\
+         <var name=\"n\" type=\"unsigned long\"/><global-bounds dimensions=\"{SIDE},4\" offsets=\"from,0\" coordination-var=\"from\">\
+         <var name=\"T\" type=\"double\" dimensions=\"n,4\"/></global-bounds></adios-group>\
+         <method group=\"g\" method=\"STAGING\">partition={}</method></adios-config>",
+        server.file()
+    );
+    let steps = 20;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            threads::run(3, |comm| {
+                let schema = thalweg_schema::xml::parse(&xml, "stream.xml").unwrap();
+                let session = Session::with_layout(schema, layout.clone(), comm.duplicate().unwrap()).unwrap();
+                for step in 0..steps {
+                    let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                    let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
+                    let rows = rows((comm.rank() + step as u32) % 3);
+                    output.write_values("from", &[rows.start]).unwrap();
+                    output.write_values("n", &[rows.end - rows.start]).unwrap();
+                    let cells = rows.start * 4..rows.end * 4;
+                    output.write_values("T", &cells.map(|i| (step << 32 | i) as f64).collect::<Vec<_>>()).unwrap();
+                    output.close().unwrap();
+                }
+                session.finalize().unwrap();
+            })
+        });
+        let through = || {
+            let file = server.file();
+            thalweg_partition::client::staging::open(file.as_ref(), Promise::Held, None, |_, _| Ok(())).unwrap().0
+        };
+        // Columns, not rows, as the writers have them.
+        threads::run(2, |comm| {
+            let path = below_the_root(&scratch);
+            let wait = Wait { timeout: Some(Duration::from_secs(60)), poll: Duration::from_millis(1) };
+            let mut follower = Follower::open(Arc::new(through()), &path, &wait).unwrap();
+            let own = 2 * u64::from(comm.rank());
+            for step in 0..steps {
+                assert_eq!(follower.step(), step);
+                let half = Selection::Box(BoundingBox::new([0, own], [SIDE, 2]));
+                let got: Vec<f64> = follower.reader().read_as("T", step, &half).unwrap();
+                let cells = (0..SIDE).flat_map(|y| [4 * y + own, 4 * y + own + 1]);
+                assert!(got == cells.map(|i| (step << 32 | i) as f64).collect::<Vec<_>>(), "step {step}");
+                let next = follower.advance(false, &wait).unwrap();
+                assert_eq!(next, if step + 1 < steps { Next::Step(step + 1) } else { Next::End });
+            }
+        });
+    });
+    server.end();
 }

@@ -187,6 +187,10 @@ impl ReadObject for GuardedRead {
         self.0.at_hand()
     }
 
+    fn picks(&self) -> bool {
+        self.0.picks()
+    }
+
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         caught("read", || self.0.read_vectored_at(offset, pieces))
     }

@@ -179,6 +179,11 @@ impl std::fmt::Display for Query {
     }
 }
 
+/// The error for a selection that queries don't take.
+pub(crate) fn strided() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "a query has boxes, points and blocks, not every n-th element of a box")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

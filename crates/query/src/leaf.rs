@@ -4,7 +4,7 @@
 //! selections of the same extents combine element by element.
 
 use crate::Answer;
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, strided};
 use crate::condition::{Condition, NonFinite};
 use std::collections::BTreeMap;
 use thalweg_reader::{Block, Kind, Reader, overlap};
@@ -132,6 +132,7 @@ impl Leaf {
                 let what = "a local array has no boxes and points of a whole: choose a block";
                 return Err(Error::new(ErrorKind::InvalidArgument, what));
             }
+            (Selection::Strided { .. }, _) => return Err(strided()),
             (Selection::Points(points), _) => {
                 let wrong = |p: &&Vec<u64>| p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s);
                 if let Some(p) = points.iter().find(wrong) {

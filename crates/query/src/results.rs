@@ -1,5 +1,6 @@
 //! Results of a query in pages: blocks that may match, or elements that do; the box or block that contains them; values at them.
 
+use crate::comparison::strided;
 use crate::{Comparison, Evaluation, NonFinite, Query};
 use thalweg_reader::{Kind, Reader};
 use thalweg_types::bounding_box::{copy_shared, elements};
@@ -157,6 +158,7 @@ impl Comparison {
             Selection::All if matches!(reader.variable(&self.variable)?.kind, Kind::Local | Kind::Scalar) => None,
             Selection::All => Some(reader.shape(&self.variable, step)?),
             Selection::Box(b) => Some(b.count.clone()),
+            Selection::Strided { .. } => return Err(strided()),
             Selection::Points(points) => Some(vec![points.len() as u64]),
             Selection::Block(n) => Some(block(reader, &self.variable, step, *n)?.count),
         })
@@ -243,6 +245,7 @@ pub fn copy_values(
                 copy_shared(&from, &values, to, out, size);
             }
         }
+        Selection::Strided { .. } => return Err(strided()),
         Selection::Box(_) | Selection::All => {
             let from = match results {
                 Selection::Box(from) => from,

@@ -214,6 +214,7 @@ fn values_in(array: &Array, selection: &Selection) -> Vec<Option<Value>> {
         Selection::Box(b) => in_box(b),
         Selection::Points(points) => points.iter().map(|p| value_at(array, p)).collect(),
         Selection::Block(n) => array.blocks[*n as usize].1.iter().cloned().map(Some).collect(),
+        Selection::Strided { .. } => unreachable!("queries refuse it"),
     }
 }
 

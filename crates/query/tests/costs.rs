@@ -209,11 +209,13 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let ask = |query: Query| query.evaluate(&reader, 0).err().unwrap();
     let above = |name: &str| Query::compare(name, Operator::Greater, 1);
     let leaves = Selection::Box(BoundingBox::new([60, 0], [5, 1]));
+    let every_second = Selection::Strided { bounds: BoundingBox::new([0, 0], [4, 4]), stride: vec![2, 2] };
     for (query, step, kind, part) in [
         (above("c"), 0, ErrorKind::NotFound, "\"c\""),
         (above("a"), 1, ErrorKind::NotFound, "1 steps"),
         (above("a").and(above("b")), 0, ErrorKind::InvalidArgument, "[64, 40]"),
         (above("a").within(&leaves), 0, ErrorKind::OutOfBounds, "leaves the shape"),
+        (above("a").within(&every_second), 0, ErrorKind::InvalidArgument, "every n-th element"),
         (above("a").within(&Selection::Block(16)), 0, ErrorKind::OutOfBounds, "no block 16"),
         (above("a").within(&Selection::Points(vec![vec![0]])), 0, ErrorKind::OutOfBounds, "point [0]"),
         (above("gy_a").within(&leaves), 0, ErrorKind::InvalidArgument, "single value"),

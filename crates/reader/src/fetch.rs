@@ -9,10 +9,13 @@ use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use thalweg_bp::source::Source;
+#[cfg(doc)]
+use thalweg_layout::ReadObject;
 use thalweg_types::element::swap_bytes;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 mod far;
+mod picked;
 
 /// Numbers in memory whose bytes are those of an element type.
 pub trait Element: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy {
@@ -78,7 +81,8 @@ struct Task<'a> {
 ///
 /// Threads fill disjoint parts of the memory; helper threads start only if the call takes long. Memory beside the
 /// caller's: [`Limits::window`] per thread. From stores whose requests take long ([`Limits::is_far`]) whole windows are read
-/// at the same time, up to 16 of them, and placed by the caller's thread. Blocks that have to be decoded are decoded by threads and placed by the
+/// at the same time, up to 16 of them, and placed by the caller's thread. From objects at servers that pick out bytes
+/// ([`ReadObject::picks`]) pieces with wide gaps are read as views, without the gaps. Blocks that have to be decoded are decoded by threads and placed by the
 /// caller's, at most one more than threads in memory.
 ///
 /// # Errors
@@ -95,6 +99,10 @@ pub fn execute(
         later.push((number, order.plan));
     }
     let mut orders = orders;
+    let left = picked::apart(&mut orders, limits, open)?;
+    if let Some(left) = &left {
+        orders = orders.into_iter().zip(left).map(|(order, plan)| Order { plan, ..order }).collect();
+    }
     if limits.is_far() {
         for mut task in far::joined(&mut orders, alone) {
             far::run(&mut task, limits, open).map_err(|e| (e, task.order))?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_bp::source::Source;
 use thalweg_layout::{Layout, Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::View;
 
 /// An object open for reading, as long as it was when it was opened.
 #[derive(Clone)]
@@ -123,6 +124,30 @@ impl Object {
         }
         let what = format!("cannot read {wanted} bytes from byte {offset}: the object ends");
         Err(Error::new(ErrorKind::Torn, what).in_object(&*self.path).at_byte(offset.saturating_add(got as u64)))
+    }
+
+    /// [`ReadObject::picks`].
+    pub fn picks(&self) -> bool {
+        self.read.picks()
+    }
+
+    /// Whether these bytes were read before.
+    pub fn has(&self, offset: u64, length: u64) -> bool {
+        usize::try_from(length).is_ok_and(|length| self.known(offset, length).is_some())
+    }
+
+    /// Fills `out` with the bytes of a view from `start` on.
+    ///
+    /// # Errors
+    /// `Torn` where the object ends before `out` is full; the failure of the read.
+    pub fn pick(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<()> {
+        let got = self.read.read_view(view, start, out).map_err(|e| e.in_object(&*self.path))?;
+        if got == out.len() as u64 {
+            return Ok(());
+        }
+        let what = format!("{} bytes of a block are read, {got} are there: the object ends", out.len());
+        let at = view.file_offset(start.saturating_add(got)).unwrap_or(view.displacement());
+        Err(Error::new(ErrorKind::Torn, what).in_object(&*self.path).at_byte(at))
     }
 
     /// Whether a process still extends the object, if its store can determine that.

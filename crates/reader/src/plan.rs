@@ -152,6 +152,19 @@ impl Piece {
         all
     }
 
+    /// Number of such reads, as far as windows don't cut them.
+    pub fn reads(&self, limits: &Limits) -> u64 {
+        let (mut span, mut useful, mut reads) = (self.run, self.run, 1u64);
+        for stride in self.strides.iter().rev() {
+            if reads > 1 || !limits.joins(stride.source.saturating_sub(span), useful) {
+                reads = reads.saturating_mul(stride.count);
+            }
+            span = span.saturating_add((stride.count - 1).saturating_mul(stride.source));
+            useful = useful.saturating_mul(stride.count);
+        }
+        reads
+    }
+
     /// Bytes from the first to the last one filled.
     pub fn target_span(&self) -> u64 {
         self.run + self.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>()
@@ -398,16 +411,61 @@ impl Plan {
     }
 }
 
-/// The piece of `inside`, a part of a block, within the box `requested`. Sizes must have been checked: they fit 64 bits.
-fn piece(stored: &Stored, inside: &BoundingBox, requested: &BoundingBox, size: u64, to: &Target) -> Piece {
+/// The elements of a box that are requested: all of them, or every n-th one along each dimension.
+#[derive(Debug, Clone, Copy)]
+pub struct Lattice<'a> {
+    /// The box.
+    pub bounds: &'a BoundingBox,
+    /// One number for each dimension, slowest first, at least 1; none for all elements.
+    pub stride: Option<&'a [u64]>,
+}
+
+impl<'a> Lattice<'a> {
+    /// All elements of a box.
+    pub fn whole(bounds: &'a BoundingBox) -> Lattice<'a> {
+        Lattice { bounds, stride: None }
+    }
+
+    fn stride(&self, d: usize) -> u64 {
+        self.stride.map_or(1, |stride| stride[d])
+    }
+
+    /// Number of requested elements along each dimension.
+    pub fn count(&self) -> Vec<u64> {
+        (0..self.bounds.rank()).map(|d| self.bounds.count[d].div_ceil(self.stride(d))).collect()
+    }
+
+    /// The requested elements within a block, as a box of all requested ones; `None` if there are none.
+    fn within(&self, block: &BoundingBox) -> Option<BoundingBox> {
+        let shared = block.intersect(self.bounds)?;
+        let mut inside = BoundingBox::default();
+        for d in 0..shared.rank() {
+            let (stride, from) = (self.stride(d), shared.offset[d] - self.bounds.offset[d]);
+            let (first, end) = (from.div_ceil(stride), (from + shared.count[d]).div_ceil(stride));
+            if first == end {
+                return None;
+            }
+            inside.offset.push(first);
+            inside.count.push(end - first);
+        }
+        Some(inside)
+    }
+}
+
+/// The piece of `inside`, requested elements of a block as a box of all `requested` ones. Sizes must have been checked: they fit 64
+/// bits.
+fn piece(stored: &Stored, inside: &BoundingBox, requested: Lattice<'_>, size: u64, to: &Target) -> Piece {
     let (file, source) = (stored.file, stored.offset);
     let mut piece = Piece { file, source, target: to.base, run: size, strides: Vec::new() };
     let (mut source, mut target) = (size, size);
     for d in (0..inside.rank()).rev() {
-        piece.source += (inside.offset[d] - stored.bounds.offset[d]) * source;
-        piece.target += (inside.offset[d] - requested.offset[d] + to.start[d]) * target;
+        let stride = requested.stride(d);
+        let first = requested.bounds.offset[d] + inside.offset[d] * stride;
+        piece.source += (first - stored.bounds.offset[d]) * source;
+        piece.target += (inside.offset[d] + to.start[d]) * target;
         let count = inside.count[d];
         if count > 1 {
+            let source = source * stride;
             match piece.strides.last_mut() {
                 None if source == piece.run && target == piece.run => piece.run *= count,
                 Some(s) if source == s.source * s.count && target == s.target * s.count => s.count *= count,
@@ -422,13 +480,13 @@ fn piece(stored: &Stored, inside: &BoundingBox, requested: &BoundingBox, size: u
     piece
 }
 
-/// Plans a box: the piece of each block, later blocks over earlier ones.
+/// Plans a box or every n-th element of one: the piece of each block, later blocks over earlier ones.
 ///
 /// - `size`: bytes of an element.
-pub fn of_box(requested: &BoundingBox, blocks: &[Stored], size: u64, target: &Target) -> Plan {
+pub fn of_box(requested: Lattice<'_>, blocks: &[Stored], size: u64, target: &Target) -> Plan {
     let (mut plan, mut parts) = (Plan::default(), Vec::new());
     for stored in blocks {
-        if let Some(inside) = stored.bounds.intersect(requested) {
+        if let Some(inside) = requested.within(&stored.bounds) {
             plan.add(stored, piece(stored, &inside, requested, size, target));
             parts.push(inside);
         }
@@ -472,7 +530,8 @@ pub fn of_points(points: &[Vec<u64>], blocks: &[Stored], size: u64, base: u64) -
     for (i, b) in owner.iter().enumerate().filter_map(|(i, b)| Some((i, (*b)?))) {
         let point = BoundingBox { offset: points[i].clone(), count: vec![1; points[i].len()] };
         let target = Target::new(&point.count, None, base + i as u64 * size);
-        plan.add(&blocks[b], piece(&blocks[b], &point, &point, size, &target));
+        let first = BoundingBox { offset: vec![0; points[i].len()], count: vec![1; points[i].len()] };
+        plan.add(&blocks[b], piece(&blocks[b], &first, Lattice::whole(&point), size, &target));
         plan.elements += 1;
     }
     plan.sort();
@@ -499,10 +558,10 @@ mod tests {
         // An element of each row of a block of 64 x 64 x 64 doubles, whose rows have 512 bytes.
         let plane = piece(8, &[(64, 64 * 512), (64, 512)]);
         assert_eq!(plane.bytes(), 8 * 64 * 64);
-        assert_eq!(plane.transferred(&limits), plane.span());
+        assert_eq!((plane.transferred(&limits), plane.reads(&limits)), (plane.span(), 1));
         // Rows that are too far apart are skipped to.
         let far = piece(8, &[(64, 1 << 20), (64, 512)]);
-        assert_eq!(far.transferred(&limits), 64 * (63 * 512 + 8));
+        assert_eq!((far.transferred(&limits), far.reads(&limits)), (64 * (63 * 512 + 8), 64));
         assert_eq!(piece(100, &[]).transferred(&limits), 100);
     }
     use proptest::prelude::*;
@@ -619,6 +678,7 @@ mod tests {
             (shape, blocks) in decomposition(),
             from in prop::collection::vec(0.0f64..1.0, 7),
             size in prop::collection::vec(0.0f64..1.01, 7),
+            stride in prop::option::of(prop::collection::vec(1u64..5, 7)),
             merge_gap in 0u64..60, window in 16u64..400, direct in 2u64..200,
         ) {
             let world = world(&blocks);
@@ -627,10 +687,19 @@ mod tests {
                 shape.iter().zip(&offset).zip(&size).map(|((s, o), f)| ((s - o) as f64 * f).ceil() as u64).collect();
             let count: Vec<u64> = count.iter().zip(&shape).zip(&offset).map(|((c, s), o)| (*c).min(s - o)).collect();
             let requested = BoundingBox::new(offset, count);
-            let n = requested.elements().unwrap();
-            let naive: Vec<u16> =
-                (0..n).map(|i| world.at(&coordinates(i, &requested)).unwrap_or(0)).collect();
-            let plan = of_box(&requested, &world.blocks, 2, &all(&requested));
+            let stride = stride.map(|s| s[..shape.len()].to_vec());
+            let lattice = Lattice { bounds: &requested, stride: stride.as_deref() };
+            let found = BoundingBox::whole(&lattice.count());
+            let n = found.elements().unwrap();
+            let element = |i| {
+                let mut at = coordinates(i, &found);
+                for (d, at) in at.iter_mut().enumerate() {
+                    *at = requested.offset[d] + *at * stride.as_ref().map_or(1, |s| s[d]);
+                }
+                world.at(&at).unwrap_or(0)
+            };
+            let naive: Vec<u16> = (0..n).map(element).collect();
+            let plan = of_box(lattice, &world.blocks, 2, &all(&found));
             // One element's window always fits a run of the tests' largest array.
             let limits = Limits { merge_gap, window, direct, skip: merge_gap.min(9), scatter: window / 3 };
             prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
@@ -697,7 +766,7 @@ mod tests {
         // Given out of order; 20 bytes between the first two, 900 behind the second.
         let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
         let requested = BoundingBox::new([0], [30]);
-        let plan = of_box(&requested, &blocks, 8, &all(&requested));
+        let plan = of_box(Lattice::whole(&requested), &blocks, 8, &all(&requested));
         let limits = Limits { merge_gap: 64, skip: 64, window: 1000, direct: 1000, scatter: 1000 };
         assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
         assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
@@ -706,7 +775,7 @@ mod tests {
     #[test]
     fn whole_rows_are_one_run_and_a_column_is_strided() {
         let block = [Stored { file: None, offset: 0, bounds: BoundingBox::new([0, 0], [100, 50]), coded: None }];
-        let of_box = |requested: BoundingBox| of_box(&requested, &block, 8, &all(&requested));
+        let of_box = |requested: BoundingBox| of_box(Lattice::whole(&requested), &block, 8, &all(&requested));
         let rows = of_box(BoundingBox::new([10, 0], [20, 50]));
         assert_eq!((rows.pieces[0].run, rows.pieces[0].strides.len()), (20 * 50 * 8, 0));
         let column = of_box(BoundingBox::new([0, 7], [100, 1]));

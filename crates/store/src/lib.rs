@@ -508,6 +508,11 @@ pub trait ReadObject: Send + Sync {
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
         viewed::read(view, start, out, &mut |offset, out| self.read_at(offset, out))
     }
+    /// Whether the bytes of a view are picked out where they lie, by a server, so that [`ReadObject::read_view`] moves no others. False
+    /// also for an object that makes reads of a view.
+    fn picks(&self) -> bool {
+        false
+    }
     /// The end of the last stored bytes before `offset`, or a later offset, `offset` at most: bytes between the returned offset and
     /// `offset` are a hole and read as zeros. Searches skip the hole. `offset` itself where the store does not know holes, and for an
     /// `offset` behind the end of the object.

@@ -9,6 +9,14 @@ pub enum Selection {
     All,
     /// A box of a global array.
     Box(BoundingBox),
+    /// Every `stride[d]`-th element of a box of a global array along dimension `d`, beginning with the box's first one. The result
+    /// has `count[d] / stride[d]` elements along it, rounded up.
+    Strided {
+        /// The box.
+        bounds: BoundingBox,
+        /// One number for each dimension, slowest first; 1 or more.
+        stride: Vec<u64>,
+    },
     /// Single elements of a global array: one list of indices (slowest first) per point.
     Points(Vec<Vec<u64>>),
     /// One block as it was written, by its number within the step.

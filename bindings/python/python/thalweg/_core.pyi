@@ -214,6 +214,7 @@ class Reader:
         points: Sequence[Sequence[int]] | None = None,
         block: int | None = None,
         memory: tuple[Sequence[int], Sequence[int]] | None = None,
+        stride: Sequence[int] | None = None,
     ) -> int: ...
 
 @final

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 from collections.abc import Iterator
 
 from . import _core
-from .errors import NotFound, PeerLost, Timeout
+from .errors import InvalidArgument, NotFound, PeerLost, Timeout
 from .file import File, Step
 
 # Seconds between two checks for signals, such as Ctrl-C.
@@ -20,6 +21,7 @@ def follow(
     *,
     poll: float = 0.05,
     latest: bool = False,
+    every: int = 1,
     patience: float | None = None,
     reads: str = "compared",
 ) -> Iterator[Step]:
@@ -31,12 +33,17 @@ def follow(
     - `timeout`: seconds to wait for the file and for each step; `None`: as long as the writer lives.
     - `poll`: seconds between two checks of the file.
     - `latest`: always continues with the newest step; steps in between are left out.
+    - `every`: only the steps whose numbers are multiples of this one. Of the others, index entries alone are read.
     - `patience`: for files on another machine's filesystem, seconds without any change after which the writer is
       considered dead.
     - `reads`: as for `open`.
 
     Raises `Timeout` if no step came in time, and `PeerLost` if the writer ended without closing the file for good.
     """
+    if operator.index(every) < 1:
+        raise InvalidArgument(f"every={every}: a number of steps, 1 or more")
+    if latest and every != 1:
+        raise InvalidArgument("latest=True leaves out steps as they come, every= by their numbers: one of both")
     path = os.fspath(path)
     follower = _first(path, timeout, poll, reads)
     if patience is not None:
@@ -44,7 +51,8 @@ def follow(
     if latest and follower.last > follower.step:
         follower.advance(True, 0.0, poll)
     while True:
-        yield Step(File(path, reads=reads, _reader=follower.reader()), follower.step)
+        if follower.step % every == 0:
+            yield Step(File(path, reads=reads, _reader=follower.reader()), follower.step)
         end = None if timeout is None else time.monotonic() + timeout
         while (came := follower.advance(latest, _slice(end), poll)) == "not yet":
             if end is not None and time.monotonic() >= end:

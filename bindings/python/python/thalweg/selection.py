@@ -91,13 +91,18 @@ def _outside(index: int, length: int, d: int, name: str) -> None:
     raise OutOfBounds(f'"{name}": index {index} is out of bounds for axis {d} of length {length}', variable=name)
 
 
-ReadBox = Callable[[list[int], list[int], np.ndarray], None]
+def stride(wanted: range) -> int:
+    """Distance of two indices, in whatever direction; 1 for a single one."""
+    return abs(wanted.step) if len(wanted) > 1 else 1
+
+
+ReadBox = Callable[[list[int], list[int], list[int], np.ndarray], None]
 
 
 def read_outer(wanted: list[Axis], steps: int, dtype: np.dtype, read: ReadBox) -> np.ndarray:
     """Reads every combination of the selected indices for `steps` steps: the step axis first, all axes kept.
 
-    `read(offset, count, out)` fills `out`, of shape `(steps, *count)` and contiguous, from one box.
+    `read(offset, count, stride, out)` fills `out`, contiguous, from one box: every `stride`-th element along each axis.
     """
     out = np.zeros((steps, *(len(a) for a in wanted)), dtype)
     if out.size:
@@ -106,7 +111,7 @@ def read_outer(wanted: list[Axis], steps: int, dtype: np.dtype, read: ReadBox) -
 
 
 def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
-    offset, count, inside = [], [], []
+    offset, count, strides, found, inside = [], [], [], [], []
     worst, most = -1, 1.0
     waste = 1.0
     for d, axis in enumerate(wanted):
@@ -114,26 +119,28 @@ def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
         span = last - first + 1
         offset.append(first)
         count.append(span)
+        if isinstance(axis.wanted, range):
+            # Left out elements are not read: nothing is wasted.
+            strides.append(stride(axis.wanted))
+            found.append(len(axis))
+            inside.append(slice(None, None, -1 if axis.wanted.step < 0 else 1))
+            continue
+        strides.append(1)
+        found.append(span)
+        inside.append(axis.wanted - first)
         ratio = span / len(axis)
         waste *= ratio
         if ratio > most:
             worst, most = d, ratio
-        if isinstance(axis.wanted, range):
-            stride = axis.wanted.step
-            start = axis.wanted[0] - first
-            stop = start + stride * len(axis)
-            inside.append(slice(start, stop if stop >= 0 else None, stride))
-        else:
-            inside.append(axis.wanted - first)  # type: ignore[arg-type]
     if waste > WASTE and worst >= 0:
         _in_runs(wanted, worst, out, read)
         return
-    plain = all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted)
+    plain = all(isinstance(a.wanted, range) and a.wanted.step > 0 for a in wanted)
     if plain and out.flags.c_contiguous:
-        read(offset, count, out)
+        read(offset, count, strides, out)
         return
-    box = np.zeros((out.shape[0], *count), out.dtype)
-    read(offset, count, box)
+    box = np.zeros((out.shape[0], *found), out.dtype)
+    read(offset, count, strides, box)
     for d, taken in enumerate(inside):
         if isinstance(taken, slice):
             box = box[(slice(None),) * (d + 1) + (taken,)]

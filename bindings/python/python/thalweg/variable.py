@@ -344,8 +344,9 @@ class Variable:
     def _outer(self, positions: selection.Indices, keeps: bool, wanted: list[selection.Axis]) -> Any:
         steps = self._numbers(positions)
 
-        def read(offset: list[int], count: list[int], out: np.ndarray) -> None:
-            self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), offset=offset, count=count)
+        def read(offset: list[int], count: list[int], stride: list[int], out: np.ndarray) -> None:
+            view = out.reshape(-1).view(np.uint8)
+            self._file._reader.read(self.name, steps, view, offset=offset, count=count, stride=stride)
             self._file._say_unchecked()
 
         out = selection.read_outer(wanted, len(steps), self.dtype, read)
@@ -369,8 +370,8 @@ class Variable:
         return out
 
     def read_into(self, out: np.ndarray, key: Any = Ellipsis) -> np.ndarray:
-        """Reads `self[key]` into an array of that shape and type. Without a copy if `key` is a box and `out` is
-        contiguous or, for one step, a slice of a larger array, for example one with ghost cells.
+        """Reads `self[key]` into an array of that shape and type. Without a copy if `key` is a box or every n-th element
+        of one and `out` is contiguous or, for one step, a slice of a larger array, for example one with ghost cells.
 
         Elements that no block covers keep their values if nothing is copied; otherwise they are set to 0.
         """
@@ -383,7 +384,7 @@ class Variable:
         if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.writeable:
             wanted = selection.axes(rest, self._common_shape(steps.wanted), self.name)
             shape = tuple(len(a) for a in [steps, *wanted] if a.keeps)
-            box = all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted) and shape == out.shape
+            box = all(isinstance(a.wanted, range) and a.wanted.step > 0 for a in wanted) and shape == out.shape
             memory: dict[str, Any] | None = {} if out.flags.c_contiguous else None
             into = out
             if memory is None and not steps.keeps and all(a.keeps for a in wanted):
@@ -392,10 +393,12 @@ class Variable:
                     into, memory = owner, {"memory": place}
             if box and memory is not None:
                 if out.size:
-                    offset, count = [a.first_and_last()[0] for a in wanted], [len(a) for a in wanted]
+                    ends = [a.first_and_last() for a in wanted]
+                    bounds = {"offset": [a for a, _ in ends], "count": [b - a + 1 for a, b in ends]}
+                    stride = [selection.stride(a.wanted) for a in wanted if isinstance(a.wanted, range)]
                     numbers = self._numbers(steps.wanted)
                     view = into.reshape(-1).view(np.uint8)
-                    self._file._reader.read(self.name, numbers, view, offset=offset, count=count, **memory)
+                    self._file._reader.read(self.name, numbers, view, stride=stride, **bounds, **memory)
                     self._file._say_unchecked()
                 return out
         values = np.asarray(self[key])

@@ -95,7 +95,9 @@ class JoinedArray(BackendArray):
         axis = sum(not isinstance(k, (int, np.integer)) for k in before)
         if wanted.size == 0:
             return variable.outer((0, *before, slice(0, 0), *behind))
-        runs = bool(np.all(np.diff(wanted) == 1))
+        stride = int(wanted[1] - wanted[0]) if wanted.size > 1 else 1
+        even = stride > 0 and bool(np.all(np.diff(wanted) == stride))
+        runs = even and stride == 1
         first, end = int(wanted[0]), int(wanted[-1]) + 1
         if runs and self._length and first % self._length == 0 and end % self._length == 0:
             steps = slice(first // self._length, end // self._length)
@@ -105,7 +107,7 @@ class JoinedArray(BackendArray):
         parts = []
         for position, group in itertools.groupby(range(wanted.size), lambda i: int(positions[i])):
             indices = wanted[list(group)] - self._starts[position]
-            here: Any = slice(int(indices[0]), int(indices[-1]) + 1) if runs else indices
+            here: Any = slice(int(indices[0]), int(indices[-1]) + 1, stride) if even else indices
             parts.append(variable.outer((position, *before, here, *behind)))
         return np.concatenate(parts, axis)
 

@@ -286,6 +286,10 @@ impl ReadObject for File {
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
         File::read_view(self, view, start, out)
     }
+
+    fn picks(&self) -> bool {
+        !self.shared.views_in_client
+    }
 }
 
 impl WriteObject for File {

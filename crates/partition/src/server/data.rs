@@ -601,16 +601,8 @@ impl ReadObject for DataObject {
 
     fn read_view(&self, view: &Arc<View>, start: u64, out: &mut [u8]) -> Result<u64> {
         let _shared = self.file.gate.read();
-        let mut done = 0;
-        for extent in view.extents(start..start.saturating_add(out.len() as u64)) {
-            let wanted = extent.length as usize;
-            let got = self.read(extent.offset, &mut out[done..done + wanted])?;
-            done += got;
-            if got < wanted {
-                break;
-            }
-        }
-        Ok(done as u64)
+        // Small extents are picked out of what one look at the cache brings.
+        thalweg_store::viewed::read(view, start, out, &mut |offset, part| self.read(offset, part))
     }
 }
 

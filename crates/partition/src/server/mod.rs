@@ -35,7 +35,7 @@ use std::time::Duration;
 use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
 use thalweg_remote::transport::Listener;
-use thalweg_remote::{Connections, Served};
+use thalweg_remote::{Connections, Served, Traffic};
 use thalweg_store::Memory;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -71,6 +71,7 @@ pub struct Serve<'e> {
 /// A running server. Dropped without [`Serving::end`], it loses what was not synced or closed.
 pub struct Serving {
     served: Vec<Served>,
+    connections: Arc<Connections>,
     data: Option<Data>,
     staging: Option<Service>,
     told_to_end: Receiver<()>,
@@ -169,7 +170,7 @@ impl Serving {
             .into_iter()
             .map(|l| thalweg_remote::serve_among(mounts.clone(), l, connections.clone()))
             .collect::<Result<_>>()?;
-        Ok(Serving { served, data, staging, told_to_end, needed, _locks: locks })
+        Ok(Serving { served, connections, data, staging, told_to_end, needed, _locks: locks })
     }
 
     /// What the cache has done; `None` for a server of names only.
@@ -205,6 +206,11 @@ impl Serving {
                 data.write_back();
             }
         }
+    }
+
+    /// What clients have sent and received so far.
+    pub fn traffic(&self) -> Traffic {
+        self.connections.traffic(CONTROL)
     }
 
     /// Number of connections of clients.

@@ -4,7 +4,7 @@ use super::*;
 use crate::boxes::Boxes;
 use crate::decode;
 use crate::fetch::{self, Order};
-use crate::plan::{self, Limits, Piece, Plan, Stored, Target};
+use crate::plan::{self, Lattice, Limits, Piece, Plan, Stored, Target};
 use thalweg_bp::characteristic::Transform;
 use thalweg_types::{Extent, MemorySelection};
 
@@ -334,7 +334,7 @@ impl Reader {
                 let block = one_block(n)?;
                 let target = target(&block.count, job)?;
                 let stored = self.stored(v, block, sets.start + n as usize, job)?;
-                return Ok(plan::of_box(&stored.bounds, std::slice::from_ref(&stored), size, &target));
+                return Ok(plan::of_box(Lattice::whole(&stored.bounds), std::slice::from_ref(&stored), size, &target));
             }
             (_, Kind::Local) => {
                 return Err(Error::new(
@@ -364,14 +364,9 @@ impl Reader {
                 point_bytes(points, &shape, size, job)?;
                 return Ok(plan::of_points(points, &boxes.meeting(sets, &whole, subfiles), size, base));
             }
-            let whole;
-            let requested = match selection {
-                Selection::Box(requested) => requested,
-                _ => {
-                    whole = BoundingBox::whole(&shape);
-                    &whole
-                }
-            };
+            let whole = BoundingBox::whole(&shape);
+            let lattice = requested(selection, &whole)?;
+            let requested = lattice.bounds;
             check_box(requested, &shape)?;
             if memory.is_none() && !shape.is_empty() && requested.count.iter().all(|n| *n == 1) {
                 // One element of many steps, a series in time: its place takes no lists of blocks.
@@ -384,8 +379,8 @@ impl Reader {
                 let pieces: Vec<Piece> = pieces.into_iter().collect();
                 return Ok(Plan { elements: pieces.len() as u64, pieces, ..Plan::default() });
             }
-            let target = target(&requested.count, job)?;
-            return Ok(plan::of_box(requested, &boxes.meeting(sets, requested, subfiles), size, &target));
+            let target = target(&lattice.count(), job)?;
+            return Ok(plan::of_box(lattice, &boxes.meeting(sets, requested, subfiles), size, &target));
         }
         let blocks = self.blocks_of(v, sets.clone())?;
         let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
@@ -397,9 +392,9 @@ impl Reader {
             return Ok(plan::of_points(points, &stored, size, base));
         }
         let whole = BoundingBox::whole(&shape);
-        let requested = if let Selection::Box(b) = selection { b } else { &whole };
-        check_box(requested, &shape)?;
-        let target = target(&requested.count, job)?;
+        let requested = requested(selection, &whole)?;
+        check_box(requested.bounds, &shape)?;
+        let target = target(&requested.count(), job)?;
         Ok(plan::of_box(requested, &stored, size, &target))
     }
 
@@ -501,6 +496,22 @@ fn point_bytes(points: &[Vec<u64>], shape: &[u64], size: u64, job: &mut Job) -> 
     let too_large = || Error::new(ErrorKind::OutOfBounds, "points of more bytes than 64 bits count");
     (job.bytes, job.pitch) = (bytes.ok_or_else(too_large)?, size);
     Ok(())
+}
+
+/// The elements of a global array that a selection names; `whole`: all of them.
+fn requested<'a>(selection: &'a Selection, whole: &'a BoundingBox) -> Result<Lattice<'a>> {
+    match selection {
+        Selection::Box(bounds) => Ok(Lattice::whole(bounds)),
+        Selection::Strided { bounds, stride } => {
+            if stride.len() != bounds.rank() || stride.contains(&0) {
+                let what =
+                    format!("strides {stride:?} for a box of {} dimensions: one of 1 or more for each", bounds.rank());
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            }
+            Ok(Lattice { bounds, stride: Some(stride) })
+        }
+        _ => Ok(Lattice::whole(whole)),
+    }
 }
 
 fn check_box(requested: &BoundingBox, shape: &[u64]) -> Result<()> {

@@ -403,6 +403,10 @@ impl ReadObject for RemoteHandle {
         self.0.read_view(view, start, out)
     }
 
+    fn picks(&self) -> bool {
+        true
+    }
+
     fn life(&self) -> Result<Life> {
         self.0.call(Request::Life)?.life()
     }

@@ -1,0 +1,69 @@
+"""A run whose steps a staging server holds, followed through that server."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+WRITER = """
+import numpy as np, sys, thalweg
+values = np.arange(1 << 20, dtype="f8").reshape(1024, 1024)
+with thalweg.Writer(sys.argv[1], method="STAGING", parameters=f"partition={sys.argv[2]};promise=held") as w:
+    for n in range(21):
+        with w.step() as s:
+            for rows in (slice(0, 300), slice(300, 1024)):
+                s.write("u", values[rows] + n, shape=values.shape, offset=(rows.start, 0))
+"""
+
+
+@pytest.fixture
+def staging(prefix, tmp_path):
+    """A configuration, a mount table and the command; the server runs."""
+    command = prefix / "bin" / "thalweg"
+    (tmp_path / "run7").mkdir()
+    (tmp_path / "run").mkdir(mode=0o700)
+    configuration = tmp_path / "stage.cfg"
+    configuration.write_text(
+        f"name = stage\nstaging = {tmp_path}/run7\nahpios_server = localhost:{tmp_path}/data\nmetadata = localhost:{tmp_path}/names\n"
+    )
+    table = tmp_path / "mounts.toml"
+    table.write_text(f'[[mount]]\npath = "{tmp_path}/run7"\nlayout = "staging"\npartition = "{configuration}"\n')
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
+
+    def call(*words):
+        told = subprocess.run([command, "partition", *words], env=environment, check=True, capture_output=True, text=True)
+        return told.stdout
+
+    call("create", str(configuration))
+    call("start", str(configuration))
+    try:
+        yield configuration, environment | {"THALWEG_MOUNTS": str(table)}, call
+    finally:
+        call("stop", str(configuration))
+
+
+def sent(call, configuration):
+    """Bytes that the server has sent to clients."""
+    return int(re.search(r"bytes received, (\d+) sent", call("status", str(configuration)))[1])
+
+
+def test_the_guides_program_gets_what_it_asks_for_and_no_more(staging, tmp_path):
+    configuration, environment, call = staging
+    file = tmp_path / "run7" / "gs.bp"
+    subprocess.run([sys.executable, "-c", WRITER, file, configuration], env=environment, check=True)
+    page = (ROOT / "docs" / "guide" / "staging.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    program = program.replace("/lustre/run7", str(file.parent))
+    assert str(file) in program
+    program = f"import thalweg\n{program}    print(step.number, coarse.shape, coarse.sum())\n"
+    before = sent(call, configuration)
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    ).stdout
+    elements = 128 * 128
+    first = sum(1024 * y + x for y in range(0, 1024, 8) for x in range(0, 1024, 8))
+    assert told.splitlines() == [f"{n} (128, 128) {float(first + n * elements)}" for n in (0, 10, 20)]
+    assert sent(call, configuration) - before < 3 * 8 * elements + (64 << 10)

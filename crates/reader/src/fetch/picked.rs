@@ -1,0 +1,114 @@
+//! Pieces with wide gaps, of objects whose server picks their bytes out: only these are moved, as a view of the object.
+
+use super::{Opening, Order, opened, too_short};
+use crate::object::Object;
+use crate::plan::{Limits, Piece, Plan};
+use std::sync::Arc;
+use thalweg_types::element::swap_bytes;
+use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_view::{Outline, View};
+
+/// Bytes of one request.
+const REQUEST: u64 = 1 << 20;
+
+/// What a request more costs, as bytes that could be moved meanwhile.
+const REQUEST_COST: u64 = 64 << 10;
+
+/// Whether picking a piece out saves more than its requests cost: to register its view, to read, and to forget the view. Pieces with
+/// short spans are read with those beside them, as everywhere.
+fn is_sparse(piece: &Piece, limits: &Limits) -> bool {
+    let bytes = piece.bytes();
+    let gaps = piece.transferred(limits) - bytes;
+    let more = (piece.reads(limits) - 1).saturating_mul(REQUEST_COST);
+    let own = 3 * REQUEST_COST + bytes / REQUEST * REQUEST_COST;
+    (1..limits.direct).contains(&piece.run) && gaps.saturating_add(more) > own.max(bytes / 2)
+}
+
+/// Opens the object of a piece.
+fn object(piece: &Piece, open: Opening<'_>) -> Result<Object> {
+    opened(piece.file, (piece.source.saturating_add(piece.span()), piece.source), open)
+}
+
+/// Reads such pieces of each order, and returns the plans of what is left; `None` where there is no such piece, or no server picks its
+/// bytes out. Blocks that share elements are left as they are.
+///
+/// # Errors
+/// As [`super::execute`].
+/// # Memory
+/// 1 MiB.
+pub fn apart(
+    orders: &mut [Order<'_>],
+    limits: &Limits,
+    open: Opening<'_>,
+) -> std::result::Result<Option<Vec<Plan>>, (Error, Option<usize>)> {
+    let sparse = |order: &Order<'_>| match order.plan.overlapping {
+        true => None,
+        false => order.plan.pieces.iter().find(|piece| is_sparse(piece, limits)).cloned(),
+    };
+    // All of a file's objects lie in one layout.
+    let found = orders.iter().enumerate().find_map(|(number, order)| Some((number, sparse(order)?)));
+    let Some((number, first)) = found else { return Ok(None) };
+    if !object(&first, open).map_err(|e| (e, Some(number)))?.picks() {
+        return Ok(None);
+    }
+    let mut left = Vec::with_capacity(orders.len());
+    for (number, order) in orders.iter_mut().enumerate() {
+        let of = order.plan;
+        let mut rest = Plan { pieces: Vec::new(), coded: Vec::new(), ..*of };
+        if of.overlapping {
+            rest.pieces = of.pieces.clone();
+        } else {
+            for piece in &order.plan.pieces {
+                let done = is_sparse(piece, limits)
+                    && read(piece, order.word, order.out, open).map_err(|e| (e, Some(number)))?;
+                if !done {
+                    rest.pieces.push(piece.clone());
+                }
+            }
+        }
+        left.push(rest);
+    }
+    Ok(Some(left))
+}
+
+/// Reads a piece; false where its bytes were read before, with others.
+fn read(piece: &Piece, word: u64, out: &mut [u8], open: Opening<'_>) -> Result<bool> {
+    let object = object(piece, open)?;
+    if object.has(piece.source, piece.span()) {
+        return Ok(false);
+    }
+    let view = Arc::new(view(piece)?);
+    let (bytes, run) = (piece.bytes(), piece.run as usize);
+    let most = (REQUEST / piece.run).max(1) * piece.run;
+    let mut window = vec![0; most.min(bytes) as usize];
+    // Bytes of the view that were asked for, and where in the window the next run lies.
+    let (mut asked, mut at, mut outcome) = (0, window.len(), Ok(()));
+    piece.for_each_run(&mut |_, target| {
+        if outcome.is_err() {
+            return;
+        }
+        if at == window.len() {
+            window.truncate((bytes - asked) as usize);
+            outcome = object.pick(&view, asked, &mut window);
+            (asked, at) = (asked + window.len() as u64, 0);
+        }
+        let to = usize::try_from(piece.target + target).ok();
+        let Some(to) = to.and_then(|to| out.get_mut(to..to.checked_add(run)?)) else {
+            outcome = Err(too_short());
+            return;
+        };
+        to.copy_from_slice(&window[at..at + run]);
+        swap_bytes(to, word);
+        at += run;
+    });
+    outcome.map(|()| true)
+}
+
+/// The needed bytes of a piece, in the order of its runs.
+fn view(piece: &Piece) -> Result<View> {
+    let far = || Error::new(ErrorKind::OutOfBounds, "a read beyond the largest file");
+    let signed = |n: u64| i64::try_from(n).map_err(|_| far());
+    let repeats = piece.strides.iter().map(|s| Ok((s.count, signed(s.source)?))).collect::<Result<Vec<_>>>()?;
+    let outline = Outline { repeats, low: 0, high: signed(piece.run)? };
+    View::of_outline(piece.source, &outline, signed(piece.span())?)
+}
