@@ -47,12 +47,14 @@ if [[ ($BUILD == release || -e COMMIT) && -z ${THALWEG_COMMIT:-} ]]; then
     export THALWEG_COMMIT
 fi
 
+# everything: what tests and installations need. Benches are built by ./dev bench: each of them takes long to link.
+everything=(--workspace --exclude thalweg-benches --lib --bins --examples)
+
 # build_all: every library, program and example; a second call costs half a second. BUILT=1: what lies there is taken.
 build_all() {
     [[ -z ${BUILT:-} ]] || return 0
-    local options=(--workspace --lib --bins --examples "${features[@]}")
-    # Benches are built by ./dev bench: each of them takes half a minute to link.
-    [[ $BUILD == dev ]] || options+=(--release --exclude thalweg-benches)
+    local options=("${everything[@]}" "${features[@]}")
+    [[ $BUILD == dev ]] || options+=(--release)
     # Build scripts of libraries run again where PKG_CONFIG_PATH differs, and all that stands on them is built again. DESTDIR is that
     # of an installation: libraries that CMake builds would follow it.
     env -u PKG_CONFIG_PATH -u DESTDIR -u LIBDIR cargo build --quiet "${options[@]}"

@@ -18,14 +18,13 @@ NUMPY = {"byte": "i1", "short": "i2", "integer": "i4", "long long": "i8", "unsig
 
 
 # As scripts/build.sh builds it: with one set of features for every library.
-EVERYTHING = ["--workspace", "--lib", "--bins", "--examples"]
-FEATURES = "source scripts/build.sh; exec \"$@\" \"${features[@]}\""
+EVERYTHING = "source scripts/build.sh; exec \"$@\" \"${everything[@]}\" \"${features[@]}\""
 
 
 @functools.cache
 def program():
     """The example, built if need be."""
-    command = ["bash", "-euc", FEATURES, "build", "cargo", "build", "--quiet", *EVERYTHING, "--message-format=json"]
+    command = ["bash", "-euc", EVERYTHING, "build", "cargo", "build", "--quiet", "--message-format=json"]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     messages = map(json.loads, told.splitlines())
     return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "everything"][-1]
