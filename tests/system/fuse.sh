@@ -431,7 +431,8 @@ asks() { # asks NAME WHAT WORD:MOST...
 few_requests() {
     local name status=0
     for name in direct container small_file; do
-        up "$name"
+        # What the kernel is told holds as long as the test takes.
+        up "$name" --timeout 3600
         python3 "$here/fuse/requests.py" "$work/at/$name" >"$work/asked.$name" || status=1
         down "$name"
     done
