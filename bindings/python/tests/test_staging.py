@@ -21,7 +21,7 @@ with thalweg.Writer(sys.argv[1], method="STAGING", parameters=f"partition={sys.a
 
 @pytest.fixture
 def staging(prefix, tmp_path):
-    """A configuration, a mount table and the command; the server runs."""
+    """A configuration, the environment, that of readers through a mount, and the command; the server runs."""
     command = prefix / "bin" / "thalweg"
     (tmp_path / "run7").mkdir()
     (tmp_path / "run").mkdir(mode=0o700)
@@ -40,7 +40,7 @@ def staging(prefix, tmp_path):
     call("create", str(configuration))
     call("start", str(configuration))
     try:
-        yield configuration, environment | {"THALWEG_MOUNTS": str(table)}, call
+        yield configuration, environment, environment | {"THALWEG_MOUNTS": str(table)}, call
     finally:
         call("stop", str(configuration))
 
@@ -51,7 +51,7 @@ def sent(call, configuration):
 
 
 def test_the_guides_program_gets_what_it_asks_for_and_no_more(staging, tmp_path):
-    configuration, environment, call = staging
+    configuration, environment, through_the_mount, call = staging
     file = tmp_path / "run7" / "gs.bp"
     subprocess.run([sys.executable, "-c", WRITER, file, configuration], env=environment, check=True)
     page = (ROOT / "docs" / "guide" / "staging.md").read_text()
@@ -61,7 +61,7 @@ def test_the_guides_program_gets_what_it_asks_for_and_no_more(staging, tmp_path)
     program = f"import thalweg\n{program}    print(step.number, coarse.shape, coarse.sum())\n"
     before = sent(call, configuration)
     told = subprocess.run(
-        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", program], env=through_the_mount, check=True, capture_output=True, text=True
     ).stdout
     elements = 128 * 128
     first = sum(1024 * y + x for y in range(0, 1024, 8) for x in range(0, 1024, 8))
