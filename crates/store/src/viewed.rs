@@ -118,7 +118,7 @@ pub fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_view::{Datatype, Pattern};
+    use thalweg_view::{Block, Datatype, Pattern};
 
     fn view(count: u64, block: u64, stride: i64) -> View {
         let byte: Pattern = Datatype::Elementary(1).pattern().unwrap();
@@ -171,5 +171,22 @@ mod tests {
             read(&view, far, &mut [0; 64], &mut |_, _| panic!("no byte is read")).unwrap_err().kind(),
             ErrorKind::OutOfBounds
         );
+    }
+
+    #[test]
+    fn so_are_views_of_which_the_last_bytes_lie_in_the_file_and_earlier_ones_do_not() {
+        let blocks = [(8, 88), (8, 0), (16, 32)].map(|(count, displacement)| Block { count, displacement });
+        let of = Box::new(Datatype::Elementary(1));
+        let of = Box::new(Datatype::Hindexed { blocks: blocks.to_vec(), of });
+        let datatype = Datatype::Resized { lower: 0, extent: i64::MAX - 95, of };
+        let byte = Datatype::Elementary(1).pattern().unwrap();
+        let view = View::new(17, &byte, datatype.pattern().unwrap()).unwrap();
+        assert!(view.file_offset(63).is_some());
+        let written = write(&view, 32, &[1; 32], &mut |_, _| panic!("nothing is written"));
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::OutOfBounds);
+        let got = read(&view, 32, &mut [0; 32], &mut |_, _| panic!("nothing is read"));
+        assert_eq!(got.unwrap_err().kind(), ErrorKind::OutOfBounds);
+        // The first instance is there.
+        assert_eq!(read(&view, 0, &mut [0; 32], &mut |_, out| Ok(out.len())).unwrap(), 32);
     }
 }

@@ -228,7 +228,7 @@ impl Extents<'_> {
             {
                 let length = run.length.min(self.end - self.at);
                 let extent = start.checked_add_signed(run.displacement).and_then(|at| in_a_file(at, length));
-                // Nor does a later run come, although it may lie further in front.
+                // The iteration ends, even if a later run lies at a smaller offset.
                 self.at = if extent.is_some() { self.at + length } else { self.end };
                 return extent;
             }
