@@ -33,7 +33,7 @@ for way in MPI POSIX MPI_SCHEDULED MPI_COLLECTIVE 'MPI_COLLECTIVE aggregators=2'
     read -r method parameters <<<"$way"
     for buffer in '' '<buffer size-MB="1"/>'; do
         number=$((number + 1))
-        # 1 and 4 of each four.
+        # Without LONG=1: no limit for the first of two ways, 1 MiB for the second.
         [[ ${LONG:-0} != 0 || $((number % 4)) -lt 2 ]] || continue
         cat >"$work/$number.xml" <<XML
 <adios-config host-language="C"><adios-group name="g">

@@ -16,7 +16,7 @@ if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
     exit 0
 fi
 first=${FIRST:-0}
-# most NAME ARGUMENT...
+# most NAME ARGUMENT...: one in three and the first of each sort; with LONG=1 all.
 most() { THIN=${THIN:-$((${LONG:-0} == 0 ? 3 : 1))} FIRST=$first many "$1" "$built/examples/faults" judge "${@:2}"; }
 most "methods" bp "$work/one" 1
 most "methods, 3 ranks" bp "$work/three" 3
