@@ -236,6 +236,13 @@ fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failur
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    // A server leaves the registry before its process ends.
+    while running.servers.iter().any(|server| instance::runs(server) == Some(true)) {
+        if begin.elapsed() > Duration::from_secs(arguments.patience) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
     out.line(format_args!("partition {} is stopped", printable(name)))?;
     Ok(Outcome::Done)
 }
