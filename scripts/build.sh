@@ -47,8 +47,9 @@ if [[ ($BUILD == release || -e COMMIT) && -z ${THALWEG_COMMIT:-} ]]; then
     export THALWEG_COMMIT
 fi
 
-# everything: what tests and installations need. Benches are built by ./dev bench: each of them takes long to link.
-everything=(--workspace --exclude thalweg-benches --lib --bins --examples)
+# everything: what tests and installations need. Benches are built by ./dev bench: each of them takes long to link; fuzz targets by
+# ./dev fuzz.
+everything=(--workspace --exclude thalweg-benches --exclude thalweg-fuzz --lib --bins --examples)
 
 # build_all: every library, program and example; a second call costs half a second. BUILT=1: what lies there is taken.
 build_all() {

@@ -41,13 +41,15 @@ def allowed(expression, allow):
 
 def main():
     with open("deny.toml", "rb") as file:
-        allow = set(tomllib.load(file)["licenses"]["allow"])
+        licences = tomllib.load(file)["licenses"]
+    allow = set(licences["allow"])
+    besides = {exception["name"]: set(exception["allow"]) for exception in licences["exceptions"]}
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline"]
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode:  # something is not downloaded yet
         answer = subprocess.run(command[:-1], stdout=subprocess.PIPE, text=True, check=True)
     packages = json.loads(answer.stdout)["packages"]
-    refused = [p for p in packages if not allowed(p["license"] or "none", allow)]
+    refused = [p for p in packages if not allowed(p["license"] or "none", allow | besides.get(p["name"], set()))]
     for package in refused:
         print(f"{package['name']} {package['version']}: licence {package['license'] or 'not stated'} is not in deny.toml")
     print(f"{len(packages)} crates, {len(refused)} refused")

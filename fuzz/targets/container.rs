@@ -10,7 +10,9 @@ use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
 use thalweg_layout::container::tail::{Record as TailRecord, Tail};
 use thalweg_layout::container::tools::Accept;
-use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp, synopsis::Synopsis};
+use thalweg_layout::container::{
+    Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp, synopsis::Synopsis,
+};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_store::wrap::Sequential;
 use thalweg_store::{Memory, Store, StoreExt};

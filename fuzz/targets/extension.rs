@@ -11,11 +11,12 @@ use thalweg_types::ByteOrder;
 
 fuzz_target!(|data: &[u8]| {
     let Some((order, bytes)) = input(data) else { return };
-    if let Ok(directory) = Directory::decode(&mut cursor(&bytes, order)) {
-        if order == ByteOrder::NATIVE && directory.entries.iter().all(|e| e.name.is_ascii()) {
-            let again = directory.encode();
-            assert_eq!(Directory::decode(&mut cursor(&again, order)).unwrap(), directory);
-        }
+    if let Ok(directory) = Directory::decode(&mut cursor(&bytes, order))
+        && order == ByteOrder::NATIVE
+        && directory.entries.iter().all(|e| e.name.is_ascii())
+    {
+        let again = directory.encode();
+        assert_eq!(Directory::decode(&mut cursor(&again, order)).unwrap(), directory);
     }
     if let Ok(records) = Records::decode(&mut cursor(&bytes, order)) {
         let mut twice = records.clone();

@@ -8,7 +8,8 @@ use thalweg_reader::{Reader, RecoverOptions, recover};
 fuzz_target!(|data: &[u8]| {
     let Some((_, bytes)) = input(data) else { return };
     let (_store, layout) = file(&bytes);
-    let how = RecoverOptions { dry_run: false, keep_partial: data.len() % 2 == 0, ..RecoverOptions::default() };
+    let how =
+        RecoverOptions { dry_run: false, keep_partial: data.len().is_multiple_of(2), ..RecoverOptions::default() };
     let before = Reader::open(layout.clone(), "f.bp").ok().map(|r| r.status().steps);
     let Ok(done) = recover(&*layout, "f.bp", how) else { return };
     let reader = Reader::open(layout.clone(), "f.bp").expect("what was recovered opens");

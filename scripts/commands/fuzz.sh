@@ -17,7 +17,10 @@ mapfile -t targets < <(cargo +nightly fuzz list)
 [[ ${#targets[@]} -gt 0 ]] || { echo "dev fuzz: fuzz/ has no targets" >&2 && exit 1; }
 each=$((seconds / ${#targets[@]}))
 [[ $each -gt 0 ]] || each=1
-cargo +nightly fuzz build
+# As what is installed, but with overflow and the library's own checks looked for; and the link takes seconds.
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+cargo +nightly fuzz build --features libfuzzer
 failed=()
 for target in "${targets[@]}"; do
     echo "== $target, $each s"
@@ -25,7 +28,7 @@ for target in "${targets[@]}"; do
     [[ -d fuzz/seeds/$target ]] && seeds=("fuzz/seeds/$target/")
     mkdir -p "fuzz/corpus/$target"
     # The memory limit is there to find allocations that the input does not justify.
-    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "${seeds[@]}" -- \
+    cargo +nightly fuzz run --features libfuzzer "$target" "fuzz/corpus/$target" "${seeds[@]}" -- \
         -max_total_time="$each" -rss_limit_mb=512 -timeout=10 -verbosity=0 -print_final_stats=1 || failed+=("$target")
 done
 if [[ ${#failed[@]} -gt 0 ]]; then

@@ -58,19 +58,20 @@ record() {
 rust_tests() {
     local log=$logs/rust.log arguments=(--show-output) status=0 yes no
     [[ $long == 1 ]] && arguments+=(--include-ignored)
-    local began=$SECONDS
+    # Fuzz targets are programs without tests, but with examples, which cargo would build.
+    local began=$SECONDS tested=(--workspace --exclude thalweg-fuzz)
     echo "== cargo test (log: $log)"
     build_all
     export BUILT=1
     echo "   built after $((SECONDS - began)) s"
-    cargo test --quiet --workspace "${features[@]}" --no-run
+    cargo test --quiet "${tested[@]}" "${features[@]}" --no-run
     echo "   and the test programs after $((SECONDS - began)) s"
     # Two programs side by side, each with a log of its own; cargo itself says what doc tests do.
     local side=$PWD/$logs/rust host program
     host=$(rustc -vV | sed -n 's/^host: //p')
     mkdir -p "$side"
     SIDE_BY_SIDE=$side cargo --config "target.$host.runner=['$PWD/scripts/two_at_a_time.sh']" \
-        test --workspace "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+        test "${tested[@]}" "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
     flock "$side/slot.1" true
     flock "$side/slot.2" true
     cat "$side"/*.log >>"$log"
