@@ -1,0 +1,29 @@
+//! Tests that share a process, so that one program is linked for all of them. A test that sets what belongs to the process (variables of
+//! the environment, limits, an allocator, who hears warnings) is a program of its own, beside this folder.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod beside_a_writer;
+mod checks_and_repairs;
+mod claims_are_bounded;
+mod damage;
+mod drain_moves;
+mod drains_by_itself;
+mod dump_prints;
+mod every_fixture_prints_its_values;
+mod find_searches;
+mod generates_calls;
+mod help_prints_parameters;
+mod help_reads_well;
+mod hostile_names;
+mod lint_and_pipes;
+mod ls_lists;
+mod mount_status_shows;
+mod mount_tables_are_found;
+mod profile_shows;
+mod stat_counts;
+mod trigger_lists;
+mod tune_tunes;
+mod view_shows;
+mod warnings_of_the_command;

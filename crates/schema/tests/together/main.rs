@@ -1,0 +1,8 @@
+//! Tests that share a process, so that one program is linked for all of them. A test that sets what belongs to the process (variables of
+//! the environment, limits, an allocator, who hears warnings) is a program of its own, beside this folder.
+
+mod any_bytes;
+mod documents;
+mod large_documents;
+mod meshes;
+mod reports;
