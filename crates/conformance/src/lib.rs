@@ -9,6 +9,7 @@
 //! | [`gate`] | a gate at which operations of a store wait |
 //! | [`scratch`] | a folder for one test, removed afterwards |
 //! | `staging` | a server that takes outputs over, in this process (feature `round-trip`) |
+//! | [`sweep`] | how many cases of a long sweep are tried |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
 //! | `layout` | the promises of `Layout` |
 //! | `method` | the promises of every method, case by case, whatever the number of ranks (feature `round-trip`) |
@@ -28,3 +29,4 @@ pub mod scratch;
 #[cfg(feature = "round-trip")]
 pub mod staging;
 pub mod store;
+pub mod sweep;
