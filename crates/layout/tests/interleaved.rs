@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
+use thalweg_conformance::sweep;
 use thalweg_layout::container::Options;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::small_file::Settings;
@@ -218,7 +219,7 @@ struct Begin {
 fn interleaved(first: Act, second: Act, begin: Begin, every: usize) {
     let Begin { kind, length, .. } = begin;
     // A pass of a drain makes some hundred calls.
-    let every = if first == Drains { every } else { 1 };
+    let every = if first == Drains { every } else { sweep::stride() };
     for at in (second as usize % every..).step_by(every) {
         let scratches = [(); 3].map(|()| Scratch::new());
         let made = |scratch: &Scratch| -> Arc<dyn Store> {
