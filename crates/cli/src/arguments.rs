@@ -40,6 +40,8 @@ pub enum Command {
     Recover(Recover),
     Stat(Stat),
     Index(Index),
+    Copy(Copy),
+    Diff(Diff),
     #[command(subcommand)]
     View(View),
     #[command(subcommand)]
@@ -265,6 +267,127 @@ pub struct Stat {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Copy a file, or parts of it, in other blocks, types and transforms.
+///
+/// What is not changed by an option comes out as it was. Subfiles become one file, and bytes that nothing refers to are gone. What has
+/// no place in the copy is listed on standard error. The file is not changed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+PATTERN: a name, or a pattern with * (any characters, / too), ?, [a-z]. Of several that fit, the last counts.
+Regions: 'u[0:100, ::4]', slowest dimension first; missing dimensions are taken whole.
+
+Examples:
+  thalweg copy run.bp one.bp                            one file, without dead bytes
+  thalweg copy run.bp small.bp --only u,v --steps ::10  two variables of every tenth step
+  thalweg copy run.bp slice.bp --region 'u[:, :, 32]' --region 'v[::4, ::4, ::4]'
+  thalweg copy run.bp packed.bp --blocks merged --transform '*=zlib:5' --type 'u=real'
+  thalweg copy run.bp out.bp --continue                 adds the steps that an earlier copy lacks
+  thalweg copy run.bp out.bp --follow                   goes on while the run writes
+
+Exit codes: 0 copied, 1 no variable fits, or the writer of a followed file died or was too slow,
+2 usage, 3 a file can't be read or written.")]
+pub struct Copy {
+    /// File to copy
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The copy
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Copy only variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave out variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Copy these steps: FIRST:END, FIRST:END:STRIDE, or one, from 0
+    #[arg(long, value_name = "STEPS")]
+    pub steps: Option<String>,
+    /// Copy this part of global arrays
+    #[arg(long = "region", value_name = "PATTERN[RANGES]")]
+    pub regions: Vec<String>,
+    /// Give variables another number type: real, double, integer, ...
+    #[arg(long = "type", value_name = "PATTERN=TYPE")]
+    pub types: Vec<String>,
+    /// Give arrays another transform, as zlib:5; none: no transform
+    #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
+    pub transforms: Vec<String>,
+    /// Blocks of global arrays: written (as they are), merged (as few as the memory allows), or so many along each dimension: 4x2
+    #[arg(long, default_value = "written")]
+    pub blocks: String,
+    /// Write by this method, with its parameters: 'MPI_AGGREGATE;num_aggregators=4'
+    #[arg(long, default_value = "MPI")]
+    pub method: String,
+    /// Memory for values: 256MiB, 1GB; a block that is copied whole may be larger
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
+    pub memory: u64,
+    /// Replace a file of this name
+    #[arg(short, long, conflicts_with = "go_on")]
+    pub force: bool,
+    /// Add the missing steps to an earlier copy, made with the same options
+    #[arg(long = "continue")]
+    pub go_on: bool,
+    /// Go on with the steps that a running program still writes, until it has closed the file
+    #[arg(long)]
+    pub follow: bool,
+    /// With --follow: end when no step has come for so long: 60s, 5min
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "follow")]
+    pub wait: Option<std::time::Duration>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compare two files: variables, steps, shapes, values, attributes.
+///
+/// How values are stored makes no difference: blocks of global arrays, subfiles, transforms, byte order. Numbers of different types are
+/// compared by value. NaN equals NaN.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values are equal if they differ by at most --absolute, or by at most --relative times the larger
+magnitude. For each variable and step: how many differ, and place and size of the largest difference.
+
+Examples:
+  thalweg diff run.bp other.bp
+  thalweg diff run.bp other.bp --only u,v --relative 1e-6
+  thalweg diff run.bp other.bp --values --json
+
+Exit codes: 0 equal, 1 different, 2 usage, 3 a file can't be read.")]
+pub struct Diff {
+    /// One file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub a: PathBuf,
+    /// The other file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub b: PathBuf,
+    /// Compare only variables and attributes that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave out those that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Largest difference of equal values
+    #[arg(long, value_name = "DIFFERENCE", default_value_t = 0.0, value_parser = difference)]
+    pub absolute: f64,
+    /// Largest difference of equal values, as a share of the larger magnitude
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = difference)]
+    pub relative: f64,
+    /// Compare no attributes
+    #[arg(long)]
+    pub values: bool,
+    /// Memory for values: 256MiB, 1GB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
+    pub memory: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A number from 0.
+fn difference(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected a number from 0, as 1e-6".into())
 }
 
 /// Write the index alone to a small file.

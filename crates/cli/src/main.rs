@@ -77,6 +77,8 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Recover(a) => command::recover::run(a, out),
         Command::Stat(a) => command::stat::run(a, out),
         Command::Index(a) => command::index::run(a, out),
+        Command::Copy(a) => command::copy::run(a, out),
+        Command::Diff(a) => command::diff::run(a, out),
         Command::View(View::Zarr(a)) => command::view::zarr(a, out),
         Command::View(View::Hdf5(a)) => command::view::hdf5(a, out),
         Command::View(View::Vtk(a)) => command::view::vtk(a, out),

@@ -75,7 +75,7 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
 struct Patterns(Vec<Pattern>);
 
 enum Pattern {
-    Glob(glob::Pattern, String),
+    Name(thalweg_copy::Pattern),
     Regex(regex::Regex),
 }
 
@@ -85,10 +85,8 @@ impl Patterns {
             if regex {
                 regex::Regex::new(p).map(Pattern::Regex).map_err(|e| Failure::Usage(e.to_string()))
             } else {
-                let bare = p.strip_prefix('/').unwrap_or(p);
-                glob::Pattern::new(bare)
-                    .map(|g| Pattern::Glob(g, p.clone()))
-                    .map_err(|e| Failure::Usage(format!("pattern '{p}': {} at character {}", e.msg, e.pos + 1)))
+                let pattern = thalweg_copy::Pattern::parse(p).map(Pattern::Name);
+                pattern.map_err(|e| Failure::Usage(e.what().to_string()))
             }
         };
         Ok(Patterns(patterns.iter().map(one).collect::<Result<_, _>>()?))
@@ -101,8 +99,7 @@ impl Patterns {
     fn fit(&self, name: &str) -> bool {
         self.0.is_empty()
             || self.0.iter().any(|p| match p {
-                // A name that is itself full of brackets can be given as it is.
-                Pattern::Glob(g, given) => given == name || g.matches(name.strip_prefix('/').unwrap_or(name)),
+                Pattern::Name(p) => p.fits(name),
                 Pattern::Regex(r) => r.is_match(name),
             })
     }

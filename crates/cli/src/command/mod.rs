@@ -3,6 +3,8 @@
 pub mod completions;
 pub mod config;
 pub mod control;
+pub mod copy;
+pub mod diff;
 pub mod drain;
 pub mod dump;
 pub mod find;

@@ -5,9 +5,21 @@ use crate::support::{printed, run};
 #[test]
 fn help_is_as_reviewed() {
     insta::assert_snapshot!("help", printed(&["--help"]));
-    for command in
-        ["ls", "dump", "find", "verify", "recover", "stat", "index", "control", "drain", "gen", "completions"]
-    {
+    for command in [
+        "ls",
+        "dump",
+        "find",
+        "verify",
+        "recover",
+        "stat",
+        "index",
+        "copy",
+        "diff",
+        "control",
+        "drain",
+        "gen",
+        "completions",
+    ] {
         insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));
@@ -15,11 +27,12 @@ fn help_is_as_reviewed() {
 
 #[test]
 fn every_example_of_the_help_is_a_command_line_that_parses() {
-    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index"] {
+    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "copy", "diff"] {
         let help = printed(&[command, "--help"]);
         let examples: Vec<&str> = help.lines().filter(|l| l.starts_with(&format!("  thalweg {command} "))).collect();
         assert!(!examples.is_empty(), "{command} has no example");
-        for example in examples {
+        // A copy that follows waits for a program.
+        for example in examples.into_iter().filter(|line| !line.contains(" --follow")) {
             // Behind two blanks comes the explanation; && starts another command.
             let line = example.trim().split("  ").next().unwrap().split("&&").next().unwrap();
             let folder = thalweg_conformance::scratch::Scratch::new();
@@ -41,7 +54,10 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "control", "drain", "gen"] {
+        for command in [
+            "ls", "dump", "find", "verify", "recover", "stat", "index", "copy", "diff", "lint", "control", "drain",
+            "gen",
+        ] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
     }

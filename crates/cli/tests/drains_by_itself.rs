@@ -3,10 +3,12 @@
 //!
 //! The programs are this test program again, told by an environment variable what to write.
 
-use crate::support::{command, run};
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use support::{command, run};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, OpenWrite, WriterId};

@@ -1,0 +1,337 @@
+//! From the source to the target: one thread reads, one writes.
+
+use crate::choice::Choice;
+use crate::source::{Event, Opening, Source};
+use crate::target::{Target, Writing};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+use thalweg_layout::Layout;
+use thalweg_reader::{Follower, Next, Reader, Wait};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How a copy is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is copied.
+    pub choice: Choice,
+    /// The method that writes the target.
+    pub method: String,
+    /// Its parameters, `key=value;key=value`.
+    pub parameters: String,
+    /// Bytes of memory for values. A block of the source that is copied whole may be larger.
+    pub memory: u64,
+    /// What becomes of a target that is there.
+    pub into: Into,
+    /// Waits for further steps, as long as the source is written.
+    pub follow: Option<Wait>,
+}
+
+/// What becomes of a target that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Into {
+    /// It is an error.
+    #[default]
+    New,
+    /// It is replaced.
+    Replace,
+    /// It is an earlier copy, made with the same choice, to which the missing steps are added.
+    Continue,
+}
+
+/// Something that has no place in the copy, or another form there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Name of the variable or attribute.
+    pub name: String,
+    /// What is missing, and why.
+    pub why: String,
+}
+
+/// How a source ended that was followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything that there was is copied.
+    Whole,
+    /// The writer of the source died; the steps that it has closed are copied.
+    WriterDied,
+    /// No further step came in time.
+    TimedOut,
+    /// It was stopped.
+    Stopped,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Steps written.
+    pub steps: u64,
+    /// Steps that the target had already.
+    pub had: u64,
+    /// Blocks written.
+    pub blocks: u64,
+    /// Bytes of values written, before transforms.
+    pub bytes: u64,
+    /// What has no place in the copy, or another form there.
+    pub left_out: Vec<LeftOut>,
+    /// Patterns of the choice that fit no variable.
+    pub unknown: Vec<String>,
+    /// How the source ended.
+    pub ended: Ended,
+}
+
+impl Default for Options {
+    /// Everything as it is, by method `MPI` into one new file, with 256 MiB of memory.
+    fn default() -> Options {
+        Options {
+            choice: Choice::default(),
+            method: "MPI".to_string(),
+            parameters: String::new(),
+            memory: 256 << 20,
+            into: Into::New,
+            follow: None,
+        }
+    }
+}
+
+/// Copies a file.
+///
+/// - `stop`: set by another thread, ends the copy behind a whole step.
+/// - `progress`: is told the bytes of values written so far.
+///
+/// # Errors
+/// `AlreadyExists` for a target that is there with [`Into::New`]; `InvalidArgument` where the target is the source, or is no earlier copy of
+/// it; those of reads and writes. The source is not changed, and the steps of the target so far stay.
+/// # Cost
+/// Reads every chosen byte once, checks its checksum as readers do, and writes it once; casts and transforms as they cost. Memory: see
+/// [`Options::memory`].
+pub fn copy(
+    (from, source): (&Arc<dyn Layout>, &str),
+    (to, target): (&Arc<dyn Layout>, &str),
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copied> {
+    let mut steps = Walk::begin(from, source, options, stop)?;
+    let earlier = earlier(steps.reader(), to, target, options.into)?;
+    // What is being read, waits, is being written, and the pack of the method.
+    let chunk = options.memory / 4;
+    let method = (options.method.as_str(), options.parameters.as_str());
+    let mut writer = Target::new(to.clone(), target, method, chunk.max(1 << 20), earlier.is_some())?;
+    let mut reading = Source::new(&options.choice, chunk);
+    let had = earlier.as_ref().map_or(0, |reader| reader.status().steps);
+    let outcome = std::thread::scope(|scope| {
+        let (send, receive) = sync_channel::<Result<Event>>(1);
+        let reader = scope.spawn(move || {
+            let mut left = had;
+            let mut walk = || -> Result<()> {
+                while let Some((reader, step)) = steps.next()? {
+                    let mut begins = |opening: &Opening| {
+                        let Some(earlier) = earlier.as_ref().filter(|_| left > 0) else { return Ok(true) };
+                        compare(earlier, had - left, opening)?;
+                        left -= 1;
+                        Ok(false)
+                    };
+                    // Where the other end is gone, it has failed, and says why.
+                    let gone = || Error::new(ErrorKind::PeerLost, "the copy has ended");
+                    reading.step(&reader, step, &mut begins, &mut |event| send.send(Ok(event)).map_err(|_| gone()))?;
+                }
+                if left > 0 && steps.ended == Ended::Whole {
+                    let what = format!("it has {had} steps, the source only {} that were chosen", had - left);
+                    return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(target));
+                }
+                Ok(())
+            };
+            if let Err(e) = walk() {
+                let _ = send.send(Err(e));
+            }
+            (reading.left_out(), steps.unknown(&options.choice), steps.ended)
+        });
+        let written = write(&mut writer, &receive, progress);
+        drop(receive);
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written.map(|()| read)
+    });
+    let (mut left_out, unknown, ended) = match outcome {
+        Ok(read) => read,
+        Err(e) => {
+            let safe = format!("{} steps of {target}", had + writer.outputs);
+            // The failure that matters is the first one.
+            let _ = writer.leave();
+            return Err(if e.still_safe().is_some() { e } else { e.safe(safe) });
+        }
+    };
+    match ended {
+        Ended::Whole => writer.finish()?,
+        Ended::WriterDied | Ended::TimedOut | Ended::Stopped => writer.leave()?,
+    }
+    left_out.append(&mut writer.left_out);
+    Ok(Copied { steps: writer.outputs, had, blocks: writer.blocks, bytes: writer.bytes, left_out, unknown, ended })
+}
+
+/// Writes what comes.
+fn write(
+    writer: &mut Target,
+    events: &std::sync::mpsc::Receiver<Result<Event>>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let mut writing: Option<Writing> = None;
+    while let Ok(event) = events.recv() {
+        match (event?, &mut writing) {
+            (Event::Open(opening), None) => writing = Some(writer.open(&opening).map_err(|e| e.at_step(opening.step))?),
+            (Event::Blocks(blocks), Some(open)) => {
+                writer.write(open, blocks)?;
+                progress(writer.bytes);
+            }
+            (Event::Close, Some(_)) => {
+                if let Some(open) = writing.take() {
+                    writer.close(open)?;
+                }
+            }
+            _ => return Err(Error::new(ErrorKind::InvalidArgument, "blocks outside of an output")),
+        }
+    }
+    Ok(())
+}
+
+/// The target that is there, if steps are added to it.
+fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, into: Into) -> Result<Option<Reader>> {
+    let there = match layout.stat(target) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        there => there?,
+    };
+    if source.layout().stat(source.path())?.identity == there.identity && source.path() == target {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the copy would replace its source").in_object(target));
+    }
+    match into {
+        Into::New => {
+            let what = "it is there already: replace it, or continue an earlier copy";
+            Err(Error::new(ErrorKind::AlreadyExists, what).in_object(target))
+        }
+        Into::Replace => Ok(None),
+        Into::Continue => match Reader::open(layout.clone(), target) {
+            // A copy that ended before its first step was whole.
+            Err(e) if e.kind() == ErrorKind::Torn => Ok(None),
+            reader => Ok(Some(reader?).filter(|reader| reader.status().steps > 0)),
+        },
+    }
+}
+
+/// Whether a step of an earlier copy is the one that would be written now.
+fn compare(earlier: &Reader, step: u64, opening: &Opening) -> Result<()> {
+    for (form, blocks) in &opening.variables {
+        let there = match earlier.block_count(&form.full, step) {
+            Err(e) if e.kind() == ErrorKind::NotFound => 0,
+            there => there?,
+        };
+        if there != *blocks {
+            let what = format!(
+                "step {step} is no copy of step {} of the source with this choice: {there} blocks of \"{}\" in place of {blocks}",
+                opening.step, form.full
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(earlier.path()));
+        }
+    }
+    Ok(())
+}
+
+/// How often a wait looks whether the copy is stopped.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The steps of a source, as they come.
+struct Walk<'a> {
+    options: &'a Options,
+    stop: &'a AtomicBool,
+    file: File,
+    /// Next step to look at.
+    at: u64,
+    ended: Ended,
+}
+
+enum File {
+    Whole(Reader),
+    Growing(Box<Follower>, Wait),
+}
+
+/// Waits for at most the time of `wait`, in short waits, until `look` finds something or the copy is stopped.
+fn waiting<T>(wait: Wait, stop: &AtomicBool, mut look: impl FnMut(&Wait) -> Result<Option<T>>) -> Result<Option<T>> {
+    let begun = Instant::now();
+    loop {
+        let left = wait.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+        let short = Wait { timeout: Some(left.map_or(LOOK, |left| left.min(LOOK))), ..wait };
+        let found = look(&short)?;
+        if found.is_some() || left.is_some_and(|left| left.is_zero()) || stop.load(Ordering::Relaxed) {
+            return Ok(found);
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn begin(layout: &Arc<dyn Layout>, path: &str, options: &'a Options, stop: &'a AtomicBool) -> Result<Walk<'a>> {
+        let file = match options.follow {
+            None => File::Whole(Reader::open(layout.clone(), path)?),
+            Some(wait) => {
+                let mut none = None;
+                let follower = waiting(wait, stop, |wait| match Follower::open(layout.clone(), path, wait) {
+                    Err(e) if e.kind() == ErrorKind::NotFound => {
+                        none = Some(e);
+                        Ok(None)
+                    }
+                    follower => follower.map(Some),
+                })?;
+                let absent = || none.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no step came").in_object(path));
+                File::Growing(Box::new(follower.ok_or_else(absent)?), wait)
+            }
+        };
+        Ok(Walk { options, stop, file, at: 0, ended: Ended::Whole })
+    }
+
+    fn reader(&self) -> &Reader {
+        match &self.file {
+            File::Whole(reader) => reader,
+            File::Growing(follower, _) => follower.reader(),
+        }
+    }
+
+    /// The next chosen step; `None` if there is none any more.
+    fn next(&mut self) -> Result<Option<(Reader, u64)>> {
+        let chosen = self.options.choice.steps;
+        loop {
+            let known = self.reader().status().steps;
+            while self.at < known.min(chosen.end) {
+                if self.stop.load(Ordering::Relaxed) {
+                    self.ended = Ended::Stopped;
+                    return Ok(None);
+                }
+                let step = self.at;
+                self.at += 1;
+                if chosen.contain(step) {
+                    return Ok(Some((self.reader().clone(), step)));
+                }
+            }
+            let File::Growing(follower, wait) = &mut self.file else { return Ok(None) };
+            if self.at >= chosen.end {
+                return Ok(None);
+            }
+            // To the newest: the ones between are looked at above.
+            let next = waiting(*wait, self.stop, |wait| {
+                let next = follower.advance(true, wait)?;
+                Ok(Some(next).filter(|next| *next != Next::NotYet))
+            })?;
+            self.ended = match next {
+                Some(Next::Step(_)) => continue,
+                Some(Next::End) => Ended::Whole,
+                Some(Next::WriterDied) => Ended::WriterDied,
+                Some(Next::NotYet) | None if self.stop.load(Ordering::Relaxed) => Ended::Stopped,
+                Some(Next::NotYet) | None => Ended::TimedOut,
+            };
+            return Ok(None);
+        }
+    }
+
+    fn unknown(&self, choice: &Choice) -> Vec<String> {
+        let names: Vec<&str> = self.reader().variables().iter().map(|head| head.name.as_str()).collect();
+        choice.unknown(&names).into_iter().map(str::to_string).collect()
+    }
+}

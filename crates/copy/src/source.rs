@@ -1,0 +1,405 @@
+//! Reads the chosen steps of a file, and hands them on a bounded number of bytes at a time.
+
+use crate::cast;
+use crate::choice::Choice;
+use crate::copy::LeftOut;
+use crate::plan::{How, Part, Place, parts};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use thalweg_reader::variable::Kind;
+use thalweg_reader::{Attribute, Block, Reader};
+use thalweg_schema::Statistics;
+use thalweg_types::{ElementType, Error, ErrorKind, Result, Selection};
+
+/// What a variable of the copy is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Its full name.
+    pub full: String,
+    /// Path alone.
+    pub path: String,
+    /// Name alone.
+    pub name: String,
+    /// Type of its values.
+    pub element: ElementType,
+    /// Its kind in the source.
+    pub kind: Kind,
+    /// Number of dimensions.
+    pub dimensions: usize,
+    /// Its statistics.
+    pub statistics: Statistics,
+    /// Its transform; empty for none.
+    pub transform: String,
+}
+
+/// The beginning of an output.
+pub struct Opening {
+    /// Step of the source.
+    pub step: u64,
+    /// Its group.
+    pub group: Arc<GroupForm>,
+    /// The variables of this step, and how many blocks each has.
+    pub variables: Vec<(Arc<Form>, u64)>,
+    /// Attributes, where they are new or have changed.
+    pub attributes: Option<Vec<Attribute>>,
+}
+
+/// What a group of the copy is.
+#[derive(Debug, PartialEq)]
+pub struct GroupForm {
+    /// Its name.
+    pub name: String,
+    /// Dimensions are stored fastest first.
+    pub fortran: bool,
+    /// Name of its time dimension.
+    pub time_name: String,
+}
+
+/// A block with its values.
+pub struct Values {
+    /// Its variable.
+    pub form: Arc<Form>,
+    /// Where it lies in the copy.
+    pub place: Option<Place>,
+    /// The values, in this machine's byte order.
+    pub bytes: Vec<u8>,
+}
+
+/// What the target is told, in this order for each output.
+pub enum Event {
+    /// An output begins.
+    Open(Opening),
+    /// Some of its blocks.
+    Blocks(Vec<Values>),
+    /// It is whole.
+    Close,
+}
+
+/// What is known of a variable of the source.
+struct Known {
+    form: Arc<Form>,
+    group: String,
+    kind: Kind,
+    /// Its type in the source.
+    element: ElementType,
+}
+
+/// A variable in a step, planned.
+struct Planned {
+    known: Arc<Known>,
+    parts: Vec<Part>,
+    /// Values of scalars and texts, which the index has, by number of their block.
+    values: HashMap<u64, Vec<u8>>,
+}
+
+/// The source of a copy.
+pub struct Source<'a> {
+    choice: &'a Choice,
+    /// Most bytes of values of one event.
+    chunk: u64,
+    known: HashMap<String, Option<Arc<Known>>>,
+    groups: HashMap<String, Arc<GroupForm>>,
+    /// Attributes of a group that were handed on: how many there were.
+    attributes: HashMap<String, u64>,
+    /// What has no place in the copy, each once.
+    pub left_out: BTreeMap<String, String>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(choice: &'a Choice, chunk: u64) -> Source<'a> {
+        let (known, groups, attributes) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Source { choice, chunk: chunk.max(1), known, groups, attributes, left_out: BTreeMap::new() }
+    }
+
+    /// What was left out so far.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.left_out.iter().map(|(name, why)| LeftOut { name: name.clone(), why: why.clone() }).collect()
+    }
+
+    fn leave_out(&mut self, name: &str, why: impl Into<String>) {
+        self.left_out.entry(name.to_string()).or_insert_with(|| why.into());
+    }
+
+    /// Hands on an output, if the step has any of the variables.
+    ///
+    /// - `begins`: is told of the output first, and says whether its values are wanted.
+    ///
+    /// # Errors
+    /// Those of reads, of plans and of casts, with variable and step; the first of `hand`.
+    pub fn step(
+        &mut self,
+        reader: &Reader,
+        step: u64,
+        begins: &mut dyn FnMut(&Opening) -> Result<bool>,
+        hand: &mut dyn FnMut(Event) -> Result<()>,
+    ) -> Result<()> {
+        let mut planned = Vec::new();
+        let mut group: Option<String> = None;
+        let names: Vec<String> =
+            reader.variables().iter().map(|head| &head.name).filter(|name| self.choice.has(name)).cloned().collect();
+        for name in names {
+            if reader.block_count(&name, step)? == 0 {
+                continue;
+            }
+            let Some(known) = self.known(reader, &name, step)? else { continue };
+            match &group {
+                Some(first) if *first != known.group => {
+                    let what = format!(
+                        "outputs of groups \"{first}\" and \"{}\" share a step, which a copy cannot: copy the variables of one \
+                         group at a time",
+                        known.group
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, what).at_step(step));
+                }
+                Some(_) => {}
+                None => group = Some(known.group.clone()),
+            }
+            planned.push(self.plan(reader, known, step).map_err(|e| e.in_variable(name).at_step(step))?);
+        }
+        let Some(group) = group else { return Ok(()) };
+        let attributes = self.attributes(reader, &group)?;
+        let opening = Opening {
+            step,
+            group: self.group(reader, &group)?,
+            variables: planned.iter().map(|p| (p.known.form.clone(), p.parts.len() as u64)).collect(),
+            attributes,
+        };
+        if !begins(&opening)? {
+            // Attributes are in the target already.
+            return Ok(());
+        }
+        hand(Event::Open(opening))?;
+        self.values(reader, step, planned, hand)?;
+        hand(Event::Close)
+    }
+
+    /// Hands on the values of an output.
+    fn values(
+        &self,
+        reader: &Reader,
+        step: u64,
+        planned: Vec<Planned>,
+        hand: &mut dyn FnMut(Event) -> Result<()>,
+    ) -> Result<()> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0u64);
+        for Planned { known, parts, mut values } in planned {
+            for part in parts {
+                let value = match part.from {
+                    Selection::Block(number) => values.remove(&number),
+                    _ => None,
+                };
+                let length = match (&value, &part.place) {
+                    (Some(value), _) => value.len() as u64,
+                    (None, Some(place)) => elements(&place.count)?.saturating_mul(known.element.size()),
+                    (None, None) => known.element.size(),
+                };
+                if bytes > 0 && bytes.saturating_add(length) > self.chunk {
+                    hand(Event::Blocks(fetch(reader, step, std::mem::take(&mut waiting))?))?;
+                    bytes = 0;
+                }
+                bytes = bytes.saturating_add(length);
+                waiting.push(Wanted { known: known.clone(), part, value, length });
+            }
+        }
+        if waiting.is_empty() { Ok(()) } else { hand(Event::Blocks(fetch(reader, step, waiting)?)) }
+    }
+
+    fn plan(&mut self, reader: &Reader, known: Arc<Known>, step: u64) -> Result<Planned> {
+        let name = known.form.full.clone();
+        let blocks = reader.blocks(&name, step)?;
+        let shape = if known.kind == Kind::Scalar { vec![] } else { reader.shape(&name, step)? };
+        let is_array = matches!(known.kind, Kind::Global | Kind::LocalValue);
+        let how = How {
+            // A region of a pattern is meant for the arrays among its variables.
+            region: self.choice.region(&name).filter(|_| is_array || known.kind == Kind::Local),
+            blocks: &self.choice.blocks,
+            size: known.element.size(),
+            most: self.chunk,
+        };
+        let planned = parts(known.kind, &shape, &blocks, how)?;
+        if planned.not_merged {
+            let why = "its blocks do not cover the array exactly once: they stay as they are";
+            self.leave_out(&name, why);
+        }
+        let mut values = HashMap::new();
+        for block in blocks.iter().filter(|_| known.kind == Kind::Scalar) {
+            if let Some(value) = &block.value {
+                let mut bytes = Vec::new();
+                value.append_to(&mut bytes);
+                values.insert(block.number, bytes);
+            }
+        }
+        Ok(Planned { known, parts: planned.parts, values })
+    }
+
+    /// A variable; `None` for one that cannot be copied.
+    fn known(&mut self, reader: &Reader, name: &str, step: u64) -> Result<Option<Arc<Known>>> {
+        if let Some(known) = self.known.get(name) {
+            return Ok(known.clone());
+        }
+        let known = match self.look(reader, name, step) {
+            Ok(known) => Some(Arc::new(known)),
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                self.leave_out(name, e.what());
+                None
+            }
+            Err(e) => return Err(e.in_variable(name).at_step(step)),
+        };
+        self.known.insert(name.to_string(), known.clone());
+        Ok(known)
+    }
+
+    fn look(&mut self, reader: &Reader, name: &str, step: u64) -> Result<Known> {
+        let variable = reader.variable(name)?;
+        // Text of one byte, which adios2 alone writes.
+        let own = if variable.element == ElementType::Char { ElementType::U8 } else { variable.element };
+        if own != variable.element {
+            self.leave_out(name, format!("its type {}: values become {own}", variable.element));
+        }
+        let element = match self.choice.element(name) {
+            // Of a pattern, variables with other values are not meant.
+            Some(other) if cast::is_possible(variable.element, other) => other,
+            Some(other) if self.choice.elements.iter().any(|(pattern, _)| pattern.given() == name) => {
+                let what = format!("{} values cannot become {other}", variable.element);
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            }
+            _ => own,
+        };
+        let first = reader.block_of_step(name, step, 0)?;
+        let is_array = variable.kind != Kind::Scalar;
+        let transform = match (is_array, self.choice.transform(name)) {
+            (false, _) => String::new(),
+            (true, Some(asked)) => asked.to_string(),
+            (true, None) => self.own_transform(name, first.as_ref()),
+        };
+        let level = first.as_ref().and_then(|block| block.statistics.as_ref());
+        let statistics = match level {
+            _ if !is_array => Statistics::Default,
+            None => Statistics::Off,
+            Some(known) if known.level.has_sums() => Statistics::Default,
+            Some(_) => Statistics::MinMax,
+        };
+        let dimensions = match variable.kind {
+            Kind::Scalar => 0,
+            Kind::LocalValue => 1,
+            Kind::Global | Kind::Local => first.as_ref().map_or(0, |block| block.count.len()),
+        };
+        let form = Form {
+            full: variable.name.clone(),
+            path: variable.path.clone(),
+            name: variable.short_name.clone(),
+            element,
+            kind: variable.kind,
+            dimensions,
+            statistics,
+            transform,
+        };
+        Ok(Known { form: Arc::new(form), group: variable.group, kind: variable.kind, element: variable.element })
+    }
+
+    /// The transform of the source, if values come out of it as they went in.
+    fn own_transform(&mut self, name: &str, block: Option<&Block>) -> String {
+        let Some(transform) = block.and_then(|block| block.transform.as_ref()) else { return String::new() };
+        match thalweg_transform::find(&transform.name) {
+            Some(codec) if codec.keeps_every_bit() => codec.name().to_string(),
+            _ => {
+                self.leave_out(name, format!("its transform {}, which would change values again", transform.name));
+                String::new()
+            }
+        }
+    }
+
+    fn group(&mut self, reader: &Reader, name: &str) -> Result<Arc<GroupForm>> {
+        if let Some(known) = self.groups.get(name) {
+            return Ok(known.clone());
+        }
+        let groups = reader.process_groups()?;
+        let time_name = groups.iter().find(|entry| entry.group == name).map(|entry| entry.time_name.clone());
+        let form = Arc::new(GroupForm {
+            name: name.to_string(),
+            fortran: reader.is_fortran(name)?,
+            time_name: time_name.unwrap_or_default(),
+        });
+        self.groups.insert(name.to_string(), form.clone());
+        Ok(form)
+    }
+
+    /// The attributes of a group, if more were written than when they were handed on.
+    fn attributes(&mut self, reader: &Reader, group: &str) -> Result<Option<Vec<Attribute>>> {
+        let heads: Vec<_> = reader.attributes().iter().filter(|head| head.group == group).collect();
+        let written = heads.iter().map(|head| head.blocks).sum();
+        if self.attributes.insert(group.to_string(), written) == Some(written) {
+            return Ok(None);
+        }
+        let mut all = Vec::new();
+        for head in heads {
+            match reader.attribute(&head.name) {
+                Ok(attribute) if attribute.internal => {}
+                Ok(attribute) => all.push(attribute),
+                Err(e) if e.kind() == ErrorKind::Unsupported => self.leave_out(&head.name, e.what()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Some(all))
+    }
+}
+
+fn elements(count: &[u64]) -> Result<u64> {
+    let too_many = || Error::new(ErrorKind::OutOfBounds, "a block has more elements than 64 bits count");
+    thalweg_types::bounding_box::elements(count).ok_or_else(too_many)
+}
+
+/// A block of the copy that is to be read.
+struct Wanted {
+    known: Arc<Known>,
+    part: Part,
+    /// Its value, if the index has it.
+    value: Option<Vec<u8>>,
+    length: u64,
+}
+
+/// Reads blocks together.
+fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted>) -> Result<Vec<Values>> {
+    let mut batch = reader.batch();
+    let mut memory: Vec<Vec<u8>> = Vec::new();
+    for Wanted { known, part, value, length } in &wanted {
+        if value.is_none() && *length > 0 {
+            let number = batch.add(&known.form.full, &[step], &part.from, None)?;
+            memory.push(zeros(batch.bytes(number))?);
+        }
+    }
+    let mut out: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
+    let filled = if batch.is_empty() { vec![] } else { batch.perform(&mut out)? };
+    let mut read = memory.into_iter().zip(filled);
+    let mut values = Vec::new();
+    for Wanted { known, part, value, length } in wanted {
+        let failed = |e: Error| e.in_variable(known.form.full.clone()).at_step(step);
+        let bytes = match value {
+            Some(value) => value,
+            None if length == 0 => Vec::new(),
+            None => {
+                let (bytes, filled) = read.next().unwrap_or_default();
+                if filled.saturating_mul(known.element.size()) != bytes.len() as u64 {
+                    let what = format!("{filled} elements of a block of {} bytes were found", bytes.len());
+                    return Err(failed(Error::new(ErrorKind::Corrupt, what)));
+                }
+                bytes
+            }
+        };
+        let bytes = match known.form.element == known.element {
+            true => bytes,
+            false => cast::cast(known.element, known.form.element, &bytes).map_err(failed)?,
+        };
+        values.push(Values { form: known.form.clone(), place: part.place, bytes });
+    }
+    Ok(values)
+}
+
+fn zeros(bytes: u64) -> Result<Vec<u8>> {
+    let none = || Error::new(ErrorKind::NoMemory, format!("the system has no {bytes} bytes of memory for a block"));
+    let length = usize::try_from(bytes).map_err(|_| none())?;
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(length).map_err(|_| none())?;
+    memory.resize(length, 0);
+    Ok(memory)
+}
