@@ -66,14 +66,14 @@ rust_tests() {
     echo "   built after $((SECONDS - began)) s"
     cargo test --quiet "${tested[@]}" "${features[@]}" --no-run
     echo "   and the test programs after $((SECONDS - began)) s"
-    # Two programs side by side, each with a log of its own; cargo itself says what doc tests do.
+    # Three programs side by side, each with a log of its own; cargo itself says what doc tests do.
     local side=$PWD/$logs/rust host program
     host=$(rustc -vV | sed -n 's/^host: //p')
     mkdir -p "$side"
-    SIDE_BY_SIDE=$side cargo --config "target.$host.runner=['$PWD/scripts/two_at_a_time.sh']" \
+    SIDE_BY_SIDE=$side cargo --config "target.$host.runner=['$PWD/scripts/side_by_side.sh']" \
         test "${tested[@]}" "${features[@]}" --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
-    flock "$side/slot.1" true
-    flock "$side/slot.2" true
+    local slot
+    for slot in "$side"/slot.*; do flock "$slot" true; done
     cat "$side"/*.log >>"$log"
     yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true
     no=$(grep -cE '^test .* \.\.\. FAILED$' "$log") || true

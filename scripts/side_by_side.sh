@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# two_at_a_time.sh PROGRAM ARGUMENT...: what cargo starts a test program with, so that two run side by side: most have one test that
-# takes long, and a core idle beside it. It begins the program and comes back; what it says is in $SIDE_BY_SIDE/NUMBER.log, and how it
-# ended in NUMBER.status, when both slots are free again. Anything else, as the programs of doc tests, runs to its end.
+# side_by_side.sh PROGRAM ARGUMENT...: what cargo starts a test program with, so that three run side by side on two cores: half of
+# their time is spent waiting. It begins the program and comes back; what it says is in $SIDE_BY_SIDE/NUMBER.log, and how it
+# ended in NUMBER.status, when all slots are free again. Anything else, as the programs of doc tests, runs to its end.
 set -uo pipefail
 
 [[ $1 == */deps/* ]] || exec "$@"
 
 # A slot is a file that is locked while its program runs.
 while true; do
-    for slot in 1 2; do
+    for slot in 1 2 3; do
         exec 9>"$SIDE_BY_SIDE/slot.$slot"
         if flock -n 9; then break 2; fi
     done
