@@ -111,7 +111,8 @@ def read_outer(wanted: list[Axis], steps: int, dtype: np.dtype, read: ReadBox) -
 
 
 def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
-    offset, count, strides, found, inside = [], [], [], [], []
+    offset, count, strides, found = [], [], [], []
+    inside: list[slice | np.ndarray] = []
     worst, most = -1, 1.0
     waste = 1.0
     for d, axis in enumerate(wanted):

@@ -394,11 +394,11 @@ class Variable:
             if box and memory is not None:
                 if out.size:
                     ends = [a.first_and_last() for a in wanted]
-                    bounds = {"offset": [a for a, _ in ends], "count": [b - a + 1 for a, b in ends]}
+                    offset, count = [a for a, _ in ends], [b - a + 1 for a, b in ends]
                     stride = [selection.stride(a.wanted) for a in wanted if isinstance(a.wanted, range)]
                     numbers = self._numbers(steps.wanted)
                     view = into.reshape(-1).view(np.uint8)
-                    self._file._reader.read(self.name, numbers, view, stride=stride, **bounds, **memory)
+                    self._file._reader.read(self.name, numbers, view, offset, count, stride=stride, **memory)
                     self._file._say_unchecked()
                 return out
         values = np.asarray(self[key])
