@@ -374,7 +374,7 @@ fn written(module: Module, writers: &[Vec<What>]) -> Arc<dyn Store> {
 
 #[test]
 fn what_ranks_look_up_together_is_what_one_process_looks_up() {
-    let cases = if std::env::var_os("LONG").is_some() { 1000 } else { 60 };
+    let cases = if thalweg_conformance::sweep::is_long() { 1000 } else { 60 };
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let writers = prop::collection::vec(prop::collection::vec(what(), 1..12), 1..7);
     let asked = prop::collection::vec((place(), 1..5000usize, any::<bool>()), 8);

@@ -1,7 +1,7 @@
 //! From the source to the target: one thread reads, one writes.
 
-use crate::choice::Choice;
-use crate::source::{Event, Opening, Source};
+use crate::choice::{Choice, check_transform};
+use crate::source::{Event, InStep, Opening, Source};
 use crate::target::{Target, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,17 +23,17 @@ pub struct Options {
     /// Bytes of memory for values. A block of the source that is copied whole may be larger.
     pub memory: u64,
     /// What becomes of a target that is there.
-    pub into: Into,
+    pub existing: Existing,
     /// Waits for further steps, as long as the source is written.
     pub follow: Option<Wait>,
 }
 
 /// What becomes of a target that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Into {
+pub enum Existing {
     /// It is an error.
     #[default]
-    New,
+    Refuse,
     /// It is replaced.
     Replace,
     /// It is an earlier copy, made with the same choice, to which the missing steps are added.
@@ -89,7 +89,7 @@ impl Default for Options {
             method: "MPI".to_string(),
             parameters: String::new(),
             memory: 256 << 20,
-            into: Into::New,
+            existing: Existing::Refuse,
             follow: None,
         }
     }
@@ -101,8 +101,8 @@ impl Default for Options {
 /// - `progress`: is told the bytes of values written so far.
 ///
 /// # Errors
-/// `AlreadyExists` for a target that is there with [`Into::New`]; `InvalidArgument` where the target is the source, or is no earlier copy of
-/// it; those of reads and writes. The source is not changed, and the steps of the target so far stay.
+/// `AlreadyExists` for a target that is there with [`Existing::Refuse`]; `InvalidArgument` where the target is the source, or its steps have other
+/// variables, types or shapes than a copy with these options; `Config` for an unknown method or transform; those of reads and writes. The source is not changed, and the steps of the target so far stay.
 /// # Cost
 /// Reads every chosen byte once, checks its checksum as readers do, and writes it once; casts and transforms as they cost. Memory: see
 /// [`Options::memory`].
@@ -113,8 +113,13 @@ pub fn copy(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Copied> {
-    let mut steps = Walk::begin(from, source, options, stop)?;
-    let earlier = earlier(steps.reader(), to, target, options.into)?;
+    for (pattern, transform) in &options.choice.transforms {
+        check_transform(transform).map_err(|e| e.in_variable(pattern.given()))?;
+    }
+    let failed = AtomicBool::new(false);
+    let mut steps = Walk::begin(from, source, options, Stop { asked: stop, failed: &failed })?;
+    let untouched = |e: Error| if e.still_safe().is_some() { e } else { e.safe("the target, which was not touched") };
+    let earlier = earlier(steps.reader(), to, target, options.existing).map_err(untouched)?;
     // What is being read, waits, is being written, and the pack of the method.
     let chunk = options.memory / 4;
     let method = (options.method.as_str(), options.parameters.as_str());
@@ -149,23 +154,24 @@ pub fn copy(
             (reading.left_out(), steps.unknown(&options.choice), steps.ended)
         });
         let written = write(&mut writer, &receive, progress);
+        // Otherwise the other thread would wait for a step of the source to hear of it.
+        failed.store(written.is_err(), Ordering::Relaxed);
         drop(receive);
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.map(|()| read)
     });
-    let (mut left_out, unknown, ended) = match outcome {
-        Ok(read) => read,
-        Err(e) => {
-            let safe = format!("{} steps of {target}", had + writer.outputs);
-            // The failure that matters is the first one.
-            let _ = writer.leave();
-            return Err(if e.still_safe().is_some() { e } else { e.safe(safe) });
-        }
+    let kept = format!("{} steps of {target}", had + writer.outputs);
+    let with_kept = |e: Error| if e.still_safe().is_some() { e } else { e.safe(kept.clone()) };
+    let (mut left_out, unknown, ended) = outcome.map_err(|e| {
+        // The failure that matters is the first one.
+        let _ = writer.leave();
+        with_kept(e)
+    })?;
+    let closed = match ended {
+        Ended::Whole => writer.finish(),
+        Ended::WriterDied | Ended::TimedOut | Ended::Stopped => writer.leave(),
     };
-    match ended {
-        Ended::Whole => writer.finish()?,
-        Ended::WriterDied | Ended::TimedOut | Ended::Stopped => writer.leave()?,
-    }
+    closed.map_err(with_kept)?;
     left_out.append(&mut writer.left_out);
     Ok(Copied { steps: writer.outputs, had, blocks: writer.blocks, bytes: writer.bytes, left_out, unknown, ended })
 }
@@ -196,21 +202,23 @@ fn write(
 }
 
 /// The target that is there, if steps are added to it.
-fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, into: Into) -> Result<Option<Reader>> {
+fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, existing: Existing) -> Result<Option<Reader>> {
     let there = match layout.stat(target) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         there => there?,
     };
-    if source.layout().stat(source.path())?.identity == there.identity && source.path() == target {
+    // By whatever name it is reached.
+    let own = source.layout().stat(source.path())?;
+    if (own.identity, own.length) == (there.identity, there.length) {
         return Err(Error::new(ErrorKind::InvalidArgument, "the copy would replace its source").in_object(target));
     }
-    match into {
-        Into::New => {
+    match existing {
+        Existing::Refuse => {
             let what = "it is there already: replace it, or continue an earlier copy";
             Err(Error::new(ErrorKind::AlreadyExists, what).in_object(target))
         }
-        Into::Replace => Ok(None),
-        Into::Continue => match Reader::open(layout.clone(), target) {
+        Existing::Replace => Ok(None),
+        Existing::Continue => match Reader::open(layout.clone(), target) {
             // A copy that ended before its first step was whole.
             Err(e) if e.kind() == ErrorKind::Torn => Ok(None),
             reader => Ok(Some(reader?).filter(|reader| reader.status().steps > 0)),
@@ -218,16 +226,25 @@ fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, into: Into) 
     }
 }
 
-/// Whether a step of an earlier copy is the one that would be written now.
+/// Whether a step of an earlier copy may be the one that would be written now: it has these variables, with types, shapes and as many blocks.
 fn compare(earlier: &Reader, step: u64, opening: &Opening) -> Result<()> {
-    for (form, blocks) in &opening.variables {
+    for InStep { form, blocks, shape } in &opening.variables {
         let there = match earlier.block_count(&form.full, step) {
             Err(e) if e.kind() == ErrorKind::NotFound => 0,
             there => there?,
         };
-        if there != *blocks {
+        let differs = if there != *blocks {
+            Some(format!("{there} blocks in place of {blocks}"))
+        } else if earlier.variable(&form.full)?.element != form.element {
+            Some(format!("{} in place of {}", earlier.variable(&form.full)?.element, form.element))
+        } else if !shape.is_empty() && earlier.shape(&form.full, step)? != *shape {
+            Some(format!("shape {:?} in place of {shape:?}", earlier.shape(&form.full, step)?))
+        } else {
+            None
+        };
+        if let Some(differs) = differs {
             let what = format!(
-                "step {step} is no copy of step {} of the source with this choice: {there} blocks of \"{}\" in place of {blocks}",
+                "step {step} is no copy of step {} of the source with these options: \"{}\" has {differs}",
                 opening.step, form.full
             );
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(earlier.path()));
@@ -239,10 +256,25 @@ fn compare(earlier: &Reader, step: u64, opening: &Opening) -> Result<()> {
 /// How often a wait looks whether the copy is stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// Why no further step is read.
+#[derive(Clone, Copy)]
+struct Stop<'a> {
+    /// Someone has asked for it.
+    asked: &'a AtomicBool,
+    /// The target has failed.
+    failed: &'a AtomicBool,
+}
+
+impl Stop<'_> {
+    fn is_set(self) -> bool {
+        self.asked.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+}
+
 /// The steps of a source, as they come.
 struct Walk<'a> {
     options: &'a Options,
-    stop: &'a AtomicBool,
+    stop: Stop<'a>,
     file: File,
     /// Next step to look at.
     at: u64,
@@ -255,20 +287,20 @@ enum File {
 }
 
 /// Waits for at most the time of `wait`, in short waits, until `look` finds something or the copy is stopped.
-fn waiting<T>(wait: Wait, stop: &AtomicBool, mut look: impl FnMut(&Wait) -> Result<Option<T>>) -> Result<Option<T>> {
+fn waiting<T>(wait: Wait, stop: Stop<'_>, mut look: impl FnMut(&Wait) -> Result<Option<T>>) -> Result<Option<T>> {
     let begun = Instant::now();
     loop {
         let left = wait.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
         let short = Wait { timeout: Some(left.map_or(LOOK, |left| left.min(LOOK))), ..wait };
         let found = look(&short)?;
-        if found.is_some() || left.is_some_and(|left| left.is_zero()) || stop.load(Ordering::Relaxed) {
+        if found.is_some() || left.is_some_and(|left| left.is_zero()) || stop.is_set() {
             return Ok(found);
         }
     }
 }
 
 impl<'a> Walk<'a> {
-    fn begin(layout: &Arc<dyn Layout>, path: &str, options: &'a Options, stop: &'a AtomicBool) -> Result<Walk<'a>> {
+    fn begin(layout: &Arc<dyn Layout>, path: &str, options: &'a Options, stop: Stop<'a>) -> Result<Walk<'a>> {
         let file = match options.follow {
             None => File::Whole(Reader::open(layout.clone(), path)?),
             Some(wait) => {
@@ -300,7 +332,7 @@ impl<'a> Walk<'a> {
         loop {
             let known = self.reader().status().steps;
             while self.at < known.min(chosen.end) {
-                if self.stop.load(Ordering::Relaxed) {
+                if self.stop.is_set() {
                     self.ended = Ended::Stopped;
                     return Ok(None);
                 }
@@ -323,7 +355,7 @@ impl<'a> Walk<'a> {
                 Some(Next::Step(_)) => continue,
                 Some(Next::End) => Ended::Whole,
                 Some(Next::WriterDied) => Ended::WriterDied,
-                Some(Next::NotYet) | None if self.stop.load(Ordering::Relaxed) => Ended::Stopped,
+                Some(Next::NotYet) | None if self.stop.is_set() => Ended::Stopped,
                 Some(Next::NotYet) | None => Ended::TimedOut,
             };
             return Ok(None);

@@ -8,7 +8,7 @@
 //! |------|--------------|
 //! | [`choice`] | what of a file is copied, and in what form |
 //! | [`pattern`] | names by pattern |
-//! | [`region`] | every *n*-th element of a box, as users write it |
+//! | [`region`] | every *n*-th element of a box: as users write it, and of an array of a known shape |
 //! | [`plan`] | from the blocks of a variable in a step to the blocks of the copy; pure |
 //! | [`cast`] | values of one number type as values of another |
 //! | `source` | reads the steps, a bounded number of bytes at a time |
@@ -28,6 +28,6 @@ mod source;
 mod target;
 
 pub use choice::{Blocks, Choice, Steps};
-pub use copy::{Copied, Into, LeftOut, Options, copy};
+pub use copy::{Copied, Existing, LeftOut, Options, copy};
 pub use pattern::Pattern;
 pub use region::Region;

@@ -1,7 +1,7 @@
 //! From the blocks of a variable in a step to the blocks of its copy. Pure: a function of what the index says.
 
 use crate::choice::Blocks;
-use crate::region::{Lattice, Region};
+use crate::region::{Region, StridedBox};
 use std::collections::HashMap;
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Block, overlap};
@@ -71,16 +71,21 @@ pub fn parts(kind: Kind, shape: &[u64], blocks: &[Block], how: How<'_>) -> Resul
         }
         Kind::Local => Ok(own(&|b| Some(Place { shape: vec![], offset: vec![], count: b.count.clone() }))),
         Kind::LocalValue | Kind::Global => {
-            let lattice = how.region.map_or_else(|| Ok(Lattice::whole(shape)), |region| region.of(shape))?;
-            let divided = match how.blocks {
-                Blocks::AsWritten => None,
-                Blocks::Merged => Some(pieces(&lattice.count, how.size, how.most)),
-                Blocks::Grid(grid) if grid.len() != shape.len() => None,
-                Blocks::Grid(grid) => Some(divide(&lattice.count, grid)),
-            };
+            let lattice = how.region.map_or_else(|| Ok(StridedBox::whole(shape)), |region| region.of(shape))?;
             let everything = BoundingBox { offset: vec![0; shape.len()], count: lattice.count.clone() };
-            let not_merged = divided.is_some() && !cover(blocks, &lattice.span_of(&everything));
-            match divided.filter(|_| !not_merged) {
+            let divides = match how.blocks {
+                Blocks::AsWritten => false,
+                Blocks::Merged => true,
+                Blocks::Grid(grid) => grid.len() == shape.len(),
+            };
+            // First: an array of which there are a few blocks may have more parts than the memory holds.
+            let not_merged = divides && !cover(blocks, &lattice.span_of(&everything));
+            let divided = match how.blocks {
+                _ if !divides || not_merged => None,
+                Blocks::Grid(grid) => Some(divide(&lattice.count, grid)),
+                Blocks::AsWritten | Blocks::Merged => Some(pieces(&lattice.count, how.size, how.most)),
+            };
+            match divided {
                 Some(boxes) => {
                     let parts = boxes.iter().map(|part| of_lattice(&lattice, part)).collect();
                     Ok(Parts { parts, not_merged })
@@ -113,7 +118,7 @@ fn last_of_each_box(blocks: &[Block]) -> impl Iterator<Item = &Block> {
 }
 
 /// A box of the lattice as a block.
-fn of_lattice(lattice: &Lattice, part: &BoundingBox) -> Part {
+fn of_lattice(lattice: &StridedBox, part: &BoundingBox) -> Part {
     let bounds = lattice.span_of(part);
     let from = match lattice.stride.iter().all(|stride| *stride == 1) {
         true => Selection::Box(bounds),

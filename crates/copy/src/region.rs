@@ -27,7 +27,7 @@ pub struct Region(Vec<Range>);
 
 /// A region of an array of a known shape. All have one entry for each dimension, slowest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lattice {
+pub struct StridedBox {
     /// First element.
     pub start: Vec<u64>,
     /// Distance of elements.
@@ -88,12 +88,12 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidArgument` for more ranges than dimensions; `OutOfBounds` for a single index that is not there.
-    pub fn of(&self, shape: &[u64]) -> Result<Lattice> {
+    pub fn of(&self, shape: &[u64]) -> Result<StridedBox> {
         if self.0.len() > shape.len() {
             let what = format!("{} ranges for an array of {} dimensions", self.0.len(), shape.len());
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        let mut lattice = Lattice::whole(shape);
+        let mut lattice = StridedBox::whole(shape);
         for (d, range) in self.0.iter().enumerate() {
             let extent = i128::from(shape[d]);
             let from_end = |at: i64| if at < 0 { i128::from(at) + extent } else { i128::from(at) };
@@ -115,15 +115,15 @@ impl Region {
     }
 }
 
-impl Lattice {
+impl StridedBox {
     /// All elements.
-    pub fn whole(shape: &[u64]) -> Lattice {
-        Lattice { start: vec![0; shape.len()], stride: vec![1; shape.len()], count: shape.to_vec() }
+    pub fn whole(shape: &[u64]) -> StridedBox {
+        StridedBox { start: vec![0; shape.len()], stride: vec![1; shape.len()], count: shape.to_vec() }
     }
 
     /// Whether these are all elements of an array of this shape.
     pub fn is_all_of(&self, shape: &[u64]) -> bool {
-        *self == Lattice::whole(shape)
+        *self == StridedBox::whole(shape)
     }
 
     /// The elements of the lattice that lie in a box of the array, as a box of the lattice; `None` if there are none.
@@ -159,13 +159,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lattice(text: &str, shape: &[u64]) -> Lattice {
+    fn lattice(text: &str, shape: &[u64]) -> StridedBox {
         Region::parse(text).unwrap().of(shape).unwrap()
     }
 
     #[test]
     fn regions_are_read_as_python_reads_them() {
-        let of = |start: u64, stride, count| Lattice { start: vec![start], stride: vec![stride], count: vec![count] };
+        let of =
+            |start: u64, stride, count| StridedBox { start: vec![start], stride: vec![stride], count: vec![count] };
         assert_eq!(lattice(":", &[10]), of(0, 1, 10));
         assert_eq!(lattice("2:5", &[10]), of(2, 1, 3));
         assert_eq!(lattice("-3:", &[10]), of(7, 1, 3));
@@ -194,7 +195,7 @@ mod tests {
             (n, start, stride) in (1u64..40, 0u64..40, 1u64..9), count in 0u64..20, (from, length) in (0u64..45, 0u64..45)
         ) {
             let count = count.min((n.saturating_sub(start)).div_ceil(stride));
-            let lattice = Lattice { start: vec![start], stride: vec![stride], count: vec![count] };
+            let lattice = StridedBox { start: vec![start], stride: vec![stride], count: vec![count] };
             let walked: Vec<u64> =
                 (0..count).filter(|i| (from..from + length).contains(&(start + i * stride))).collect();
             match lattice.within(&BoundingBox::new([from], [length])) {

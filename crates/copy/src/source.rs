@@ -38,10 +38,20 @@ pub struct Opening {
     pub step: u64,
     /// Its group.
     pub group: Arc<GroupForm>,
-    /// The variables of this step, and how many blocks each has.
-    pub variables: Vec<(Arc<Form>, u64)>,
+    /// The variables of this step.
+    pub variables: Vec<InStep>,
     /// Attributes, where they are new or have changed.
     pub attributes: Option<Vec<Attribute>>,
+}
+
+/// A variable in a step of the copy.
+pub struct InStep {
+    /// What it is.
+    pub form: Arc<Form>,
+    /// Number of its blocks.
+    pub blocks: u64,
+    /// Shape of its global array; empty for others.
+    pub shape: Vec<u64>,
 }
 
 /// What a group of the copy is.
@@ -90,6 +100,14 @@ struct Planned {
     parts: Vec<Part>,
     /// Values of scalars and texts, which the index has, by number of their block.
     values: HashMap<u64, Vec<u8>>,
+}
+
+impl Planned {
+    fn in_step(&self) -> InStep {
+        let place = self.parts.first().and_then(|part| part.place.as_ref());
+        let shape = place.map_or_else(Vec::new, |place| place.shape.clone());
+        InStep { form: self.known.form.clone(), blocks: self.parts.len() as u64, shape }
+    }
 }
 
 /// The source of a copy.
@@ -161,7 +179,7 @@ impl<'a> Source<'a> {
         let opening = Opening {
             step,
             group: self.group(reader, &group)?,
-            variables: planned.iter().map(|p| (p.known.form.clone(), p.parts.len() as u64)).collect(),
+            variables: planned.iter().map(Planned::in_step).collect(),
             attributes,
         };
         if !begins(&opening)? {

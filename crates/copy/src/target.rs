@@ -1,7 +1,7 @@
 //! Declares the groups of the copy as they come, and writes its steps.
 
 use crate::copy::LeftOut;
-use crate::source::{Form, Opening, Values};
+use crate::source::{Form, InStep, Opening, Values};
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_comm::alone::Alone;
@@ -92,11 +92,11 @@ impl Target {
         let declared = self.groups.get_mut(&form.name).ok_or_else(|| Error::new(ErrorKind::Config, "no group"))?;
         {
             let builder = &mut declared.group.lock().builder;
-            for (variable, blocks) in &opening.variables {
-                let positions = declared.variables.entry(variable.full.clone()).or_default();
-                let wanted = if variable.kind == Kind::Scalar { (*blocks).max(1) as usize } else { 1 };
+            for InStep { form, blocks, .. } in &opening.variables {
+                let positions = declared.variables.entry(form.full.clone()).or_default();
+                let wanted = if form.kind == Kind::Scalar { (*blocks).max(1) as usize } else { 1 };
                 while positions.len() < wanted {
-                    positions.push(declare(builder, variable).map_err(|e| e.in_variable(variable.full.clone()))?);
+                    positions.push(declare(builder, form).map_err(|e| e.in_variable(form.full.clone()))?);
                 }
             }
             for attribute in opening.attributes.iter().flatten() {

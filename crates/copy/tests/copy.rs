@@ -9,12 +9,15 @@ use thalweg_bp::statistics::Level;
 use thalweg_comm::alone::Alone;
 use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, everything, in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
+use thalweg_conformance::sweep;
 use thalweg_copy::copy::Ended;
-use thalweg_copy::{Blocks, Choice, Copied, Into, Options, Pattern, Region, Steps, copy};
+use thalweg_copy::{Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
 use thalweg_io::{BlockBox, Mode, Session, WriteRequest};
-use thalweg_layout::Layout;
+use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Block, Kind, Reader, Wait};
 use thalweg_schema::HostLanguage;
+use thalweg_store::Memory;
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{AttributeValue, ElementType, ErrorKind, Result, Selection};
 
 fn copied(layout: &Arc<dyn Layout>, from: &str, to: &str, options: &Options) -> Result<Copied> {
@@ -116,7 +119,7 @@ fn a_copy_is_equal_to_its_source_whatever_wrote_it() {
             for scenario in [everything::scenario(ranks, 3, language), edge_cases::scenario(ranks, 3)] {
                 eprintln!("{method}, {ranks} ranks, {language:?}, group {}", scenario.schema.groups[0].name);
                 round_trip::write_and_check(&layout, "a.bp", &scenario, &WriteSetup::of(method));
-                let options = Options { into: Into::Replace, ..Options::default() };
+                let options = Options { existing: Existing::Replace, ..Options::default() };
                 let done = copied(&layout, "a.bp", "b.bp", &options).unwrap();
                 assert_eq!((done.steps, done.had, done.ended), (3, 0, Ended::Whole));
                 assert_eq!(done.left_out, []);
@@ -231,7 +234,7 @@ fn what_is_chosen_comes_out_and_nothing_else() {
             Blocks::Grid(_) => 4,
         };
         let options =
-            Options { choice: Choice { blocks, ..choice.clone() }, into: Into::Replace, ..Options::default() };
+            Options { choice: Choice { blocks, ..choice.clone() }, existing: Existing::Replace, ..Options::default() };
         let done = copied(&layout, "a.bp", "b.bp", &options).unwrap();
         assert_eq!((done.steps, done.blocks, &done.unknown), (2, 2 * wanted, &vec![]));
         let copy = open(&layout, "b.bp");
@@ -253,7 +256,7 @@ fn blocks_are_merged_as_far_as_the_memory_allows() {
     write_steps(&layout, "a.bp", 0..1, "POSIX", "");
     for (memory, blocks) in [(256 << 20, 1), (4 * 30 * 8 * 20, 2), (4 * 30 * 8, 40), (4 * 80, 120)] {
         let choice = Choice { blocks: Blocks::Merged, ..Choice::default() };
-        let options = Options { choice, memory, into: Into::Replace, ..Options::default() };
+        let options = Options { choice, memory, existing: Existing::Replace, ..Options::default() };
         copied(&layout, "a.bp", "b.bp", &options).unwrap();
         let copy = open(&layout, "b.bp");
         assert_eq!(copy.block_count("u", 0).unwrap(), blocks, "{memory} bytes");
@@ -270,8 +273,11 @@ fn transforms_stay_are_changed_or_undone() {
     let of = |path: &str| open(&layout, path).variable("u").unwrap().transform;
     for (transform, wanted) in [(None, Some("zlib")), (Some("none"), None), (Some("bzip2:3"), Some("bzip2"))] {
         let transforms = transform.iter().map(|text| (pattern("*"), text.to_string())).collect();
-        let options =
-            Options { choice: Choice { transforms, ..Choice::default() }, into: Into::Replace, ..Options::default() };
+        let options = Options {
+            choice: Choice { transforms, ..Choice::default() },
+            existing: Existing::Replace,
+            ..Options::default()
+        };
         let done = copied(&layout, "a.bp", "b.bp", &options).unwrap();
         assert_eq!((of("b.bp").as_deref(), done.left_out.len()), (wanted, 0), "{transform:?}");
         assert_same(&source, &open(&layout, "b.bp"), &[]);
@@ -291,18 +297,18 @@ fn a_target_that_is_there_is_kept_unless_it_is_to_be_replaced_or_continued() {
     let layout = in_memory();
     write_steps(&layout, "a.bp", 0..3, "MPI", "");
     copied(&layout, "a.bp", "b.bp", &Options::default()).unwrap();
-    let into = |into, from: &str| copied(&layout, from, "b.bp", &Options { into, ..Options::default() });
-    assert_eq!(into(Into::New, "a.bp").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let into = |existing, from: &str| copied(&layout, from, "b.bp", &Options { existing, ..Options::default() });
+    assert_eq!(into(Existing::Refuse, "a.bp").unwrap_err().kind(), ErrorKind::AlreadyExists);
     write_steps(&layout, "a.bp", 3..6, "MPI", "");
-    let done = into(Into::Continue, "a.bp").unwrap();
+    let done = into(Existing::Continue, "a.bp").unwrap();
     assert_eq!((done.had, done.steps), (3, 3));
     assert_same(&open(&layout, "a.bp"), &open(&layout, "b.bp"), &[]);
-    let done = into(Into::Continue, "a.bp").unwrap();
+    let done = into(Existing::Continue, "a.bp").unwrap();
     assert_eq!((done.had, done.steps), (6, 0));
     // Of another choice, or of a shorter file.
     let merged = Options {
         choice: Choice { blocks: Blocks::Merged, ..Choice::default() },
-        into: Into::Continue,
+        existing: Existing::Continue,
         ..Options::default()
     };
     let other = copied(&layout, "a.bp", "b.bp", &merged).unwrap_err();
@@ -311,12 +317,13 @@ fn a_target_that_is_there_is_kept_unless_it_is_to_be_replaced_or_continued() {
         "{other}"
     );
     write_steps(&layout, "short.bp", 0..2, "MPI", "");
-    let shorter = into(Into::Continue, "short.bp").unwrap_err();
+    let shorter = into(Existing::Continue, "short.bp").unwrap_err();
     assert!(shorter.to_string().contains("it has 6 steps, the source only 2"), "{shorter}");
     assert_same(&open(&layout, "a.bp"), &open(&layout, "b.bp"), &[]);
-    let itself = copied(&layout, "a.bp", "a.bp", &Options { into: Into::Replace, ..Options::default() }).unwrap_err();
+    let itself =
+        copied(&layout, "a.bp", "a.bp", &Options { existing: Existing::Replace, ..Options::default() }).unwrap_err();
     assert_eq!(itself.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(into(Into::Replace, "short.bp").unwrap().steps, 2);
+    assert_eq!(into(Existing::Replace, "short.bp").unwrap().steps, 2);
     assert_eq!(open(&layout, "b.bp").status().steps, 2);
 }
 
@@ -335,7 +342,8 @@ fn a_copy_that_is_stopped_holds_whole_steps_and_is_continued() {
     assert!(done.ended == Ended::Stopped && (1..8).contains(&done.steps), "{done:?}");
     let copy = open(&layout, "b.bp");
     assert_eq!((copy.status().steps, copy.status().finished, copy.status().torn_bytes), (done.steps, false, 0));
-    let rest = copied(&layout, "a.bp", "b.bp", &Options { into: Into::Continue, ..Options::default() }).unwrap();
+    let rest =
+        copied(&layout, "a.bp", "b.bp", &Options { existing: Existing::Continue, ..Options::default() }).unwrap();
     assert_eq!((rest.had, rest.steps), (done.steps, 8 - done.steps));
     assert_same(&open(&layout, "a.bp"), &open(&layout, "b.bp"), &[]);
 }
@@ -434,4 +442,103 @@ fn values_that_do_not_fit_their_new_type_are_errors_that_name_the_place_and_keep
     assert_eq!((refused.kind(), refused.place().step), (ErrorKind::OutOfBounds, Some(2)), "{refused}");
     assert_eq!(refused.still_safe(), Some("2 steps of y.bp"));
     assert_eq!(open(&layout, "y.bp").status().steps, 2);
+}
+
+#[test]
+fn whichever_operation_of_the_target_fails_its_steps_are_whole_and_the_copy_can_be_continued() {
+    let source = in_memory();
+    write_steps(&source, "a.bp", 0..4, "MPI", "");
+    let options = Options { memory: 8000, ..Options::default() };
+    let mut failures = 0;
+    for (kind, times) in [(ErrorKind::NoSpace, 1), (ErrorKind::Io, u64::MAX)] {
+        for number in (0..).step_by(sweep::stride()) {
+            let store = Arc::new(Failing::new(Arc::new(Memory::new())));
+            store.fail(Fault::any().skipping(number as u64).times(times).with(kind));
+            let target: Arc<dyn Layout> = Arc::new(Direct::new(store.clone()).unwrap());
+            let what = format!("operation {number} fails with {kind:?}, {times} times");
+            let failed = copy((&source, "a.bp"), (&target, "b.bp"), &options, &AtomicBool::new(false), &mut |_| ());
+            let hits = store.failed().0;
+            store.heal();
+            match failed {
+                Ok(done) => assert_eq!(done.steps, 4, "{what}"),
+                Err(e) => {
+                    assert!(hits > 0 && e.still_safe().is_some(), "{what}: {e}");
+                    failures += 1;
+                    if let Ok(kept) = Reader::open(target.clone(), "b.bp") {
+                        for step in 0..kept.status().steps {
+                            let values: Vec<f64> = kept.read_as("u", step, &Selection::All).unwrap();
+                            assert!(values == expected(step), "{what}: step {step}");
+                        }
+                    }
+                }
+            }
+            let again = Options { existing: Existing::Continue, ..options.clone() };
+            copy((&source, "a.bp"), (&target, "b.bp"), &again, &AtomicBool::new(false), &mut |_| ())
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_same(&open(&source, "a.bp"), &open(&target, "b.bp"), &[]);
+            if hits == 0 {
+                break;
+            }
+        }
+    }
+    assert!(failures > 5, "{failures}");
+}
+
+/// The values of `u` in a step.
+fn expected(step: u64) -> Vec<f64> {
+    (0..1200).map(|k| value(step, &[k / 30, k % 30])).collect()
+}
+
+#[test]
+fn a_source_that_cannot_be_read_is_an_error_and_the_steps_before_stay() {
+    let store = Arc::new(Failing::new(Arc::new(Memory::new())));
+    let source: Arc<dyn Layout> = Arc::new(Direct::new(store.clone()).unwrap());
+    write_steps(&source, "a.bp", 0..4, "MPI", "");
+    let mut partly = 0;
+    for number in 0.. {
+        let target = in_memory();
+        let before = store.failed().0;
+        store.fail(Fault::of(StoreCall::Read).skipping(number).times(1));
+        let done = copy(
+            (&source, "a.bp"),
+            (&target, "b.bp"),
+            &Options { memory: 8000, ..Options::default() },
+            &AtomicBool::new(false),
+            &mut |_| (),
+        );
+        let hit = store.failed().0 > before;
+        store.heal();
+        let kept = Reader::open(target.clone(), "b.bp");
+        for step in 0..kept.as_ref().map_or(0, |kept| kept.status().steps) {
+            let values: Vec<f64> = kept.as_ref().unwrap().read_as("u", step, &Selection::All).unwrap();
+            assert!(values == expected(step), "read {number}, step {step}");
+        }
+        if !hit {
+            assert_eq!(done.unwrap().steps, 4);
+            break;
+        }
+        partly += u64::from(done.is_err() && kept.is_ok());
+    }
+    assert!(partly > 3, "{partly} copies ended in the middle");
+}
+
+#[test]
+fn a_target_that_fails_is_told_at_once_though_the_source_goes_on() {
+    let folder = Scratch::new();
+    let source = in_folder(folder.path());
+    let store = Arc::new(Failing::new(Arc::new(Memory::new())));
+    store.fail(Fault::of(StoreCall::OpenWrite).with(ErrorKind::NoSpace));
+    let target: Arc<dyn Layout> = Arc::new(Direct::new(store).unwrap());
+    let xml = r#"<adios-config host-language="C"><adios-group name="g"><var name="n" type="long"/></adios-group>
+                 <method group="g" method="MPI"/></adios-config>"#;
+    let schema = thalweg_schema::xml::parse(xml, "g.xml").unwrap();
+    let session = Session::with_layout(schema, source.clone(), Box::new(Alone::new())).unwrap();
+    let mut output = session.open("g", "a.bp", Mode::Write, Box::new(Alone::new())).unwrap();
+    output.write_values("n", &[1i64]).unwrap();
+    output.close().unwrap();
+    // The session stays open: its writer lives, and writes nothing.
+    let options = Options { follow: Some(Wait::default()), ..Options::default() };
+    let ended = copy((&source, "a.bp"), (&target, "b.bp"), &options, &AtomicBool::new(false), &mut |_| ());
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::NoSpace);
+    session.finalize().unwrap();
 }

@@ -130,7 +130,8 @@ impl Summary {
 /// # Errors
 /// Those of reads; the first of `tell`.
 /// # Cost
-/// Reads all values of variables that both files have, the two files at the same time, a part of each array at a time.
+/// Reads all values of variables that both files have, the two files at the same time: a part of each global array at a time, local arrays block
+/// by block.
 pub fn diff(
     a: &Reader,
     b: &Reader,
@@ -222,6 +223,9 @@ fn equal(a: &AttributeValue, b: &AttributeValue, tolerance: Tolerance) -> bool {
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| !values::differ(a, b, tolerance))
 }
 
+/// Bytes whose reading takes longer than the start of a thread.
+const WORTH_A_THREAD: u64 = 256 << 10;
+
 /// Values, and how many of them blocks cover.
 type Values = (Vec<u8>, u64);
 
@@ -296,11 +300,12 @@ impl Both<'_> {
                 tell(Difference::Shape { name: name(), step, shapes: (of(x), of(y)) })?;
                 continue;
             }
-            if let (Some(Value::String(left)), Some(Value::String(right))) = (&x.value, &y.value) {
-                if left != right {
-                    let values = (Value::String(left.clone()), Value::String(right.clone()));
-                    let place = Place { index: vec![], block, values };
-                    tell(Difference::Values { name: name(), step, differing: 1, elements: 1, largest: None, place })?;
+            // The index has them.
+            if let (Some(left), Some(right)) = (&x.value, &y.value) {
+                if values::differ(left, right, self.options.tolerance) {
+                    let place = Place { index: vec![], block, values: (left.clone(), right.clone()) };
+                    let largest = values::difference(left, right);
+                    tell(Difference::Values { name: name(), step, differing: 1, elements: 1, largest, place })?;
                 }
                 continue;
             }
@@ -376,6 +381,9 @@ impl Both<'_> {
             let filled = reader.read(self.name, step, selection, &mut memory)?;
             Ok((memory, filled))
         };
+        if self.a.length(self.name, step, &selections.0)? < WORTH_A_THREAD {
+            return Ok((of(self.a, &selections.0)?, of(self.b, &selections.1)?));
+        }
         std::thread::scope(|scope| {
             let left = scope.spawn(|| of(self.a, &selections.0));
             let right = of(self.b, &selections.1);
@@ -413,30 +421,24 @@ fn index(at: u64, shape: &[u64]) -> Vec<u64> {
 }
 
 /// An array in parts of at most `most` elements, in the order of its elements.
-fn parts(shape: &[u64], most: u64) -> Vec<BoundingBox> {
-    // The first dimension along which whole rows fit.
+fn parts(shape: &[u64], most: u64) -> impl Iterator<Item = BoundingBox> {
+    // The first dimension along which whole rows fit; of single elements they always do.
     let row = |d: usize| shape[d + 1..].iter().fold(1u64, |product, extent| product.saturating_mul(*extent));
-    let cut = (0..shape.len()).find(|d| row(*d) <= most);
-    let Some(cut) = cut else { return vec![BoundingBox::whole(shape)] };
+    let cut = (0..shape.len()).find(|d| row(*d) <= most).unwrap_or(0);
     let rows = (most / row(cut)).max(1);
-    let mut all = Vec::new();
-    let outer: u64 = shape[..cut].iter().product();
-    for number in 0..outer {
+    let outer = shape[..cut].iter().fold(1u64, |product, extent| product.saturating_mul(*extent));
+    (0..outer).flat_map(move |number| {
         let fixed = index(number, &shape[..cut]);
-        let mut from = 0;
-        while from < shape[cut] {
-            let count = rows.min(shape[cut] - from);
+        (0..shape[cut]).step_by(usize::try_from(rows).unwrap_or(usize::MAX)).map(move |from| {
             let mut offset = fixed.clone();
             offset.push(from);
             offset.resize(shape.len(), 0);
-            let mut extents = vec![1; cut];
-            extents.push(count);
-            extents.extend_from_slice(&shape[cut + 1..]);
-            all.push(BoundingBox { offset, count: extents });
-            from += count;
-        }
-    }
-    all
+            let mut count = vec![1; cut];
+            count.push(rows.min(shape[cut] - from));
+            count.extend_from_slice(&shape[cut + 1..]);
+            BoundingBox { offset, count }
+        })
+    })
 }
 
 #[cfg(test)]

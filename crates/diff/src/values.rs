@@ -168,6 +168,14 @@ fn mixed(a: (ElementType, &[u8]), b: (ElementType, &[u8]), tolerance: Tolerance)
     (found.count > 0).then_some(found)
 }
 
+/// The difference of two single values; `None` for texts.
+pub fn difference(a: &Value, b: &Value) -> Option<f64> {
+    match (a, b) {
+        (Value::String(_), _) | (_, Value::String(_)) => None,
+        _ => Some(numbers(a, b).0),
+    }
+}
+
 /// Whether two single values differ; texts by their bytes.
 pub fn differ(a: &Value, b: &Value, tolerance: Tolerance) -> bool {
     match (a, b) {

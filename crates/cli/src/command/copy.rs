@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thalweg_copy::copy::Ended;
-use thalweg_copy::{Blocks, Choice, Copied, Into, Options, Pattern, Region, Steps, copy};
+use thalweg_copy::{Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
 use thalweg_reader::{Reader, Wait};
 use thalweg_report::text::count;
 use thalweg_types::{ElementType, Error};
@@ -104,10 +104,10 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         method: method.to_string(),
         parameters: parameters.to_string(),
         memory: arguments.memory,
-        into: match (arguments.force, arguments.go_on) {
-            (true, _) => Into::Replace,
-            (false, true) => Into::Continue,
-            (false, false) => Into::New,
+        existing: match (arguments.force, arguments.go_on) {
+            (true, _) => Existing::Replace,
+            (false, true) => Existing::Continue,
+            (false, false) => Existing::Refuse,
         },
         follow: arguments.follow.then(|| Wait { timeout: arguments.wait, ..Wait::default() }),
     })

@@ -267,7 +267,7 @@ fn subjects() -> Vec<Subject> {
 
 fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
-    let otherwise = || if std::env::var("LONG").is_ok_and(|long| long == "1") { now() } else { 1 };
+    let otherwise = || if thalweg_conformance::sweep::is_long() { now() } else { 1 };
     std::env::var("DAMAGE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(otherwise)
 }
 

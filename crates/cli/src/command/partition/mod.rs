@@ -219,13 +219,17 @@ fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failur
     let begin = Instant::now();
     loop {
         let now = registry.entry(name)?;
-        let left: Vec<&Server> = match &now.instance {
-            Some(instance) if instance.number == running.number => instance.servers.iter().collect(),
-            _ => break,
+        let registered = now.instance.as_ref().filter(|instance| instance.number == running.number);
+        let left: Vec<&Server> = match registered {
+            Some(instance) => instance.servers.iter().collect(),
+            // A server leaves the registry before its process ends.
+            None => running.servers.iter().filter(|server| instance::runs(server) == Some(true)).collect(),
         };
         if left.iter().all(|server| instance::runs(server) == Some(false)) {
-            // Killed before.
-            registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            if registered.is_some() {
+                // Killed before.
+                registry.change(name, |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry })))?;
+            }
             break;
         }
         if begin.elapsed() > Duration::from_secs(arguments.patience) {
@@ -235,13 +239,6 @@ fn stop(arguments: &PartitionStop, out: &mut Terminal) -> Result<Outcome, Failur
             return Err(Error::new(ErrorKind::Timeout, what).into());
         }
         std::thread::sleep(Duration::from_millis(10));
-    }
-    // A server leaves the registry before its process ends.
-    while running.servers.iter().any(|server| instance::runs(server) == Some(true)) {
-        if begin.elapsed() > Duration::from_secs(arguments.patience) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
     }
     out.line(format_args!("partition {} is stopped", printable(name)))?;
     Ok(Outcome::Done)
