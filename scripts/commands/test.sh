@@ -118,12 +118,12 @@ run_script() {
     echo "== $script: $(grep -c '^ok ' "$log") ok, $(grep -c '^not ok ' "$log") not ok, ended with $status after $((SECONDS - began)) s, $(free) MB free (log: $log)"
 }
 
-# Most of a script's time is spent waiting for programs to start, so two run side by side; not with an MPI that waits busily.
+# Most of a script's time is spent waiting for programs to start, so two run side by side, and what runs already beside them; not with an
+# MPI that waits busily.
 script_tests() {
-    local script log status yes no width=2
+    local script log status yes no width
+    width=$(($(jobs -rp | wc -l) + 2))
     [[ $mpi == openmpi ]] || width=1
-    # What they all install, once.
-    [[ $tools == 1 ]] || bindings/c/install.sh build/c-api/prefix
     for script; do
         [[ -x $script ]] || continue
         while [[ $(jobs -rp | wc -l) -ge $width ]]; do wait -n || true; done
@@ -189,14 +189,33 @@ package_tests() {
     echo "   $yes passed, $no failed after $((SECONDS - began)) s"
 }
 
+# shellcheck disable=SC2030,SC2031,SC1091  # the shell apart hands its counts over in a file
 if [[ $tools == 1 ]]; then
     script_tests tests/tools/*.sh
 else
     rust_tests
+    # What they all install, once.
+    bindings/c/install.sh build/c-api/prefix
+    # A shell of its own, which hands over what it has counted.
+    (
+        passed=0 failed=0 skipped=0 reasons=()
+        python_tests
+        package_tests
+        declare -p passed failed skipped reasons >"$logs/python.counted"
+    ) >"$logs/python.log" 2>&1 &
+    [[ $mpi == openmpi ]] || wait
     # The longest ones first.
     script_tests tests/compare/*.sh tests/mpi/*.sh tests/system/*.sh
-    python_tests
-    package_tests
+    cat "$logs/python.log"
+    if [[ -s $logs/python.counted ]]; then
+        before=("$passed" "$failed" "$skipped" "${reasons[@]}")
+        source "$logs/python.counted"
+        passed=$((passed + before[0])) failed=$((failed + before[1])) skipped=$((skipped + before[2]))
+        reasons+=("${before[@]:3}")
+    else
+        echo "the tests in Python ended before their last line"
+        failed=$((failed + 1))
+    fi
 fi
 
 echo

@@ -47,6 +47,8 @@ static void must(int holds, const char *what)
 {
     if (!holds) {
         fprintf(stderr, "%s: %s\n", what, adios_errmsg());
+        // So that the rank that has failed first says why, too.
+        sleep(2);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Method STAGING and the layout `staging` over real MPI: a server of a partition takes outputs over. Each promise; programs that are killed
-# after a close; a server that is killed, stopped, or whose disk is slow; readers of what is held. The program is that of methods.sh.
+# after a close; a server that is killed, stopped, or whose disk is slow; readers of what is held; services on the way. The program is that of methods.sh.
 # STAGING_SEED=N chooses the moments of kills; LONG=1 kills 200 times instead of 8.
 # shellcheck disable=SC2317,SC2046  # functions are called by name, through try; flags are several words
 set -euo pipefail
@@ -178,6 +178,89 @@ at_moments() {
     [[ $some == yes ]]
 }
 try "steps whose close had returned are there after $kills kills of program or server ($MPI)" at_moments
+rm -f "$work"/out/*.bp
+
+# Services of the group: a library of ours, Python, and a function that fails in one step. $work is the program's working directory.
+printf '%s\n' '#include <thalweg.h>' '#include <stdlib.h>' \
+    'int twice(const thalweg_block_values *b, size_t n, thalweg_function_result *r) {' \
+    '    for (uint64_t i = 0; i < r->bytes / 8; i++) ((double *)r->values)[i] = 2 * ((const double *)b->values)[i];' \
+    '    return (int)n - 1; }' \
+    'int dies(const thalweg_block_values *b, size_t n, thalweg_function_result *r) { (void)r; if (b->step == 2 && n) abort(); return 0; }' >"$work/f.c"
+try "functions of the services compile" cc "${flags[@]}" -Werror -shared -fPIC -I bindings/c/include "$work/f.c" -o "$work/libf.so"
+printf 'def largest(field, step):\n    return [field.max(), step]\n' >"$work/f.py"
+with_services() { # with_services NAME SERVICES: a configuration with these
+    sed "s#</adios-config>#<services group=\"fields\">$2</services></adios-config>#" "$work/out/held.xml" >"$work/out/$1.xml"
+}
+all='<reorganize blocks="merged"/><histogram var="field" bins="4" min="0" max="1e9"/><function library="libf.so" name="twice" var="field" into="double"/>'
+all+='<function python="f.py" name="largest" var="field" into="largest" values="2"/>'
+export THALWEG_PYTHON=${PYTHON:-python3}
+as_served() { # as_served NAME STEPS: the file of the services has these steps of NAME, and what the services make of them
+    "$thalweg" verify "$work/out/$1.served.bp"
+    [[ $(steps "$1.served") == "$2" ]]
+    "$thalweg" copy "$work/out/$1.bp" "$work/first.bp" --steps ":$2" --force
+    "$thalweg" diff "$work/first.bp" "$work/out/$1.served.bp" --only 'field,note,mine,some,deep/plane' # values alone
+    "$thalweg" ls "$work/out/$1.served.bp" --json >"$work/served.json"
+    "${PYTHON:-python3}" - "$work/served.json" "$2" <<'CHECK'
+import json, sys
+listed = {v["name"]: v for v in json.load(open(sys.argv[1]))["variables"]}
+field, double, largest = listed["field"], listed["double"], listed["largest"]
+assert field["blocks"] == double["blocks"] == largest["blocks"] == int(sys.argv[2]), listed
+assert (double["min"], double["max"]) == (2 * field["min"], 2 * field["max"]), (double, field)
+assert largest["max"] == max(field["max"], int(sys.argv[2]) - 1), largest
+assert listed["histogram/field"]["shape"] == [4] and listed["histogram/field_edges"]["shape"] == [5]
+CHECK
+}
+served() { # while the program runs, and what is left when the server is told to end
+    with_services served "$all"
+    begin ''
+    run "$MPI_RANKS" ./methods write "$work/out" served
+    "$thalweg" partition status "$work/stage.cfg" >"$work/status.txt"
+    grep -q "services of group fields: $work/out/served.bp to $work/out/served.served.bp" "$work/status.txt"
+    end
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 served
+    as_served served 5
+}
+try "services write a file of their own beside the program's ($MPI)" served
+served_late() { # the program dies, and the storage is slow: the closed steps are served before the server ends
+    with_services late "$all"
+    begin "$work/slow4.toml"
+    local status=0
+    run "$MPI_RANKS" ./methods die "$work/out" late $((MPI_RANKS - 1)) >"$work/said.txt" || status=$?
+    [[ $status != 0 ]]
+    end
+    "$thalweg" recover "$work/out/late.bp" >&2
+    as_served late 3
+}
+try "steps that a killed program has closed are served ($MPI)" served_late
+served_badly() { # a function that dies: the program hears nothing of it; the process of the services is killed: the rest is served later
+    with_services badly '<function library="libf.so" name="dies" var="field"/>'
+    begin ''
+    run "$MPI_RANKS" ./methods write "$work/out" badly
+    end
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 badly
+    "$thalweg" ls "$work/out/badly.served.bp" -a >"$work/said.txt"
+    grep -q '/thalweg/services/2.1 .*signal 6' "$work/said.txt"
+    [[ $(steps badly.served) == 5 ]]
+    with_services killed "$all"
+    begin "$work/slow1.toml"
+    run "$MPI_RANKS" ./methods write "$work/out" killed
+    pkill -9 -f "copy $work/out/killed.bp" || true
+    end
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 killed
+    (cd "$work" && "$thalweg" copy out/killed.bp out/killed.served.bp --services out/killed.xml --continue)
+    as_served killed 5
+}
+try "where services fail, the program's file is whole, and the rest is served later ($MPI)" served_badly
+unserved() { # a library that is not there, and a document that asks for nothing known
+    with_services none '<function library="./none.so" name="f" var="field"/>'
+    begin ''
+    run "$MPI_RANKS" ./methods write "$work/out" none
+    end
+    run 1 ./methods check "$work/out" "$MPI_RANKS" 5 none
+    "$thalweg" ls "$work/out/none.served.bp" -a | grep -c '/thalweg/services/' >"$work/said.txt"
+    [[ $(<"$work/said.txt") == 5 ]]
+}
+try "a function that is not there marks every step ($MPI)" unserved
 rm -f "$work"/out/*.bp
 
 own_server() { # of a run: it ends when process 0 has told it so, unless another run had started it

@@ -632,6 +632,38 @@ void thalweg_windows_drop(thalweg_windows *file);
 
 #endif
 
+/* ---- Functions on the way: services of a staging server, and of `thalweg copy` ---- */
+
+/* A block that a function of yours is given. Valid until it returns. */
+typedef struct thalweg_block_values {
+    const char *variable;  /* full name */
+    int64_t step;          /* of the file, from 0 */
+    uint64_t number;       /* of the block, among those of its variable in the step */
+    int type;              /* thalweg_type */
+    uint32_t dimensions;   /* 0 for a single value */
+    const uint64_t *shape; /* of the global array; NULL for local arrays and single values */
+    const uint64_t *offset; /* first element there; NULL for the same */
+    const uint64_t *count; /* extents; NULL for a single value */
+    const void *values;    /* aligned to 16 bytes */
+    uint64_t bytes;
+} thalweg_block_values;
+
+/* What the function fills. */
+typedef struct thalweg_function_result {
+    int type;              /* thalweg_type */
+    uint32_t dimensions;
+    const uint64_t *count; /* NULL for a single value */
+    void *values;          /* zeros; aligned to 16 bytes */
+    uint64_t bytes;
+    char *message;         /* room for the reason of a failure */
+    size_t message_size;
+} thalweg_function_result;
+
+/* A function that <function library="..." name="..."/> in the XML names: exported under that name. It gets one block of each variable of
+ * `var`, all with the same box, and returns 0, or anything else for a failure. It is called in a process of its own, one call at a
+ * time, and keeps its global variables between calls; after a failure it begins in a new process. Guide: docs/guide/services.md. */
+typedef int (*thalweg_function)(const thalweg_block_values *blocks, size_t number, thalweg_function_result *result);
+
 /* ---- With MPI ----
  *
  * Declared if <mpi.h> was included before or is found, unless _NOMPI is defined. */

@@ -63,6 +63,8 @@ pub enum Command {
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),
+    #[command(hide = true)]
+    FunctionHost(FunctionHost),
 }
 
 /// List variables, with types, steps and shapes.
@@ -285,9 +287,10 @@ Examples:
   thalweg copy run.bp packed.bp --blocks merged --transform '*=zlib:5' --type 'u=real'
   thalweg copy run.bp out.bp --continue                 adds the steps that an earlier copy lacks
   thalweg copy run.bp out.bp --follow                   goes on while the run writes
+  thalweg copy run.bp out.bp --services config.xml      with histograms, functions of your own, ...
 
-Exit codes: 0 copied, 1 no variable fits, or the writer of a followed file died or was too slow,
-2 usage, 3 a file can't be read or written.")]
+Exit codes: 0 copied, 1 no variable fits, a step passed without one of its services, or the writer of
+a followed file died or was too slow, 2 usage, 3 a file can't be read or written.")]
 pub struct Copy {
     /// File to copy
     #[arg(value_hint = ValueHint::FilePath)]
@@ -334,9 +337,27 @@ pub struct Copy {
     /// With --follow: end when no step has come for so long: 60s, 5min
     #[arg(long, value_name = "TIME", value_parser = time, requires = "follow")]
     pub wait: Option<std::time::Duration>,
+    /// Give the outputs of a group to its data services: <services> in this XML document
+    #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub services: Option<PathBuf>,
+    /// With --services: the group, where several have services
+    #[arg(long, requires = "services")]
+    pub group: Option<String>,
+    /// Read through the staging server of this partition, which has steps before they are stored
+    #[arg(long, value_name = "PARTITION", value_hint = ValueHint::FilePath)]
+    pub through: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Call a function of a shared library for another process.
+#[derive(Debug, Args)]
+pub struct FunctionHost {
+    /// The library
+    pub library: PathBuf,
+    /// The function
+    pub function: String,
 }
 
 /// Compare two files: variables, steps, shapes, values, attributes.

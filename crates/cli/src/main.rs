@@ -21,6 +21,7 @@
 mod arguments;
 mod command;
 mod detached;
+mod document;
 mod file;
 mod format;
 mod installed;
@@ -98,5 +99,9 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Help(a) => command::help::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
         Command::Man(a) => command::man::run(a),
+        Command::FunctionHost(a) => {
+            thalweg_functions::host::run(a.library.as_os_str(), &a.function)?;
+            Ok(Outcome::Done)
+        }
     }
 }

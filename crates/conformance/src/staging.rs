@@ -45,7 +45,7 @@ impl StagingServer {
             Arc::new(Direct::new(Arc::new(Posix::at(folder.join(name)).unwrap())).unwrap())
         };
         let (data, names) = (Some(layout("data")), Some(layout("names")));
-        let staging = Some(Staging { storage, memory });
+        let staging = Some(Staging { storage, memory, launch: None });
         let socket = instance::socket(&entry, 0);
         let listener = Arc::new(unix::listen(&socket).unwrap());
         let kill_wait = std::time::Duration::from_secs(30);

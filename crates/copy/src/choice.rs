@@ -2,6 +2,7 @@
 
 use crate::pattern::Pattern;
 use crate::region::Region;
+use thalweg_schema::Statistics;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// What is copied. Of entries with patterns, the last one that fits a name counts. By default everything, as it is.
@@ -19,8 +20,12 @@ pub struct Choice {
     pub elements: Vec<(Pattern, ElementType)>,
     /// Other transforms, as `zlib:5`; `none` for none.
     pub transforms: Vec<(Pattern, String)>,
+    /// Other levels of statistics.
+    pub statistics: Vec<(Pattern, Statistics)>,
     /// How arrays are divided into blocks.
     pub blocks: Blocks,
+    /// The group whose outputs are copied; all if there is none.
+    pub group: Option<String>,
 }
 
 /// Every *n*-th step of a range. Steps count from 0.
@@ -49,6 +54,27 @@ pub enum Blocks {
 impl Default for Steps {
     fn default() -> Steps {
         Steps { first: 0, end: u64::MAX, stride: 1 }
+    }
+}
+
+impl Blocks {
+    /// Reads `written`, `merged`, or numbers as `4x2`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn parse(text: &str) -> Result<Blocks> {
+        match text {
+            "written" => Ok(Blocks::AsWritten),
+            "merged" => Ok(Blocks::Merged),
+            grid => {
+                let numbers: Option<Vec<u64>> =
+                    grid.split('x').map(|part| part.parse().ok().filter(|number| *number > 0)).collect();
+                numbers.map(Blocks::Grid).ok_or_else(|| {
+                    let what = format!("blocks {text}: write 'written', 'merged', or numbers from 1 as '4x2'");
+                    Error::new(ErrorKind::InvalidArgument, what)
+                })
+            }
+        }
     }
 }
 
@@ -109,12 +135,18 @@ impl Choice {
         last(&self.transforms, name).map(String::as_str)
     }
 
+    /// The level of statistics that a variable gets; `None` for its own.
+    pub fn statistics(&self, name: &str) -> Option<Statistics> {
+        last(&self.statistics, name).copied()
+    }
+
     /// The patterns that fit none of these names: most likely mistakes.
     pub fn unknown<'a>(&'a self, names: &[&str]) -> Vec<&'a str> {
         let patterns =
             self.variables.iter().chain(&self.without).chain(self.regions.iter().map(|(pattern, _)| pattern));
         let patterns = patterns.chain(self.elements.iter().map(|(pattern, _)| pattern));
         let patterns = patterns.chain(self.transforms.iter().map(|(pattern, _)| pattern));
+        let patterns = patterns.chain(self.statistics.iter().map(|(pattern, _)| pattern));
         patterns.filter(|pattern| !names.iter().any(|name| pattern.fits(name))).map(Pattern::given).collect()
     }
 }

@@ -1,14 +1,17 @@
 //! From the source to the target: one thread reads, one writes.
 
 use crate::choice::{Choice, check_transform};
+use crate::services::{self, Unprocessed};
 use crate::source::{Event, InStep, Opening, Source};
 use crate::target::{Target, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
+use thalweg_functions::caller::Hosts;
 use thalweg_layout::Layout;
 use thalweg_reader::{Follower, Next, Reader, Wait};
+use thalweg_schema::services::Services;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How a copy is made.
@@ -26,6 +29,17 @@ pub struct Options {
     pub existing: Existing,
     /// Waits for further steps, as long as the source is written.
     pub follow: Option<Wait>,
+    /// What happens to the outputs of a group on their way; outputs of others are not copied.
+    pub services: Option<Served>,
+}
+
+/// Services, and what they need.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// The services.
+    pub services: Services,
+    /// What calls functions.
+    pub hosts: Hosts,
 }
 
 /// What becomes of a target that is there.
@@ -38,6 +52,15 @@ pub enum Existing {
     Replace,
     /// It is an earlier copy, made with the same choice, to which the missing steps are added.
     Continue,
+}
+
+/// How a copy is asked to end, by another thread.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Behind the step that is being copied.
+    pub at_once: Arc<AtomicBool>,
+    /// When no further step is there.
+    pub when_quiet: Arc<AtomicBool>,
 }
 
 /// Something that has no place in the copy, or another form there.
@@ -77,6 +100,8 @@ pub struct Copied {
     pub left_out: Vec<LeftOut>,
     /// Patterns of the choice that fit no variable.
     pub unknown: Vec<String>,
+    /// Steps that passed without a service.
+    pub unprocessed: Vec<Unprocessed>,
     /// How the source ended.
     pub ended: Ended,
 }
@@ -91,13 +116,14 @@ impl Default for Options {
             memory: 256 << 20,
             existing: Existing::Refuse,
             follow: None,
+            services: None,
         }
     }
 }
 
 /// Copies a file.
 ///
-/// - `stop`: set by another thread, ends the copy behind a whole step.
+/// - `asked`: set by another thread, ends the copy behind a whole step.
 /// - `progress`: is told the bytes of values written so far.
 ///
 /// # Errors
@@ -110,21 +136,25 @@ pub fn copy(
     (from, source): (&Arc<dyn Layout>, &str),
     (to, target): (&Arc<dyn Layout>, &str),
     options: &Options,
-    stop: &AtomicBool,
+    asked: &Asked,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Copied> {
     for (pattern, transform) in &options.choice.transforms {
         check_transform(transform).map_err(|e| e.in_variable(pattern.given()))?;
     }
+    let mut chosen = options.choice.clone();
+    let begin = |served: &Served| services::begin(&served.services, &served.hosts, &mut chosen);
+    let pipeline = options.services.as_ref().map(begin).transpose()?;
+    let choice = &chosen;
     let failed = AtomicBool::new(false);
-    let mut steps = Walk::begin(from, source, options, Stop { asked: stop, failed: &failed })?;
+    let mut steps = Walk::begin(from, source, options, Stop { asked, failed: &failed })?;
     let untouched = |e: Error| if e.still_safe().is_some() { e } else { e.safe("the target, which was not touched") };
     let earlier = earlier(steps.reader(), to, target, options.existing).map_err(untouched)?;
     // What is being read, waits, is being written, and the pack of the method.
     let chunk = options.memory / 4;
     let method = (options.method.as_str(), options.parameters.as_str());
     let mut writer = Target::new(to.clone(), target, method, chunk.max(1 << 20), earlier.is_some())?;
-    let mut reading = Source::new(&options.choice, chunk);
+    let mut reading = Source::new(choice, pipeline, chunk);
     let had = earlier.as_ref().map_or(0, |reader| reader.status().steps);
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<Result<Event>>(1);
@@ -151,7 +181,7 @@ pub fn copy(
             if let Err(e) = walk() {
                 let _ = send.send(Err(e));
             }
-            (reading.left_out(), steps.unknown(&options.choice), steps.ended)
+            (reading.left_out(), steps.unknown(choice, &reading.made()), reading.unprocessed(), steps.ended)
         });
         let written = write(&mut writer, &receive, progress);
         // Otherwise the other thread would wait for a step of the source to hear of it.
@@ -162,7 +192,7 @@ pub fn copy(
     });
     let kept = format!("{} steps of {target}", had + writer.outputs);
     let with_kept = |e: Error| if e.still_safe().is_some() { e } else { e.safe(kept.clone()) };
-    let (mut left_out, unknown, ended) = outcome.map_err(|e| {
+    let (mut left_out, unknown, unprocessed, ended) = outcome.map_err(|e| {
         // The failure that matters is the first one.
         let _ = writer.leave();
         with_kept(e)
@@ -173,7 +203,8 @@ pub fn copy(
     };
     closed.map_err(with_kept)?;
     left_out.append(&mut writer.left_out);
-    Ok(Copied { steps: writer.outputs, had, blocks: writer.blocks, bytes: writer.bytes, left_out, unknown, ended })
+    let (steps, blocks, bytes) = (writer.outputs, writer.blocks, writer.bytes);
+    Ok(Copied { steps, had, blocks, bytes, left_out, unknown, unprocessed, ended })
 }
 
 /// Writes what comes.
@@ -189,6 +220,11 @@ fn write(
             (Event::Blocks(blocks), Some(open)) => {
                 writer.write(open, blocks)?;
                 progress(writer.bytes);
+            }
+            (Event::Drop, Some(_)) => {
+                if let Some(open) = writing.take() {
+                    writer.drop_output(open)?;
+                }
             }
             (Event::Close, Some(_)) => {
                 if let Some(open) = writing.take() {
@@ -228,7 +264,8 @@ fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, existing: Ex
 
 /// Whether a step of an earlier copy may be the one that would be written now: it has these variables, with types, shapes and as many blocks.
 fn compare(earlier: &Reader, step: u64, opening: &Opening) -> Result<()> {
-    for InStep { form, blocks, shape } in &opening.variables {
+    // Those that services make may be missing: the step may have passed without them.
+    for InStep { form, blocks, shape, .. } in opening.variables.iter().filter(|variable| !variable.made) {
         let there = match earlier.block_count(&form.full, step) {
             Err(e) if e.kind() == ErrorKind::NotFound => 0,
             there => there?,
@@ -260,14 +297,18 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy)]
 struct Stop<'a> {
     /// Someone has asked for it.
-    asked: &'a AtomicBool,
+    asked: &'a Asked,
     /// The target has failed.
     failed: &'a AtomicBool,
 }
 
 impl Stop<'_> {
+    fn is_asked(self) -> bool {
+        self.is_set() || self.asked.when_quiet.load(Ordering::Relaxed)
+    }
+
     fn is_set(self) -> bool {
-        self.asked.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+        self.asked.at_once.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -291,9 +332,11 @@ fn waiting<T>(wait: Wait, stop: Stop<'_>, mut look: impl FnMut(&Wait) -> Result<
     let begun = Instant::now();
     loop {
         let left = wait.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+        // Before the look: what was written until then is to be found.
+        let last = stop.asked.when_quiet.load(Ordering::Relaxed);
         let short = Wait { timeout: Some(left.map_or(LOOK, |left| left.min(LOOK))), ..wait };
         let found = look(&short)?;
-        if found.is_some() || left.is_some_and(|left| left.is_zero()) || stop.is_set() {
+        if found.is_some() || left.is_some_and(|left| left.is_zero()) || stop.is_set() || last {
             return Ok(found);
         }
     }
@@ -355,15 +398,17 @@ impl<'a> Walk<'a> {
                 Some(Next::Step(_)) => continue,
                 Some(Next::End) => Ended::Whole,
                 Some(Next::WriterDied) => Ended::WriterDied,
-                Some(Next::NotYet) | None if self.stop.is_set() => Ended::Stopped,
+                Some(Next::NotYet) | None if self.stop.is_asked() => Ended::Stopped,
                 Some(Next::NotYet) | None => Ended::TimedOut,
             };
             return Ok(None);
         }
     }
 
-    fn unknown(&self, choice: &Choice) -> Vec<String> {
-        let names: Vec<&str> = self.reader().variables().iter().map(|head| head.name.as_str()).collect();
+    /// - `made`: variables that services have made.
+    fn unknown(&self, choice: &Choice, made: &[String]) -> Vec<String> {
+        let names = self.reader().variables().iter().map(|head| head.name.as_str());
+        let names: Vec<&str> = names.chain(made.iter().map(String::as_str)).collect();
         choice.unknown(&names).into_iter().map(str::to_string).collect()
     }
 }

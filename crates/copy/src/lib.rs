@@ -11,6 +11,7 @@
 //! | [`region`] | every *n*-th element of a box: as users write it, and of an array of a known shape |
 //! | [`plan`] | from the blocks of a variable in a step to the blocks of the copy; pure |
 //! | [`cast`] | values of one number type as values of another |
+//! | [`services`] | what happens to values on their way: histograms, functions of the user |
 //! | `source` | reads the steps, a bounded number of bytes at a time |
 //! | `target` | declares groups, writes the steps |
 //! | [`mod@copy`] | from the one to the other |
@@ -24,10 +25,11 @@ pub mod copy;
 pub mod pattern;
 pub mod plan;
 pub mod region;
+pub mod services;
 mod source;
 mod target;
 
 pub use choice::{Blocks, Choice, Steps};
-pub use copy::{Copied, Existing, LeftOut, Options, copy};
+pub use copy::{Asked, Copied, Existing, LeftOut, Options, Served, copy};
 pub use pattern::Pattern;
 pub use region::Region;

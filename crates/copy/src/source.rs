@@ -4,6 +4,7 @@ use crate::cast;
 use crate::choice::Choice;
 use crate::copy::LeftOut;
 use crate::plan::{How, Part, Place, parts};
+use crate::services::{Pipeline, Stopped, Unprocessed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use thalweg_reader::variable::Kind;
@@ -33,6 +34,7 @@ pub struct Form {
 }
 
 /// The beginning of an output.
+#[derive(Clone)]
 pub struct Opening {
     /// Step of the source.
     pub step: u64,
@@ -42,9 +44,12 @@ pub struct Opening {
     pub variables: Vec<InStep>,
     /// Attributes, where they are new or have changed.
     pub attributes: Option<Vec<Attribute>>,
+    /// Services without which it passes.
+    pub unprocessed: Vec<Unprocessed>,
 }
 
 /// A variable in a step of the copy.
+#[derive(Clone)]
 pub struct InStep {
     /// What it is.
     pub form: Arc<Form>,
@@ -52,6 +57,8 @@ pub struct InStep {
     pub blocks: u64,
     /// Shape of its global array; empty for others.
     pub shape: Vec<u64>,
+    /// A service makes it: it is none of the source.
+    pub made: bool,
 }
 
 /// What a group of the copy is.
@@ -73,6 +80,10 @@ pub struct Values {
     pub place: Option<Place>,
     /// The values, in this machine's byte order.
     pub bytes: Vec<u8>,
+    /// Where they lie in the source.
+    pub from: Selection,
+    /// Number of the block among those of its variable in the copy.
+    pub number: u64,
 }
 
 /// What the target is told, in this order for each output.
@@ -81,6 +92,8 @@ pub enum Event {
     Open(Opening),
     /// Some of its blocks.
     Blocks(Vec<Values>),
+    /// It is no output: it begins again.
+    Drop,
     /// It is whole.
     Close,
 }
@@ -106,13 +119,14 @@ impl Planned {
     fn in_step(&self) -> InStep {
         let place = self.parts.first().and_then(|part| part.place.as_ref());
         let shape = place.map_or_else(Vec::new, |place| place.shape.clone());
-        InStep { form: self.known.form.clone(), blocks: self.parts.len() as u64, shape }
+        InStep { form: self.known.form.clone(), blocks: self.parts.len() as u64, shape, made: false }
     }
 }
 
 /// The source of a copy.
 pub struct Source<'a> {
     choice: &'a Choice,
+    services: Option<Pipeline>,
     /// Most bytes of values of one event.
     chunk: u64,
     known: HashMap<String, Option<Arc<Known>>>,
@@ -124,9 +138,19 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub fn new(choice: &'a Choice, chunk: u64) -> Source<'a> {
+    pub fn new(choice: &'a Choice, services: Option<Pipeline>, chunk: u64) -> Source<'a> {
         let (known, groups, attributes) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Source { choice, chunk: chunk.max(1), known, groups, attributes, left_out: BTreeMap::new() }
+        Source { choice, services, chunk: chunk.max(1), known, groups, attributes, left_out: BTreeMap::new() }
+    }
+
+    /// Names of the variables that services have made.
+    pub fn made(&mut self) -> Vec<String> {
+        self.services.as_mut().map_or_else(Vec::new, |services| std::mem::take(&mut services.made).into_iter().collect())
+    }
+
+    /// The steps that passed without a service so far.
+    pub fn unprocessed(&mut self) -> Vec<Unprocessed> {
+        self.services.as_mut().map_or_else(Vec::new, |services| std::mem::take(&mut services.unprocessed))
     }
 
     /// What was left out so far.
@@ -160,6 +184,9 @@ impl<'a> Source<'a> {
                 continue;
             }
             let Some(known) = self.known(reader, &name, step)? else { continue };
+            if self.choice.group.as_ref().is_some_and(|group| *group != known.group) {
+                continue;
+            }
             match &group {
                 Some(first) if *first != known.group => {
                     let what = format!(
@@ -176,50 +203,88 @@ impl<'a> Source<'a> {
         }
         let Some(group) = group else { return Ok(()) };
         let attributes = self.attributes(reader, &group)?;
-        let opening = Opening {
-            step,
-            group: self.group(reader, &group)?,
-            variables: planned.iter().map(Planned::in_step).collect(),
-            attributes,
-        };
+        let group = self.group(reader, &group)?;
+        let mut variables: Vec<InStep> = planned.iter().map(Planned::in_step).collect();
+        if let Some(services) = &mut self.services {
+            services.step(reader, step, &mut variables)?;
+        }
+        let unprocessed = |services: &Option<Pipeline>| services.as_ref().map_or_else(Vec::new, |all| all.off(step));
+        let mut opening = Opening { step, group, variables, attributes, unprocessed: unprocessed(&self.services) };
         if !begins(&opening)? {
             // Attributes are in the target already.
             return Ok(());
         }
-        hand(Event::Open(opening))?;
-        self.values(reader, step, planned, hand)?;
+        loop {
+            hand(Event::Open(opening.clone()))?;
+            match self.values(reader, step, &planned, hand) {
+                Ok(()) => break,
+                Err(Stopped::Error(e)) => return Err(e),
+                // Of an output that is written, no block can be taken back.
+                Err(Stopped::Service) => hand(Event::Drop)?,
+            }
+            if let Some(services) = &mut self.services {
+                services.declare(reader, step, &mut opening.variables)?;
+            }
+            opening.unprocessed = unprocessed(&self.services);
+        }
+        if let Some(services) = &mut self.services {
+            services.end(step);
+        }
         hand(Event::Close)
     }
 
     /// Hands on the values of an output.
     fn values(
-        &self,
+        &mut self,
         reader: &Reader,
         step: u64,
-        planned: Vec<Planned>,
+        planned: &[Planned],
         hand: &mut dyn FnMut(Event) -> Result<()>,
-    ) -> Result<()> {
-        let (mut waiting, mut bytes) = (Vec::new(), 0u64);
-        for Planned { known, parts, mut values } in planned {
-            for part in parts {
+    ) -> std::result::Result<(), Stopped> {
+        let mut waiting = Vec::new();
+        let mut bytes = 0u64;
+        for Planned { known, parts, values } in planned {
+            for (number, part) in parts.iter().enumerate() {
                 let value = match part.from {
-                    Selection::Block(number) => values.remove(&number),
+                    Selection::Block(number) => values.get(&number),
                     _ => None,
                 };
-                let length = match (&value, &part.place) {
+                let length = match (value, &part.place) {
                     (Some(value), _) => value.len() as u64,
                     (None, Some(place)) => elements(&place.count)?.saturating_mul(known.element.size()),
                     (None, None) => known.element.size(),
                 };
                 if bytes > 0 && bytes.saturating_add(length) > self.chunk {
-                    hand(Event::Blocks(fetch(reader, step, std::mem::take(&mut waiting))?))?;
+                    self.fetch(reader, step, std::mem::take(&mut waiting), hand)?;
                     bytes = 0;
                 }
                 bytes = bytes.saturating_add(length);
-                waiting.push(Wanted { known: known.clone(), part, value, length });
+                waiting.push(Wanted { known, part, value, length, number: number as u64 });
             }
         }
-        if waiting.is_empty() { Ok(()) } else { hand(Event::Blocks(fetch(reader, step, waiting)?)) }
+        if !waiting.is_empty() {
+            self.fetch(reader, step, waiting, hand)?;
+        }
+        let gathered = self.services.as_mut().map_or_else(Vec::new, Pipeline::gathered);
+        if !gathered.is_empty() {
+            hand(Event::Blocks(gathered))?;
+        }
+        Ok(())
+    }
+
+    /// Hands on blocks as services leave them.
+    fn fetch(
+        &mut self,
+        reader: &Reader,
+        step: u64,
+        wanted: Vec<Wanted<'_>>,
+        hand: &mut dyn FnMut(Event) -> Result<()>,
+    ) -> std::result::Result<(), Stopped> {
+        let mut blocks = fetch(reader, step, wanted)?;
+        if let Some(services) = &mut self.services {
+            blocks = services.process(reader, step, blocks)?;
+        }
+        Ok(hand(Event::Blocks(blocks))?)
     }
 
     fn plan(&mut self, reader: &Reader, known: Arc<Known>, step: u64) -> Result<Planned> {
@@ -291,11 +356,12 @@ impl<'a> Source<'a> {
             (true, None) => self.own_transform(name, first.as_ref()),
         };
         let level = first.as_ref().and_then(|block| block.statistics.as_ref());
-        let statistics = match level {
+        let statistics = match (self.choice.statistics(name), level) {
+            (Some(asked), _) => asked,
             _ if !is_array => Statistics::Default,
-            None => Statistics::Off,
-            Some(known) if known.level.has_sums() => Statistics::Default,
-            Some(_) => Statistics::MinMax,
+            (None, None) => Statistics::Off,
+            (None, Some(known)) if known.level.has_sums() => Statistics::Default,
+            (None, Some(_)) => Statistics::MinMax,
         };
         let dimensions = match variable.kind {
             Kind::Scalar => 0,
@@ -368,19 +434,21 @@ fn elements(count: &[u64]) -> Result<u64> {
 }
 
 /// A block of the copy that is to be read.
-struct Wanted {
-    known: Arc<Known>,
-    part: Part,
+struct Wanted<'a> {
+    known: &'a Known,
+    part: &'a Part,
     /// Its value, if the index has it.
-    value: Option<Vec<u8>>,
+    value: Option<&'a Vec<u8>>,
     length: u64,
+    /// Its number among those of its variable.
+    number: u64,
 }
 
 /// Reads blocks together.
-fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted>) -> Result<Vec<Values>> {
+fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted<'_>>) -> Result<Vec<Values>> {
     let mut batch = reader.batch();
     let mut memory: Vec<Vec<u8>> = Vec::new();
-    for Wanted { known, part, value, length } in &wanted {
+    for Wanted { known, part, value, length, .. } in &wanted {
         if value.is_none() && *length > 0 {
             let number = batch.add(&known.form.full, &[step], &part.from, None)?;
             memory.push(zeros(batch.bytes(number))?);
@@ -390,10 +458,10 @@ fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted>) -> Result<Vec<Values>>
     let filled = if batch.is_empty() { vec![] } else { batch.perform(&mut out)? };
     let mut read = memory.into_iter().zip(filled);
     let mut values = Vec::new();
-    for Wanted { known, part, value, length } in wanted {
+    for Wanted { known, part, value, length, number } in wanted {
         let failed = |e: Error| e.in_variable(known.form.full.clone()).at_step(step);
         let bytes = match value {
-            Some(value) => value,
+            Some(value) => value.clone(),
             None if length == 0 => Vec::new(),
             None => {
                 let (bytes, filled) = read.next().unwrap_or_default();
@@ -408,12 +476,13 @@ fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted>) -> Result<Vec<Values>>
             true => bytes,
             false => cast::cast(known.element, known.form.element, &bytes).map_err(failed)?,
         };
-        values.push(Values { form: known.form.clone(), place: part.place, bytes });
+        let (form, place, from) = (known.form.clone(), part.place.clone(), part.from.clone());
+        values.push(Values { form, place, bytes, from, number });
     }
     Ok(values)
 }
 
-fn zeros(bytes: u64) -> Result<Vec<u8>> {
+pub(crate) fn zeros(bytes: u64) -> Result<Vec<u8>> {
     let none = || Error::new(ErrorKind::NoMemory, format!("the system has no {bytes} bytes of memory for a block"));
     let length = usize::try_from(bytes).map_err(|_| none())?;
     let mut memory = Vec::new();

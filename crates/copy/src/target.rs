@@ -1,8 +1,9 @@
 //! Declares the groups of the copy as they come, and writes its steps.
 
 use crate::copy::LeftOut;
+use crate::services;
 use crate::source::{Form, InStep, Opening, Values};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thalweg_comm::alone::Alone;
 use thalweg_io::session::SharedGroup;
@@ -11,7 +12,7 @@ use thalweg_layout::Layout;
 use thalweg_reader::Attribute;
 use thalweg_reader::variable::Kind;
 use thalweg_schema::{Group, GroupBuilder, HostLanguage, Schema};
-use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Result};
+use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Result, Value};
 
 /// The target of a copy.
 pub struct Target {
@@ -22,6 +23,8 @@ pub struct Target {
     groups: HashMap<String, Declared>,
     /// Something is written already: later outputs are appended.
     exists: bool,
+    /// Step and service of each mark of a step without a service.
+    marked: HashSet<(u64, usize)>,
     /// What was refused by name, each once.
     pub left_out: Vec<LeftOut>,
     /// Outputs written.
@@ -69,6 +72,7 @@ impl Target {
             parameters: parameters.to_string(),
             groups: HashMap::new(),
             exists,
+            marked: HashSet::new(),
             left_out: Vec::new(),
             outputs: 0,
             blocks: 0,
@@ -99,6 +103,13 @@ impl Target {
                     positions.push(declare(builder, form).map_err(|e| e.in_variable(form.full.clone()))?);
                 }
             }
+            // A step that is written again has some of them already.
+            for mark in &opening.unprocessed {
+                let (name, value) = (format!("{}.{}", mark.step, mark.service), Value::String(mark.why.clone().into_bytes()));
+                if self.marked.insert((mark.step, mark.service)) {
+                    builder.define_attribute_values(&name, services::PATH, ElementType::String, vec![value])?;
+                }
+            }
             for attribute in opening.attributes.iter().flatten() {
                 if let Err(e) = define(builder, attribute) {
                     self.left_out.push(LeftOut { name: attribute.name.clone(), why: e.what().to_string() });
@@ -116,7 +127,7 @@ impl Target {
     /// # Errors
     /// As [`Output::put`].
     pub fn write(&mut self, writing: &mut Writing, blocks: Vec<Values>) -> Result<()> {
-        for Values { form, place, bytes } in blocks {
+        for Values { form, place, bytes, .. } in blocks {
             let declared = self.groups.get(&writing.group).and_then(|group| group.variables.get(&form.full));
             let positions = declared.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such variable was declared"))?;
             self.blocks += 1;
@@ -154,6 +165,18 @@ impl Target {
         self.exists = true;
         self.outputs += 1;
         Ok(())
+    }
+
+    /// Gives an output up: the step is not written.
+    ///
+    /// # Errors
+    /// Those of [`Output::abandon`], but for the one that it always gives.
+    pub fn drop_output(&mut self, writing: Writing) -> Result<()> {
+        let cause = "a service failed, and the step is written again without it";
+        match writing.output.abandon(Error::new(ErrorKind::NotReady, cause)) {
+            Err(e) if e.kind() != ErrorKind::NotReady => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// Ends the file for good: readers that follow it know that no step will come.

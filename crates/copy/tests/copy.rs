@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_bp::statistics::Level;
 use thalweg_comm::alone::Alone;
@@ -11,7 +11,7 @@ use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, e
 use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::sweep;
 use thalweg_copy::copy::Ended;
-use thalweg_copy::{Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
+use thalweg_copy::{Asked, Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
 use thalweg_io::{BlockBox, Mode, Session, WriteRequest};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Block, Kind, Reader, Wait};
@@ -21,7 +21,7 @@ use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{AttributeValue, ElementType, ErrorKind, Result, Selection};
 
 fn copied(layout: &Arc<dyn Layout>, from: &str, to: &str, options: &Options) -> Result<Copied> {
-    copy((layout, from), (layout, to), options, &AtomicBool::new(false), &mut |_| ())
+    copy((layout, from), (layout, to), options, &Asked::default(), &mut |_| ())
 }
 
 fn open(layout: &Arc<dyn Layout>, path: &str) -> Reader {
@@ -169,7 +169,7 @@ fn files_of_other_libraries_come_out_equal() {
         let name = file.file_name().unwrap().to_str().unwrap();
         eprintln!("{name}");
         let Ok(source) = Reader::open(from.clone(), name) else { continue };
-        let done = match copy((&from, name), (&to, name), &Options::default(), &AtomicBool::new(false), &mut |_| ()) {
+        let done = match copy((&from, name), (&to, name), &Options::default(), &Asked::default(), &mut |_| ()) {
             // Outputs of two groups in one step.
             Err(e) if e.kind() == ErrorKind::Unsupported => {
                 assert!(e.to_string().contains("share a step"), "{name}: {e}");
@@ -331,12 +331,12 @@ fn a_target_that_is_there_is_kept_unless_it_is_to_be_replaced_or_continued() {
 fn a_copy_that_is_stopped_holds_whole_steps_and_is_continued() {
     let layout = in_memory();
     write_steps(&layout, "a.bp", 0..8, "MPI", "");
-    let stop = AtomicBool::new(false);
+    let stop = Asked::default();
     let mut told = 0;
     let options = Options { memory: 3000, ..Options::default() };
     let done = copy((&layout, "a.bp"), (&layout, "b.bp"), &options, &stop, &mut |_| {
         told += 1;
-        stop.store(told >= 10, Ordering::Relaxed);
+        stop.at_once.store(told >= 10, Ordering::Relaxed);
     })
     .unwrap();
     assert!(done.ended == Ended::Stopped && (1..8).contains(&done.steps), "{done:?}");
@@ -371,7 +371,8 @@ fn a_copy_follows_a_program_that_writes() {
         ..Options::default()
     };
     assert_eq!(copied(&layout, "none.bp", "c.bp", &nothing).unwrap_err().kind(), ErrorKind::NotFound);
-    let stopped = AtomicBool::new(true);
+    let stopped = Asked::default();
+    stopped.at_once.store(true, Ordering::Relaxed);
     let forever = Options { follow: Some(Wait::default()), ..Options::default() };
     let ended = copy((&layout, "none.bp"), (&layout, "c.bp"), &forever, &stopped, &mut |_| ());
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::NotFound);
@@ -456,7 +457,7 @@ fn whichever_operation_of_the_target_fails_its_steps_are_whole_and_the_copy_can_
             store.fail(Fault::any().skipping(number as u64).times(times).with(kind));
             let target: Arc<dyn Layout> = Arc::new(Direct::new(store.clone()).unwrap());
             let what = format!("operation {number} fails with {kind:?}, {times} times");
-            let failed = copy((&source, "a.bp"), (&target, "b.bp"), &options, &AtomicBool::new(false), &mut |_| ());
+            let failed = copy((&source, "a.bp"), (&target, "b.bp"), &options, &Asked::default(), &mut |_| ());
             let hits = store.failed().0;
             store.heal();
             match failed {
@@ -473,7 +474,7 @@ fn whichever_operation_of_the_target_fails_its_steps_are_whole_and_the_copy_can_
                 }
             }
             let again = Options { existing: Existing::Continue, ..options.clone() };
-            copy((&source, "a.bp"), (&target, "b.bp"), &again, &AtomicBool::new(false), &mut |_| ())
+            copy((&source, "a.bp"), (&target, "b.bp"), &again, &Asked::default(), &mut |_| ())
                 .unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_same(&open(&source, "a.bp"), &open(&target, "b.bp"), &[]);
             if hits == 0 {
@@ -503,7 +504,7 @@ fn a_source_that_cannot_be_read_is_an_error_and_the_steps_before_stay() {
             (&source, "a.bp"),
             (&target, "b.bp"),
             &Options { memory: 8000, ..Options::default() },
-            &AtomicBool::new(false),
+            &Asked::default(),
             &mut |_| (),
         );
         let hit = store.failed().0 > before;
@@ -538,7 +539,7 @@ fn a_target_that_fails_is_told_at_once_though_the_source_goes_on() {
     output.close().unwrap();
     // The session stays open: its writer lives, and writes nothing.
     let options = Options { follow: Some(Wait::default()), ..Options::default() };
-    let ended = copy((&source, "a.bp"), (&target, "b.bp"), &options, &AtomicBool::new(false), &mut |_| ());
+    let ended = copy((&source, "a.bp"), (&target, "b.bp"), &options, &Asked::default(), &mut |_| ());
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::NoSpace);
     session.finalize().unwrap();
 }

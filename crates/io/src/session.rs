@@ -201,7 +201,7 @@ impl Session {
         let layout: Arc<dyn Layout> = Arc::new(Guarded::new(layout));
         let profiled = thalweg_profile::requested()?;
         let compares = crate::consistency::by_environment()?;
-        let Schema { host_language, groups, methods, buffer } = schema;
+        let Schema { host_language, groups, methods, buffer, services } = schema;
         let groups = groups
             .into_iter()
             .map(|group| {
@@ -228,6 +228,7 @@ impl Session {
             comm: Mutex::new(comm),
         };
         staging::set_pace(&session.shared.cache, &session.shared.in_flight.pacer);
+        staging::set_services(&session.shared.cache, services);
         if buffer.allocate == AllocateTime::Now {
             session.settle_buffer()?;
         }

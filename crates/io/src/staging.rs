@@ -9,6 +9,7 @@
 //! | who survives what | a held output: the death of all ranks, not of the server; a stored one: both. If the server ends, the file has the outputs that were stored, each of them whole |
 //! | who reads | any program opens the file, and sees what is stored; through a mount with the layout `staging` also what is held |
 //! | at what pace | outputs in flight: in phases of calculation, over `iterations`, in the order of `priority` (`pacing`) |
+//! | services | those that the XML names for the group: processes of the server follow the file, and write what leaves them into another one |
 //! | other methods | a method that writes a staged file next waits until it is stored |
 //! | on failure | all ranks return the kind of the lowest failing rank's error. Where the server cannot store what it held, the next call or the next open of the file fails, on all ranks |
 //!
@@ -19,7 +20,7 @@ pub(crate) mod pacing;
 
 use crate::mounts::layouts;
 use pacing::Pacer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use thalweg_comm::agreement::agree;
@@ -34,8 +35,11 @@ use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::output_file::memory::Memory;
 use thalweg_movement::pack::Reach;
 use thalweg_movement::pack::blocks::Takes;
-use thalweg_movement::{Closed, Method, OpenRequest};
-use thalweg_partition::client::staging::Pace;
+use thalweg_movement::{Closed, Method, Mode, OpenRequest};
+use thalweg_partition::client::staging::{Pace, ask_for_services};
+use thalweg_partition::configuration::Configuration;
+use thalweg_partition::server::services::Wanted;
+use thalweg_schema::services::Services;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -126,6 +130,22 @@ pub(crate) fn set_pace(cache: &Cache, pacer: &Arc<Pacer>) {
     cache.events().listen(&listener);
 }
 
+/// The data services of the session's groups, where methods find them, and the files for which they were asked for.
+#[derive(Default)]
+struct Offered {
+    services: Vec<Services>,
+    asked: HashSet<(PathBuf, String)>,
+}
+
+impl Memory for Offered {}
+
+/// Gives a session's services to its outputs.
+pub(crate) fn set_services(cache: &Cache, services: Vec<Services>) {
+    if !services.is_empty() {
+        cache.of::<Offered>().lock().services = services;
+    }
+}
+
 /// The files that a partition's server takes over, below the folder of its configuration.
 #[derive(Clone)]
 struct Files {
@@ -150,6 +170,28 @@ fn connect(file: &Path, promise: Promise, pacer: Option<Arc<Pacer>>) -> Result<F
     Ok(Files { layout: Arc::new(Guarded::new(layout)), folder: folder.into() })
 }
 
+impl Files {
+    /// The name of a file there, from its absolute path.
+    fn name_of(&self, plain: &Path) -> Result<String> {
+        plain.strip_prefix(&self.folder).ok().and_then(Path::to_str).map(str::to_string).ok_or_else(|| {
+            let folder = self.folder.display();
+            let what = format!("the partition stages files below {folder} (staging = in its configuration)");
+            Error::new(ErrorKind::Config, what)
+        })
+    }
+}
+
+/// A file as the staging server of a partition has it, with what is not stored yet: the layout, and the file's name there.
+///
+/// # Errors
+/// As those of the method's open: no server, or a file that is not below its folder.
+pub fn held(partition: &Path, file: &Path) -> Result<(Arc<dyn Layout>, String)> {
+    let plain = std::path::absolute(file).map_err(|e| Error::io("cannot find the file", e))?;
+    let files = connect(partition, Promise::Held, None)?;
+    let name = files.name_of(&plain).map_err(|e| e.in_object(file.display().to_string()))?;
+    Ok((files.layout, name))
+}
+
 impl Staging {
     /// The layout that takes a file of this layout over, and the file's name there.
     fn place(&self, layout: &dyn Layout, path: &str, cache: &Cache) -> Result<(Arc<dyn Layout>, PathBuf, String)> {
@@ -166,12 +208,36 @@ impl Staging {
             None => connect(&self.partition, self.promise, self.pacer.clone())?,
         };
         cache.of::<Connected>().lock().0.entry(key).or_insert_with(|| files.clone());
-        let Some(name) = plain.strip_prefix(&files.folder).ok().and_then(Path::to_str) else {
-            let folder = files.folder.display();
-            let what = format!("the partition stages files below {folder} (staging = in its configuration)");
-            return Err(Error::new(ErrorKind::Config, what));
+        let name = files.name_of(&plain)?;
+        Ok((files.layout, plain, name))
+    }
+
+    /// Asks the server for the services of a group, where a file is made or this session opens it first. Without them the file is what it
+    /// was.
+    fn ask_for_services(&self, plain: &Path, request: &OpenRequest<'_>) -> Result<()> {
+        let offered = request.cache.of::<Offered>();
+        let services = {
+            let mut offered = offered.lock();
+            let Some(services) = offered.services.iter().find(|s| s.group == request.group).cloned() else {
+                return Ok(());
+            };
+            let first = offered.asked.insert((plain.to_path_buf(), request.group.to_string()));
+            if !first && request.mode != Mode::Write {
+                return Ok(());
+            }
+            services
         };
-        Ok((files.layout, plain.clone(), name.to_string()))
+        let folder = std::env::current_dir().map_err(|e| Error::io("cannot find the working directory", e))?;
+        let file = plain.display().to_string();
+        let wanted = Wanted {
+            output: services.output_of(&file),
+            file,
+            group: services.group.clone(),
+            document: services.document(),
+            folder: folder.display().to_string(),
+            goes_on: request.mode != Mode::Write,
+        };
+        ask_for_services(&Configuration::read(&self.partition)?, &wanted)
     }
 }
 
@@ -197,6 +263,11 @@ impl Method for Staging {
         // An index of the file as this process wrote it without the server would be written over what the server adds.
         drop(request.cache.take(request.layout, request.path));
         let opened = self.inner.open(&OpenRequest { layout: &layout, path: &name, ..*request })?;
+        if request.comm.rank() == 0
+            && let Err(e) = self.ask_for_services(&plain, request)
+        {
+            thalweg_warnings::tell_once(&format!("{}: the file gets no services: {e}", plain.display()));
+        }
         HANDED_OVER.lock().insert(plain, (layout, name));
         Ok(opened)
     }

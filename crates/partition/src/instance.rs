@@ -11,7 +11,7 @@
 use crate::client::place::{host, is_here};
 use crate::configuration::{Configuration, Dynamic};
 use crate::registry::{Entry, Instance, Registry, Server};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -21,11 +21,28 @@ pub const STARTING: Duration = Duration::from_secs(60);
 /// When a process of this host started, in ticks of the system since its boot; `None` if there is no such process, or it has ended
 /// and nobody has asked how.
 pub fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (state, rest) = stat(format!("/proc/{pid}/stat"))?;
+    if matches!(state, 'Z' | 'X') { None } else { rest.split_whitespace().nth(18)?.parse().ok() }
+}
+
+/// The state of a process or thread, as the system's letter, and what follows it in its file.
+fn stat(file: impl AsRef<Path>) -> Option<(char, String)> {
+    let stat = std::fs::read_to_string(file).ok()?;
     // The name of the program, in parentheses, may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+    let (_, rest) = stat.rsplit_once(')')?;
+    let (state, rest) = rest.trim_start().split_once(' ')?;
+    Some((state.chars().next()?, rest.to_string()))
+}
+
+/// The state of a process of this host, as the system's letter; `None` if there is no such process.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    stat(format!("/proc/{pid}/stat")).map(|(state, _)| state)
+}
+
+/// The state of each thread of a process of this host.
+pub(crate) fn thread_states(pid: u32) -> Vec<char> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| stat(thread.path().join("stat"))).map(|(state, _)| state).collect()
 }
 
 /// Whether a server runs; `None` for one of another host, which only an answer can tell.

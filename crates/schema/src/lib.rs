@@ -8,6 +8,7 @@
 //! | [`attribute`] | values of attributes, read from text; names of types |
 //! | [`mesh`] | meshes, and the attributes that describe them to viewers |
 //! | [`method`] | parameters of methods |
+//! | [`services`] | what happens to outputs on their way |
 //! | [`xml`] | the XML document of the papers and of ADIOS 1.x, read into a schema |
 //! | [`declare`] | the same schema declared from code |
 //! | [`calls`] | program text that writes and reads a group |
@@ -23,6 +24,7 @@ pub mod mesh;
 pub mod method;
 pub mod model;
 pub mod name;
+pub mod services;
 pub mod xml;
 
 pub use declare::GroupBuilder;

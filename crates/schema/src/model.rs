@@ -1,6 +1,7 @@
 //! The schema: groups, methods and the buffer, as an XML document or a program describes them.
 
 use crate::dimension::Dimension;
+use crate::services::Services;
 use thalweg_diagnostics::SourceSpan;
 use thalweg_types::{ElementType, Value};
 
@@ -15,6 +16,8 @@ pub struct Schema {
     pub methods: Vec<MethodChoice>,
     /// The buffer of the process.
     pub buffer: Buffer,
+    /// Data services, in the document's order.
+    pub services: Vec<Services>,
 }
 
 /// Language of the program.

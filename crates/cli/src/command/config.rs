@@ -1,21 +1,17 @@
 //! `thalweg config`: all errors of a configuration, or of the mount table, in one report.
 
+use crate::document;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal};
 use std::io::Write;
 use std::path::Path;
 use thalweg_io::mounts;
 use thalweg_report::text::count;
-use thalweg_schema::xml;
 use thalweg_types::Error;
 
 pub fn lint(path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|e| Error::io(format!("cannot read '{shown}'"), e))?;
-    let (schema, mut report) = match xml::decode(&bytes, &shown) {
-        Ok(text) => xml::parse_with_warnings(&text, &shown),
-        Err(report) => (None, report),
-    };
+    let (schema, mut report) = document::read(path)?;
     if let Some(schema) = &schema {
         // Names of methods and their parameters are known where methods are made.
         thalweg_io::registry::lint(schema, &mut report);

@@ -1,17 +1,19 @@
 //! `thalweg copy`: a file, or parts of it, in other blocks, types and transforms.
 
 use crate::arguments::Copy as Arguments;
+use crate::document;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::terminal::{Terminal, complain, plain};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGURG};
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 use thalweg_copy::copy::Ended;
-use thalweg_copy::{Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
+use thalweg_copy::services::Unprocessed;
+use thalweg_copy::{Asked, Blocks, Choice, Copied, Existing, Options, Pattern, Region, Served, Steps, copy};
+use thalweg_functions::caller::Hosts;
 use thalweg_reader::{Reader, Wait};
 use thalweg_report::text::count;
 use thalweg_types::{ElementType, Error};
@@ -21,11 +23,12 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     file::not_itself(&arguments.file, &arguments.output, "its copy")?;
     // A program that is followed may begin later.
     let waits = arguments.follow && !arguments.file.exists();
-    let (from, source) = match waits {
-        true => (thalweg_io::mounts::layout()?, shown(&arguments.file)),
-        false => file::place(&arguments.file, None)?,
+    let (from, source) = match &arguments.through {
+        Some(partition) => thalweg_io::staging::held(partition, &arguments.file)?,
+        None if waits => (thalweg_io::mounts::layout()?, shown(&arguments.file)),
+        None => file::place(&arguments.file, None)?,
     };
-    let total = match arguments.follow {
+    let total = match arguments.follow || arguments.through.is_some() {
         true => 0,
         // Warns about files that were cut off, too.
         false => {
@@ -34,25 +37,32 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     };
     let to = thalweg_io::mounts::layout()?;
     let target = shown(&arguments.output);
-    let stop = Arc::new(AtomicBool::new(false));
-    if arguments.follow {
-        for signal in [SIGINT, SIGTERM] {
-            let heard = signal_hook::flag::register(signal, stop.clone());
-            heard.map_err(|e| Error::io("cannot listen for signals", e))?;
-        }
-    }
+    let asked = asked(arguments.follow)?;
     let mut bar = Progress::bytes("copying");
     let mut progress = |done: u64| {
         if total > 0 {
             bar.at(done.min(total), total);
         }
     };
-    let copied = copy((&from, &source), (&to, &target), &options, &stop, &mut progress)?;
+    let copied = copy((&from, &source), (&to, &target), &options, &asked, &mut progress)?;
     drop(bar);
     tell(arguments, &copied, out)
 }
 
-fn shown(path: &std::path::Path) -> String {
+/// How signals ask a copy that follows to end.
+fn asked(follows: bool) -> Result<Asked, Error> {
+    let asked = Asked::default();
+    if follows {
+        // A server that has to end asks with one that does nothing to a process which does not listen yet.
+        for (signal, flag) in [(SIGINT, &asked.at_once), (SIGTERM, &asked.at_once), (SIGURG, &asked.when_quiet)] {
+            let heard = signal_hook::flag::register(signal, flag.clone());
+            heard.map_err(|e| Error::io("cannot listen for signals", e))?;
+        }
+    }
+    Ok(asked)
+}
+
+fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -76,7 +86,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let mut choice = Choice {
         variables: patterns(&arguments.only).map_err(usage)?,
         without: patterns(&arguments.without).map_err(usage)?,
-        blocks: blocks(&arguments.blocks)?,
+        blocks: Blocks::parse(&arguments.blocks).map_err(|e| Failure::Usage(format!("--{}", e.what())))?,
         ..Choice::default()
     };
     if let Some(steps) = &arguments.steps {
@@ -98,6 +108,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         }
         choice.transforms.push((pattern, transform.to_string()));
     }
+    let services = arguments.services.as_ref().map(|config| served(config, arguments.group.as_deref())).transpose()?;
     let (method, parameters) = arguments.method.split_once(';').unwrap_or((&arguments.method, ""));
     Ok(Options {
         choice,
@@ -110,7 +121,25 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
             (false, false) => Existing::Refuse,
         },
         follow: arguments.follow.then(|| Wait { timeout: arguments.wait, ..Wait::default() }),
+        services,
     })
+}
+
+/// The services of a group, from an XML document.
+fn served(config: &Path, group: Option<&str>) -> Result<Served, Failure> {
+    let (schema, report) = document::read(config)?;
+    eprint!("{}", report.render(false));
+    let usage = |what: String| Failure::Usage(format!("{}: {what}", config.display()));
+    let Some(schema) = schema.filter(|_| report.errors() == 0) else { return Err(usage("it has errors".into())) };
+    let mut fitting: Vec<_> = schema.services.into_iter().filter(|s| group.is_none_or(|name| name == s.group)).collect();
+    let services = match (fitting.pop(), fitting.is_empty(), group) {
+        (Some(services), true, _) => services,
+        (Some(_), false, _) => return Err(usage("several groups have services: --group says whose outputs are meant".into())),
+        (None, _, Some(group)) => return Err(usage(format!("group '{group}' has no services"))),
+        (None, _, None) => return Err(usage("no group has services: <services group=\"...\">".into())),
+    };
+    let thalweg = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
+    Ok(Served { services, hosts: Hosts::of(thalweg) })
 }
 
 /// `PATTERN=VALUE`.
@@ -122,23 +151,12 @@ fn assigned<'a>(text: &'a str, like: &str) -> Result<(Pattern, &'a str), Failure
     Ok((Pattern::parse(pattern).map_err(|e| Failure::Usage(e.what().to_string()))?, value))
 }
 
-fn blocks(text: &str) -> Result<Blocks, Failure> {
-    match text {
-        "written" => Ok(Blocks::AsWritten),
-        "merged" => Ok(Blocks::Merged),
-        grid => {
-            let numbers: Option<Vec<u64>> =
-                grid.split('x').map(|part| part.parse().ok().filter(|number| *number > 0)).collect();
-            numbers.map(Blocks::Grid).ok_or_else(|| {
-                Failure::Usage(format!("--blocks {text}: write 'written', 'merged', or numbers from 1 as '4x2'"))
-            })
-        }
-    }
-}
-
 fn tell(arguments: &Arguments, copied: &Copied, out: &mut Terminal) -> Result<Outcome, Failure> {
     for thalweg_copy::LeftOut { name, why } in &copied.left_out {
         complain("thalweg", &format!("not as it was: {}: {}", plain(name), plain(why)));
+    }
+    for Unprocessed { step, why, .. } in &copied.unprocessed {
+        complain("thalweg", &format!("step {step} passed without {}", plain(why)));
     }
     for pattern in &copied.unknown {
         complain("thalweg", &format!("no variable fits '{}'", plain(pattern)));
@@ -151,12 +169,18 @@ fn tell(arguments: &Arguments, copied: &Copied, out: &mut Terminal) -> Result<Ou
     };
     if arguments.json {
         let left_out: Vec<_> = copied.left_out.iter().map(|left| json!({"name": left.name, "why": left.why})).collect();
+        let unprocessed: Vec<_> = copied
+            .unprocessed
+            .iter()
+            .map(|Unprocessed { step, service, why }| json!({"step": step, "service": service, "why": why}))
+            .collect();
         let document = json!({
             "steps": copied.steps,
             "had": copied.had,
             "blocks": copied.blocks,
             "bytes": copied.bytes,
             "not_as_it_was": left_out,
+            "unprocessed": unprocessed,
             "ended": ended,
         });
         writeln!(out, "{document:#}")?;
@@ -176,6 +200,7 @@ fn tell(arguments: &Arguments, copied: &Copied, out: &mut Terminal) -> Result<Ou
             complain("thalweg", "nothing was copied: no step has such a variable");
             Ok(Outcome::No)
         }
-        Ended::Whole | Ended::Stopped => Ok(Outcome::Done),
+        Ended::Whole | Ended::Stopped if copied.unprocessed.is_empty() => Ok(Outcome::Done),
+        Ended::Whole | Ended::Stopped => Ok(Outcome::No),
     }
 }

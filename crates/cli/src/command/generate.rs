@@ -1,20 +1,16 @@
 //! `thalweg gen`: calls for a program to include, from the description of its output.
 
 use crate::arguments::{Gen, GenLanguage};
+use crate::document;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, plain};
 use std::io::Write;
 use thalweg_schema::calls::{self, Language};
-use thalweg_schema::{HostLanguage, Schema, xml};
+use thalweg_schema::{HostLanguage, Schema};
 use thalweg_types::Error;
 
 pub fn run(arguments: &Gen, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let shown = arguments.config.display().to_string();
-    let bytes = std::fs::read(&arguments.config).map_err(|e| Error::io(format!("cannot read '{shown}'"), e))?;
-    let (schema, report) = match xml::decode(&bytes, &shown) {
-        Ok(text) => xml::parse_with_warnings(&text, &shown),
-        Err(report) => (None, report),
-    };
+    let (schema, report) = document::read(&arguments.config)?;
     let Some(schema) = schema.filter(|_| report.errors() == 0) else {
         eprint!("{}", report.render(false));
         return Ok(Outcome::No);
@@ -27,9 +23,9 @@ pub fn run(arguments: &Gen, out: &mut Terminal) -> Result<Outcome, Failure> {
         let failed = |e| Error::io(format!("cannot make the folder '{}'", arguments.output.display()), e);
         std::fs::create_dir_all(&arguments.output).map_err(failed)?;
     }
-    let document = arguments.config.file_name().unwrap_or_default().to_string_lossy();
+    let name = arguments.config.file_name().unwrap_or_default().to_string_lossy();
     for group in chosen(&schema, &arguments.group)? {
-        for include in calls::includes(group, &document, language)? {
+        for include in calls::includes(group, &name, language)? {
             let path = arguments.output.join(&include.name);
             let place = plain(&path.display().to_string());
             // An unchanged file keeps its time, so that `make` does nothing.

@@ -34,6 +34,10 @@ impl From<Output> for Ran {
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.env_remove("COLUMNS").env_remove("NO_COLOR").env("CLICOLOR", "0");
+    // Functions of Python need NumPy.
+    if let Some(python) = std::env::var_os("PYTHON") {
+        command.env("THALWEG_PYTHON", python);
+    }
     command
 }
 

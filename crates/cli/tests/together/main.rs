@@ -23,6 +23,7 @@ mod ls_lists;
 mod mount_status_shows;
 mod mount_tables_are_found;
 mod profile_shows;
+mod serves;
 mod stat_counts;
 mod trigger_lists;
 mod tune_tunes;

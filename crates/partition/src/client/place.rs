@@ -8,6 +8,7 @@
 //! The configuration's `transport` asks for one of them, and [`VARIABLE`] for one program.
 
 use crate::configuration::Choice;
+use crate::instance;
 use crate::registry::{Entry, Server};
 use crate::server::CONTROL;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,11 +30,45 @@ pub const VARIABLE: &str = "THALWEG_TRANSPORT";
 /// it waits for that answer. A server that is stopped, or whose host is down, is an error after twice this time.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often it asks a server of this host whose process runs, and may wait for its turn on a machine that is overloaded.
+const ASKS: u32 = 6;
+
 /// The way to a server, which messages name by partition and number.
 pub(super) struct Place {
     about: String,
     inner: Arc<dyn Transport>,
     patience: Duration,
+    /// The server's process, if its socket is one of this host.
+    process: Option<Process>,
+}
+
+/// A process of this host.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    pid: u32,
+    /// See [`Server::started`].
+    started: u64,
+}
+
+impl Process {
+    /// Whether it runs and is not stopped: it may answer yet.
+    fn may_answer(self) -> bool {
+        instance::started(self.pid) == Some(self.started) && !matches!(instance::state(self.pid), Some('T' | 't'))
+    }
+
+    /// In words, for messages: with how many of its threads wait for a device.
+    fn describe(self) -> String {
+        if instance::started(self.pid) != Some(self.started) {
+            return format!("its process {} has ended", self.pid);
+        }
+        if let Some('T' | 't') = instance::state(self.pid) {
+            return format!("its process {} is stopped", self.pid);
+        }
+        let states = instance::thread_states(self.pid);
+        let count = |wanted: char| states.iter().filter(|state| **state == wanted).count();
+        let (all, waits, runs) = (states.len(), count('D'), count('R'));
+        format!("of the {all} threads of its process {}, {waits} wait for a device and {runs} run", self.pid)
+    }
 }
 
 impl Place {
@@ -98,8 +133,10 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
     let Server { host, socket, address, .. } = server;
     let about = format!("server {number} of partition {} on {host}", entry.name);
     let choice = choice(entry.instance.as_ref().map(|instance| instance.transport).unwrap_or_default())?;
+    let mut process = None;
     let inner: Arc<dyn Transport> = match address {
         _ if choice != Choice::Tcp && is_here(host) => {
+            process = Some(Process { pid: server.pid, started: server.started });
             let socket = Socket::at(Path::new(socket));
             Arc::new(match choice {
                 Choice::Auto | Choice::Tcp => socket,
@@ -121,19 +158,29 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
             return Err(Error::new(ErrorKind::PeerLost, what));
         }
     };
-    Ok(Place { about, inner, patience: PATIENCE })
+    Ok(Place { about, inner, patience: PATIENCE, process })
 }
 
-/// Whether a server takes a new connection and answers its first request.
-fn is_alive(inner: &dyn Transport, about: &str, patience: Duration) -> Result<()> {
-    let silent = || {
-        let seconds = (2 * patience).as_secs();
-        Error::new(
-            ErrorKind::PeerLost,
-            format!("{about} has not answered for {seconds} s: it is stopped, or its host is down"),
-        )
-    };
-    let connection = inner.connect().map_err(|e| silent().caused_by(e))?;
+/// Whether a server takes a new connection and answers its first request. One of this host whose process runs is asked [`ASKS`] times.
+fn is_alive(inner: &dyn Transport, about: &str, patience: Duration, process: Option<Process>) -> Result<()> {
+    let mut asked = 0;
+    loop {
+        let outcome = answers(inner, about, patience);
+        asked += 1;
+        let Err(cause) = outcome else { return Ok(()) };
+        if asked < ASKS && process.is_some_and(Process::may_answer) {
+            continue;
+        }
+        let seconds = ((1 + asked) * patience).as_secs();
+        let why = process.map_or("it is stopped, or its host is down".to_string(), Process::describe);
+        let what = format!("{about} has not answered for {seconds} s: {why}");
+        return Err(Error::new(ErrorKind::PeerLost, what).caused_by(cause));
+    }
+}
+
+/// Asks a server once.
+fn answers(inner: &dyn Transport, about: &str, patience: Duration) -> Result<()> {
+    let connection = inner.connect()?;
     let text = about.to_string();
     connection.watch(Watch {
         every: patience,
@@ -141,12 +188,9 @@ fn is_alive(inner: &dyn Transport, about: &str, patience: Duration) -> Result<()
     });
     let channel = Channel::new(connection);
     let hello = Request::Hello { version: VERSION, prefix: CONTROL.into(), session: None };
-    let answer = channel.send(&hello, &[]).and_then(|()| channel.head::<Reply>());
-    match answer {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => Err(silent()),
-        Err(e) => Err(silent().caused_by(e)),
-    }
+    channel.send(&hello, &[])?;
+    let ended = || Error::new(ErrorKind::PeerLost, format!("{about} has ended the connection"));
+    channel.head::<Reply>()?.map(drop).ok_or_else(ended)
 }
 
 impl Transport for Place {
@@ -159,8 +203,8 @@ impl Transport for Place {
                 .caused_by(std::io::Error::other(cause))
                 .safe("bytes closed or synced before, once the partition is started again")
         })?;
-        let (inner, about, every) = (self.inner.clone(), self.about.clone(), self.patience);
-        connection.watch(Watch { every, alive: Arc::new(move || is_alive(&*inner, &about, every)) });
+        let (inner, about, every, process) = (self.inner.clone(), self.about.clone(), self.patience, self.process);
+        connection.watch(Watch { every, alive: Arc::new(move || is_alive(&*inner, &about, every, process)) });
         Ok(connection)
     }
 

@@ -4,10 +4,14 @@ use super::place;
 use crate::configuration::{Configuration, Start};
 use crate::instance;
 use crate::registry::Registry;
+use crate::server::SERVICES;
+use crate::server::services::Wanted;
 use crate::server::staging::{SERVER, prefix};
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg_layout::write_behind::Promise;
+use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_remote::Remote;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -57,4 +61,20 @@ pub fn open(
         _ => e,
     })?;
     Ok((remote, configuration))
+}
+
+/// Asks the server that stages files for data services on one of them.
+///
+/// - `configuration`: of the partition.
+///
+/// # Errors
+/// `PeerLost` for a server that does not answer; `Unsupported` for one that has no services; the failure to start their process.
+pub fn ask_for_services(configuration: &Configuration, wanted: &Wanted) -> Result<()> {
+    let (registry, name) = (Registry::at(&configuration.registry), &configuration.fixed.name);
+    let (entry, token) = (registry.entry(name)?, registry.token(name)?);
+    let control = super::control(&entry, &token, SERVER, place::PATIENCE)?;
+    let text = toml::to_string(wanted).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()))?;
+    let request = control.open_write(SERVICES, OpenWrite::Replace, WriterId(0))?;
+    request.write_at(0, &[IoSlice::new(text.as_bytes())])?;
+    request.close()
 }

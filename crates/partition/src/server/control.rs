@@ -1,4 +1,4 @@
-//! What a server says about itself: a file `status`; removing the name `running` asks the server to write everything and end, removing the
+//! What a server says about itself: a file `status`; a file `services` takes requests for data services; removing the name `running` asks the server to write everything and end, removing the
 //! name `needed` to end when no client is connected any more.
 
 use super::data::Data;
@@ -64,6 +64,9 @@ pub struct Status {
     #[serde(default)]
     pub clients: Vec<ConnectionStatus>,
 }
+
+/// The name under which programs ask for data services.
+pub const SERVICES: &str = "services";
 
 /// Most locks that a [`Status`] lists.
 pub const LISTED: usize = 100;
@@ -149,7 +152,10 @@ impl Layout for Control {
     }
 
     fn open_write(&self, path: &str, _: OpenWrite, _: WriterId) -> Result<Box<dyn WriteObject>> {
-        Err(only(path))
+        match &self.staging {
+            Some(staging) if path == SERVICES => Ok(staging.services.request()),
+            _ => Err(only(path)),
+        }
     }
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
@@ -179,6 +185,10 @@ impl Layout for Control {
             "running" => {
                 self.data.as_ref().map_or(Ok(()), Data::drain)?;
                 self.staging.as_ref().map_or(Ok(()), Service::drain)?;
+                // What they are still to get is there now.
+                if let Some(staging) = &self.staging {
+                    staging.services.finish(None);
+                }
                 // A server that ends already does not listen.
                 let _ = self.tell.lock().send(());
                 Ok(())

@@ -7,6 +7,7 @@
 //! | [`draining`] | whether everything is written in time when a server has to end |
 //! | [`locks`] | locks and counters of a file |
 //! | [`names`] | names and what is known of each file |
+//! | [`services`] | processes that work on staged files |
 //! | [`staging`] | outputs that programs hand over |
 //! | `control` | what a server says about itself, and how it is ended |
 //!
@@ -18,6 +19,7 @@ pub mod data;
 pub mod draining;
 pub mod locks;
 pub mod names;
+pub mod services;
 pub mod staging;
 
 use crate::registry::Entry;
@@ -39,7 +41,7 @@ use thalweg_remote::{Connections, Served, Traffic};
 use thalweg_store::Memory;
 use thalweg_types::{Error, ErrorKind, Result};
 
-pub use control::{LISTED, Status};
+pub use control::{LISTED, SERVICES, Status};
 
 /// Prefix of the stripes.
 pub const DATA: &str = "/data";
@@ -76,6 +78,7 @@ pub struct Serving {
     staging: Option<Service>,
     told_to_end: Receiver<()>,
     needed: Arc<AtomicBool>,
+    kill_wait: Duration,
     /// Of its storages.
     _locks: Vec<Lease>,
 }
@@ -170,7 +173,8 @@ impl Serving {
             .into_iter()
             .map(|l| thalweg_remote::serve_among(mounts.clone(), l, connections.clone()))
             .collect::<Result<_>>()?;
-        Ok(Serving { served, connections, data, staging, told_to_end, needed, _locks: locks })
+        let kill_wait = what.kill_wait;
+        Ok(Serving { served, connections, data, staging, told_to_end, needed, kill_wait, _locks: locks })
     }
 
     /// What the cache has done; `None` for a server of names only.
@@ -233,6 +237,10 @@ impl Serving {
     /// # Errors
     /// Errors of writing: the bytes of the files that could not be written are lost, but for those that were synced or closed.
     pub fn end(mut self) -> Result<()> {
+        if let Some(staging) = &self.staging {
+            // A program may hold back a step for ever.
+            staging.services.finish(Some(self.kill_wait / 2));
+        }
         self.served.clear();
         let staged = self.staging.take().map_or(Ok(()), |staging| staging.drain());
         self.data.take().map_or(Ok(()), |data| data.drain()).and(staged)

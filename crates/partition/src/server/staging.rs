@@ -4,6 +4,7 @@
 //! through the server at once. [`thalweg_layout::write_behind`] says what holds and when.
 
 use super::draining::{Meter, Outlook};
+use super::services::{Launch, Services, ServicesStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_layout::Layout;
@@ -28,6 +29,8 @@ pub struct Staging {
     pub storage: Arc<dyn Layout>,
     /// Most bytes that are held.
     pub memory: u64,
+    /// Starts the services of files; `None`: there are none.
+    pub launch: Option<Launch>,
 }
 
 /// What a server has staged.
@@ -45,12 +48,16 @@ pub struct Staged {
     pub failures: u64,
     /// The last of these.
     pub last_failure: Option<String>,
+    /// Data services of files, those that run and the last ones that have ended.
+    #[serde(default)]
+    pub services: Vec<ServicesStatus>,
 }
 
 /// The service.
 #[derive(Clone)]
 pub(super) struct Service {
     files: WriteBehind,
+    pub(super) services: Services,
     measured: Arc<Measured>,
 }
 
@@ -65,7 +72,8 @@ struct Measured {
 impl Service {
     pub(super) fn begin(staging: &Staging) -> Result<Service> {
         let files = WriteBehind::new(staging.storage.clone(), staging.memory)?;
-        Ok(Service { files, measured: Arc::default() })
+        let services = Services::new(staging.launch.clone());
+        Ok(Service { files, services, measured: Arc::default() })
     }
 
     /// The files, as clients see them.
@@ -82,6 +90,7 @@ impl Service {
             stored: counts.stored,
             failures: counts.failures,
             last_failure: counts.last_failure,
+            services: self.services.status(),
         }
     }
 

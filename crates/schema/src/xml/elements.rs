@@ -1,5 +1,6 @@
 //! The attributes of XML elements, declared once: for the reader, for `thalweg help element`, and for the guide.
 
+use std::time::Duration;
 use thalweg_params::Parameter;
 use thalweg_params::parameter::ABOVE_ZERO;
 
@@ -30,6 +31,28 @@ pub const ELEMENTS: &[Element] = &[
         attributes: METHOD,
     },
     Element { names: &["buffer"], about: "the memory that holds output until close", attributes: BUFFER },
+    Element {
+        names: &["services"],
+        about: "what a staging server, or thalweg copy, does with the outputs of a group on their way; the services inside work in their order",
+        attributes: SERVICES,
+    },
+    Element {
+        names: &["statistics"],
+        about: "a service: statistics of each block, in the index",
+        attributes: STATISTICS_SERVICE,
+    },
+    Element {
+        names: &["histogram"],
+        about: "a service: how many values of a step lie in each part of a range, as variables histogram/NAME and histogram/NAME_edges",
+        attributes: HISTOGRAM,
+    },
+    Element { names: &["reorganize"], about: "a service: global arrays in other blocks", attributes: REORGANIZE },
+    Element { names: &["transform"], about: "a service: the transform of blocks", attributes: TRANSFORM },
+    Element {
+        names: &["function"],
+        about: "a service: a function of yours, of a shared library or of Python, called for each block",
+        attributes: FUNCTION,
+    },
 ];
 
 const NAME: Parameter = Parameter::text("name", "a name", "its name");
@@ -161,3 +184,45 @@ pub(super) const ALLOCATE: Parameter = Parameter::choice(
     "when free memory is measured. now: when the library starts; later, oncall: at the first open",
 );
 pub(super) const BUFFER: &[Parameter] = &[MAX_SIZE, FREE_MEMORY, ALLOCATE];
+
+pub(super) const SERVICES: &[Parameter] = &[
+    Parameter::text("group", "a group", "group whose outputs the services get"),
+    Parameter::text(
+        "output",
+        "a file",
+        "file that gets what leaves the services, relative to the folder of the program's file; % is its name without .bp",
+    )
+    .or_else("%.served.bp"),
+];
+const VAR: Parameter =
+    Parameter::text("var", "names between commas", "full names of variables; * stands for any characters");
+pub(super) const STATISTICS_SERVICE: &[Parameter] = &[VAR, STATISTICS];
+pub(super) const BINS: Parameter = Parameter::count("bins", 100, "number of parts of the range").within(1, 1 << 20);
+pub(super) const MIN: Parameter =
+    Parameter::real("min", 0.0, "the smallest value that counts").or_else("the smallest of the step");
+pub(super) const MAX: Parameter =
+    Parameter::real("max", 0.0, "the largest value that counts").or_else("the largest of the step");
+pub(super) const HISTOGRAM: &[Parameter] = &[VAR, BINS, MIN, MAX];
+pub(super) const REORGANIZE: &[Parameter] =
+    &[Parameter::text("blocks", "merged, or numbers as 4x2", "as few blocks as the memory allows, or so many along each dimension")];
+pub(super) const TRANSFORM: &[Parameter] =
+    &[VAR, Parameter::text("type", "a transform, as zlib:5", "transform of the blocks; none for none")];
+pub(super) const VALUES: Parameter =
+    Parameter::count("values", 1, "so many values for each block").or_else("as many as the block has").at_least(1);
+pub(super) const TIMEOUT: Parameter = Parameter::time(
+    "timeout",
+    crate::services::TIMEOUT,
+    thalweg_params::time::Unit::Seconds,
+    "longest time of a call; beyond, the step passes without this service",
+)
+.lasting(Duration::from_millis(1), Duration::from_secs(86_400));
+pub(super) const FUNCTION: &[Parameter] = &[
+    Parameter::text("library", "a file", "shared library of the function; either this or python"),
+    Parameter::text("python", "a file", "file of Python with the function"),
+    Parameter::text("name", "a name", "its name there"),
+    Parameter::text("var", "names between commas", "full names of the variables whose blocks it gets"),
+    Parameter::text("into", "a name", "variable that gets the result").or_else("the first of var"),
+    Parameter::text("type", "a type, as double", "type of the result").or_else("that of the first of var"),
+    VALUES,
+    TIMEOUT,
+];

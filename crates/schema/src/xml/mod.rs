@@ -13,6 +13,7 @@
 //! | in `mesh` | `nspace`, `dimensions`, `origin`, `spacing`, `maximum`, `coordinates-single-var`, `coordinates-multi-var`, `points-single-var`, `points-multi-var`, `number-of-points` with `value`; `uniform-cells`, `mixed-cells` with `count`, `data`, `type` |
 //! | `method` (`transport`) | `group`, `method`, `base-path`, `priority`, `iterations`; parameters in the text |
 //! | `buffer` | `max-size-MB` (`size-MB`), `free-memory-percentage`, `allocate-time` (now, later, oncall) |
+//! | `services`: `statistics`, `histogram`, `reorganize`, `transform`, `function` | read: what happens to outputs on their way |
 //! | `analysis`, `time-aggregation`, `multilink` | accepted with a warning: nothing is done with them |
 //!
 //! Letter case does not count in names of elements and attributes. Every error is found in one go, except that a text that
@@ -23,6 +24,7 @@ mod element_attributes;
 mod elements;
 mod group;
 mod mesh;
+mod services;
 mod unquoted;
 
 use crate::declare::check_version;
@@ -196,7 +198,7 @@ struct Reader<'a> {
 }
 
 const CONFIG_ELEMENTS: &[&str] =
-    &["adios-group", "method", "transport", "buffer", "schema", "analysis", "time-aggregation"];
+    &["adios-group", "method", "transport", "buffer", "services", "schema", "analysis", "time-aggregation"];
 
 impl<'a> Reader<'a> {
     fn document(&mut self, root: Node<'a, 'a>) {
@@ -244,13 +246,15 @@ impl<'a> Reader<'a> {
                         self.buffer(*node);
                     }
                 }
+                "services" => self.services(*node),
                 "analysis" => {
                     let known: &[Spellings] =
                         &[&["adios-group"], &["var"], &["break-points"], &["min"], &["max"], &["count"]];
                     let attributes = self.spelled_attributes(*node, known);
                     self.group_name(&attributes, "adios-group", "analysis");
                     self.report
-                        .warning(attributes.element, Problem::new("<analysis>: histograms are not recorded yet"));
+                        .warning(attributes.element, Problem::new("<analysis>: no histograms in the index")
+                        .expected("<services> with <histogram>"));
                 }
                 "time-aggregation" => {
                     let attributes =

@@ -5,7 +5,10 @@ use crate::arguments::PartitionServe;
 use crate::detached;
 use crate::outcome::{Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +19,7 @@ use thalweg_partition::configuration::Configuration;
 use thalweg_partition::instance;
 use thalweg_partition::registry::{Entry, Registry};
 use thalweg_partition::server::draining::{self, Alarm};
+use thalweg_partition::server::services::{Launch, Wanted};
 use thalweg_partition::server::staging::{self, Staging};
 use thalweg_partition::server::{Serve, Serving};
 use thalweg_remote::transport::token::Token;
@@ -119,6 +123,23 @@ impl Watching {
     }
 }
 
+/// Starts the process that gives a file's steps to its services. Its errors go to the server's log.
+fn launch(partition: &Path, wanted: &Wanted) -> Result<Child, Error> {
+    let failed = |e| Error::io("cannot start the services", e).in_object(wanted.file.clone());
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["copy", &wanted.file, &wanted.output, "--follow", "--services", "/dev/stdin", "--group", &wanted.group]);
+    command.arg("--through").arg(partition).arg(if wanted.goes_on { "--continue" } else { "--force" });
+    command.current_dir(&wanted.folder).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+    let mut process = command.spawn().map_err(failed)?;
+    let document = process.stdin.take().map_or(Ok(()), |mut to| to.write_all(wanted.document.as_bytes()));
+    if let Err(e) = document {
+        let _ = process.kill();
+        let _ = process.wait();
+        return Err(failed(e));
+    }
+    Ok(process)
+}
+
 /// Leaves the streams of who launched this server: its errors go to its log from now on.
 fn detach(entry: &Entry, number: u32) -> Result<(), Error> {
     let path = log_of(entry, number)?;
@@ -161,7 +182,11 @@ pub fn serve(arguments: &PartitionServe) -> Result<Outcome, Failure> {
     let dynamic = &configuration.dynamic;
     let place = dynamic.staging.as_ref().filter(|_| number == staging::SERVER);
     let staging = place.map(|place| storage(place, new)).transpose()?;
-    let staging = staging.map(|storage| Staging { storage, memory: dynamic.staging_memory });
+    let launch: Launch = {
+        let partition = std::path::absolute(&arguments.file).map_err(|e| Error::io("cannot find the partition", e))?;
+        Arc::new(move |wanted| launch(&partition, wanted))
+    };
+    let staging = staging.map(|storage| Staging { storage, memory: dynamic.staging_memory, launch: Some(launch) });
     let socket = instance::socket(&entry, number);
     let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(unix::listen(&socket)?)];
     let mut address = None;
