@@ -21,7 +21,6 @@ use thalweg_functions::caller::Hosts;
 use thalweg_functions::{Argument, Caller, Language};
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Block, Reader};
-use thalweg_schema::Statistics;
 use thalweg_schema::services::{Function, FunctionFile, Services, Work};
 use thalweg_types::{BoundingBox, ElementType, Error, ErrorKind, Result, Selection};
 
@@ -539,6 +538,7 @@ fn range_of(block: &Block) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_schema::Statistics;
 
     fn counted(min: f64, max: f64, bins: usize) -> Counted {
         let form = made("h", ElementType::U64, Kind::Global, 1, &Choice::default());

@@ -145,7 +145,9 @@ impl<'a> Source<'a> {
 
     /// Names of the variables that services have made.
     pub fn made(&mut self) -> Vec<String> {
-        self.services.as_mut().map_or_else(Vec::new, |services| std::mem::take(&mut services.made).into_iter().collect())
+        self.services
+            .as_mut()
+            .map_or_else(Vec::new, |services| std::mem::take(&mut services.made).into_iter().collect())
     }
 
     /// The steps that passed without a service so far.

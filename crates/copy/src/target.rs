@@ -105,7 +105,8 @@ impl Target {
             }
             // A step that is written again has some of them already.
             for mark in &opening.unprocessed {
-                let (name, value) = (format!("{}.{}", mark.step, mark.service), Value::String(mark.why.clone().into_bytes()));
+                let (name, value) =
+                    (format!("{}.{}", mark.step, mark.service), Value::String(mark.why.clone().into_bytes()));
                 if self.marked.insert((mark.step, mark.service)) {
                     builder.define_attribute_values(&name, services::PATH, ElementType::String, vec![value])?;
                 }

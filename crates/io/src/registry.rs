@@ -12,6 +12,7 @@ use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
 use thalweg_profile as profile;
+use thalweg_schema::services::Services;
 use thalweg_schema::{MethodChoice, Schema};
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -319,11 +320,27 @@ fn look(schema: &Schema, report: &mut Report, lint: bool) {
             }
         }
     }
+    for (services, problem) in unserved(schema) {
+        if let Some(span) = services.source.0 {
+            report.warning(span, problem);
+        }
+    }
     if let Some((choice, problem)) = clash(schema.methods.iter())
         && let Some(source) = &choice.source
     {
         report.error(source.method, problem);
     }
+}
+
+/// Services whose outputs no server takes over: the program's files get none.
+fn unserved(schema: &Schema) -> impl Iterator<Item = (&Services, Problem)> {
+    let is_staged = |choice: &MethodChoice| is_called(&staging::KIND, &choice.method);
+    let served = move |group: &str| schema.methods.iter().any(|choice| choice.group == group && is_staged(choice));
+    let without = schema.services.iter().filter(move |services| !served(&services.group));
+    without.map(|services| {
+        let what = format!("group {:?} has services, and no method that hands its outputs over", services.group);
+        (services, Problem::new(what).expected("method STAGING, or thalweg copy --services afterwards"))
+    })
 }
 
 /// Checks methods and transforms of a schema. Returns, in words, the ignored parts.
@@ -341,6 +358,7 @@ pub fn check_all(schema: &Schema) -> Result<Vec<String>> {
             left_out.extend(chosen.instead.map(|problem| format!("group \"{}\": {problem}", group.name)));
         }
     }
+    left_out.extend(unserved(schema).map(|(_, problem)| problem.to_string()));
     Ok(left_out)
 }
 

@@ -27,7 +27,10 @@ impl Services {
     /// A document with these services alone.
     pub fn document(&self) -> String {
         let group = Quoted(&self.group);
-        format!("<adios-config host-language=\"C\"><adios-group name=\"{group}\"/><method group=\"{group}\" method=\"NULL\"/>{}</adios-config>", self.text)
+        format!(
+            "<adios-config host-language=\"C\"><adios-group name=\"{group}\"/><method group=\"{group}\" method=\"NULL\"/>{}</adios-config>",
+            self.text
+        )
     }
 
     /// The default of [`Services::output`].

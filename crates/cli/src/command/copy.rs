@@ -131,10 +131,13 @@ fn served(config: &Path, group: Option<&str>) -> Result<Served, Failure> {
     eprint!("{}", report.render(false));
     let usage = |what: String| Failure::Usage(format!("{}: {what}", config.display()));
     let Some(schema) = schema.filter(|_| report.errors() == 0) else { return Err(usage("it has errors".into())) };
-    let mut fitting: Vec<_> = schema.services.into_iter().filter(|s| group.is_none_or(|name| name == s.group)).collect();
+    let mut fitting: Vec<_> =
+        schema.services.into_iter().filter(|s| group.is_none_or(|name| name == s.group)).collect();
     let services = match (fitting.pop(), fitting.is_empty(), group) {
         (Some(services), true, _) => services,
-        (Some(_), false, _) => return Err(usage("several groups have services: --group says whose outputs are meant".into())),
+        (Some(_), false, _) => {
+            return Err(usage("several groups have services: --group says whose outputs are meant".into()));
+        }
         (None, _, Some(group)) => return Err(usage(format!("group '{group}' has no services"))),
         (None, _, None) => return Err(usage("no group has services: <services group=\"...\">".into())),
     };

@@ -85,7 +85,11 @@ fn marks(reader: &Reader) -> Vec<(String, String)> {
 
 /// A shared library of functions in C.
 fn library(folder: &Path, code: &str) {
-    std::fs::write(folder.join("f.c"), format!("#include <thalweg.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n{code}")).unwrap();
+    std::fs::write(
+        folder.join("f.c"),
+        format!("#include <thalweg.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n{code}"),
+    )
+    .unwrap();
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings/c/include");
     let built = Command::new("cc")
         .args(["-Wall", "-Werror", "-shared", "-fPIC", "-O1", "-I", include, "-o", "libf.so", "f.c"])
@@ -214,7 +218,7 @@ fn functions_of_python_get_arrays_and_return_them_or_fill_the_result() {
     }
     let marks = marks(&copy);
     assert_eq!(marks.len(), 1, "{marks:?}");
-    assert!(marks[0].0 == "2.3" && marks[0].1.contains("ValueError: step two (f.py, line 11)"), "{marks:?}");
+    assert!(marks[0].0 == "2.3" && marks[0].1.contains("ValueError: step two (f.py, line 12)"), "{marks:?}");
     let narrow = serve(folder.path(), r#"<function python="f.py" name="narrow" var="u" into="b"/>"#);
     assert!(narrow.code == 1 && narrow.err.contains("it returned the shape (4,)"), "{}", narrow.err);
     for (file, name, why) in [("f.py", "none", "has no attribute 'none'"), ("no.py", "half", "FileNotFoundError")] {

@@ -148,7 +148,8 @@ impl Services {
                 let Some(process) = &running.process else { continue };
                 if late {
                     running.end();
-                    running.ended = Some("it was ended with the server: thalweg copy --continue serves the rest".into());
+                    running.ended =
+                        Some("it was ended with the server: thalweg copy --continue serves the rest".into());
                 } else if let Some(pid) = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw) {
                     // Again and again: a process that has just begun does not listen yet. It is our child, and not waited for: its number
                     // is no other's.

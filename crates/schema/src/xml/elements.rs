@@ -203,8 +203,11 @@ pub(super) const MIN: Parameter =
 pub(super) const MAX: Parameter =
     Parameter::real("max", 0.0, "the largest value that counts").or_else("the largest of the step");
 pub(super) const HISTOGRAM: &[Parameter] = &[VAR, BINS, MIN, MAX];
-pub(super) const REORGANIZE: &[Parameter] =
-    &[Parameter::text("blocks", "merged, or numbers as 4x2", "as few blocks as the memory allows, or so many along each dimension")];
+pub(super) const REORGANIZE: &[Parameter] = &[Parameter::text(
+    "blocks",
+    "merged, or numbers as 4x2",
+    "as few blocks as the memory allows, or so many along each dimension",
+)];
 pub(super) const TRANSFORM: &[Parameter] =
     &[VAR, Parameter::text("type", "a transform, as zlib:5", "transform of the blocks; none for none")];
 pub(super) const VALUES: Parameter =

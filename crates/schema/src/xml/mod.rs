@@ -252,9 +252,10 @@ impl<'a> Reader<'a> {
                         &[&["adios-group"], &["var"], &["break-points"], &["min"], &["max"], &["count"]];
                     let attributes = self.spelled_attributes(*node, known);
                     self.group_name(&attributes, "adios-group", "analysis");
-                    self.report
-                        .warning(attributes.element, Problem::new("<analysis>: no histograms in the index")
-                        .expected("<services> with <histogram>"));
+                    self.report.warning(
+                        attributes.element,
+                        Problem::new("<analysis>: no histograms in the index").expected("<services> with <histogram>"),
+                    );
                 }
                 "time-aggregation" => {
                     let attributes =

@@ -127,7 +127,16 @@ impl Watching {
 fn launch(partition: &Path, wanted: &Wanted) -> Result<Child, Error> {
     let failed = |e| Error::io("cannot start the services", e).in_object(wanted.file.clone());
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["copy", &wanted.file, &wanted.output, "--follow", "--services", "/dev/stdin", "--group", &wanted.group]);
+    command.args([
+        "copy",
+        &wanted.file,
+        &wanted.output,
+        "--follow",
+        "--services",
+        "/dev/stdin",
+        "--group",
+        &wanted.group,
+    ]);
     command.arg("--through").arg(partition).arg(if wanted.goes_on { "--continue" } else { "--force" });
     command.current_dir(&wanted.folder).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
     let mut process = command.spawn().map_err(failed)?;

@@ -161,7 +161,8 @@ pub fn show(arguments: &PartitionStatus, out: &mut Terminal) -> Result<Outcome, 
                     out.line(format_args!("  {failures} writes could not be stored, the last: {}", printable(last)))?;
                 }
             }
-            for services in state.iter().flatten().flat_map(|state| &state.staging).flat_map(|staged| &staged.services) {
+            for services in state.iter().flatten().flat_map(|state| &state.staging).flat_map(|staged| &staged.services)
+            {
                 let ended = services.ended.as_deref().unwrap_or("at work");
                 let said = format!("services of group {}: {} to {}", services.group, services.file, services.output);
                 out.line(format_args!("  {}; {}", printable(&said), printable(ended)))?;
