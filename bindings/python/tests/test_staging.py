@@ -1,11 +1,9 @@
 """A run whose steps a staging server holds, followed through that server."""
 
-import os
 import re
 import subprocess
 import sys
 
-import pytest
 from conftest import ROOT
 
 WRITER = """
@@ -17,32 +15,6 @@ with thalweg.Writer(sys.argv[1], method="STAGING", parameters=f"partition={sys.a
             for rows in (slice(0, 300), slice(300, 1024)):
                 s.write("u", values[rows] + n, shape=values.shape, offset=(rows.start, 0))
 """
-
-
-@pytest.fixture
-def staging(prefix, tmp_path):
-    """A configuration, the environment, that of readers through a mount, and the command; the server runs."""
-    command = prefix / "bin" / "thalweg"
-    (tmp_path / "run7").mkdir()
-    (tmp_path / "run").mkdir(mode=0o700)
-    configuration = tmp_path / "stage.cfg"
-    configuration.write_text(
-        f"name = stage\nstaging = {tmp_path}/run7\nahpios_server = localhost:{tmp_path}/data\nmetadata = localhost:{tmp_path}/names\n"
-    )
-    table = tmp_path / "mounts.toml"
-    table.write_text(f'[[mount]]\npath = "{tmp_path}/run7"\nlayout = "staging"\npartition = "{configuration}"\n')
-    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
-
-    def call(*words):
-        told = subprocess.run([command, "partition", *words], env=environment, check=True, capture_output=True, text=True)
-        return told.stdout
-
-    call("create", str(configuration))
-    call("start", str(configuration))
-    try:
-        yield configuration, environment, environment | {"THALWEG_MOUNTS": str(table)}, call
-    finally:
-        call("stop", str(configuration))
 
 
 def sent(call, configuration):
