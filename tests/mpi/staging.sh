@@ -199,7 +199,7 @@ as_served() { # as_served NAME STEPS: the file of the services has these steps o
     [[ $(steps "$1.served") == "$2" ]]
     "$thalweg" copy "$work/out/$1.bp" "$work/first.bp" --steps ":$2" --force
     "$thalweg" diff "$work/first.bp" "$work/out/$1.served.bp" --only 'field,note,mine,some,deep/plane' # values alone
-    "$thalweg" ls "$work/out/$1.served.bp" --json >"$work/served.json"
+    "$thalweg" ls -l "$work/out/$1.served.bp" --json >"$work/served.json"
     "${PYTHON:-python3}" - "$work/served.json" "$2" <<'CHECK'
 import json, sys
 listed = {v["name"]: v for v in json.load(open(sys.argv[1]))["variables"]}

@@ -337,7 +337,7 @@ pub struct Copy {
     /// With --follow: end when no step has come for so long: 60s, 5min
     #[arg(long, value_name = "TIME", value_parser = time, requires = "follow")]
     pub wait: Option<std::time::Duration>,
-    /// Give the outputs of a group to its data services: <services> in this XML document
+    /// Give the outputs of a group to its data services, which element services of this XML document lists
     #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
     pub services: Option<PathBuf>,
     /// With --services: the group, where several have services
