@@ -36,6 +36,9 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
             // Behind two blanks comes the explanation; && starts another command.
             let line = example.trim().split("  ").next().unwrap().split("&&").next().unwrap();
             let folder = thalweg_conformance::scratch::Scratch::new();
+            let services = r#"<adios-config host-language="C"><adios-group name="g"/><method group="g" method="MPI"/>
+                <services group="g"/></adios-config>"#;
+            std::fs::write(folder.join("config.xml"), services).unwrap();
             let shell = std::process::Command::new("sh")
                 .arg("-c")
                 .arg(line.replacen("thalweg", env!("CARGO_BIN_EXE_thalweg"), 1))
