@@ -12,7 +12,7 @@ use thalweg_functions::caller::Hosts;
 use thalweg_layout::Layout;
 use thalweg_reader::{Follower, Next, Reader, Wait};
 use thalweg_schema::services::Services;
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{AttributeValue, Error, ErrorKind, Result, Value};
 
 /// How a copy is made.
 #[derive(Debug, Clone)]
@@ -150,6 +150,9 @@ pub fn copy(
     let mut steps = Walk::begin(from, source, options, Stop { asked, failed: &failed })?;
     let untouched = |e: Error| if e.still_safe().is_some() { e } else { e.safe("the target, which was not touched") };
     let earlier = earlier(steps.reader(), to, target, options.existing).map_err(untouched)?;
+    if let (Some(earlier), Some(served)) = (&earlier, &options.services) {
+        same_services(earlier, &served.services).map_err(|e| untouched(e.in_object(target)))?;
+    }
     // What is being read, waits, is being written, and the pack of the method.
     let chunk = options.memory / 4;
     let method = (options.method.as_str(), options.parameters.as_str());
@@ -181,7 +184,9 @@ pub fn copy(
             if let Err(e) = walk() {
                 let _ = send.send(Err(e));
             }
-            (reading.left_out(), steps.unknown(choice, &reading.made()), reading.unprocessed(), steps.ended)
+            let mut unknown = steps.unknown(choice, &reading.made());
+            unknown.append(&mut reading.unknown());
+            (reading.left_out(), unknown, reading.unprocessed(), steps.ended)
         });
         let written = write(&mut writer, &receive, progress);
         // Otherwise the other thread would wait for a step of the source to hear of it.
@@ -262,6 +267,24 @@ fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, existing: Ex
     }
 }
 
+/// Whether an earlier copy was made by these services.
+fn same_services(earlier: &Reader, services: &Services) -> Result<()> {
+    let name = format!("{}/{}", services::PATH, services::DOCUMENT);
+    let found = match earlier.attribute(&name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        found => Some(found?.value),
+    };
+    let wanted = AttributeValue::One(Value::String(services.text.clone().into_bytes()));
+    if found.as_ref() == Some(&wanted) {
+        return Ok(());
+    }
+    let what = match found {
+        Some(_) => format!("other services have made it: its attribute {name} says which"),
+        None => "no services have made it".to_string(),
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, what))
+}
+
 /// Whether a step of an earlier copy may be the one that would be written now: it has these variables, with types, shapes and as many blocks.
 fn compare(earlier: &Reader, step: u64, opening: &Opening) -> Result<()> {
     // Those that services make may be missing: the step may have passed without them.
@@ -319,6 +342,8 @@ struct Walk<'a> {
     file: File,
     /// Next step to look at.
     at: u64,
+    /// The step behind those that were there when the copy was asked to end when no further step is there.
+    last: Option<u64>,
     ended: Ended,
 }
 
@@ -359,7 +384,7 @@ impl<'a> Walk<'a> {
                 File::Growing(Box::new(follower.ok_or_else(absent)?), wait)
             }
         };
-        Ok(Walk { options, stop, file, at: 0, ended: Ended::Whole })
+        Ok(Walk { options, stop, file, at: 0, last: None, ended: Ended::Whole })
     }
 
     fn reader(&self) -> &Reader {
@@ -389,13 +414,22 @@ impl<'a> Walk<'a> {
             if self.at >= chosen.end {
                 return Ok(None);
             }
+            let beyond = self.last.is_some_and(|last| self.at >= last);
+            let asked_before = self.stop.asked.when_quiet.load(Ordering::Relaxed);
             // To the newest: the ones between are looked at above.
             let next = waiting(*wait, self.stop, |wait| {
                 let next = follower.advance(true, wait)?;
                 Ok(Some(next).filter(|next| *next != Next::NotYet))
             })?;
             self.ended = match next {
-                Some(Next::Step(_)) => continue,
+                // A program that goes on writing does not hold up the end.
+                Some(Next::Step(_)) if beyond => Ended::Stopped,
+                Some(Next::Step(_)) => {
+                    if asked_before && self.last.is_none() {
+                        self.last = Some(self.reader().status().steps);
+                    }
+                    continue;
+                }
                 Some(Next::End) => Ended::Whole,
                 Some(Next::WriterDied) => Ended::WriterDied,
                 Some(Next::NotYet) | None if self.stop.is_asked() => Ended::Stopped,

@@ -5,7 +5,7 @@
 //! | order | each service gets what the one before has left; a variable that a service makes is there for those behind it |
 //! | what is given | blocks as the copy divides them, with its types. Other variables of a function with several are read from the source, in the same box |
 //! | a service fails | the output is abandoned, and written again without this service: the step passes as it came, and an attribute says so ([`PATH`]) |
-//! | it fails in [`GIVES_UP`] steps in a row | it is not called any more; each further step is marked |
+//! | it fails in [`GIVES_UP`] steps in a row | it is not called any more; the next step is marked, for all behind it |
 //!
 //! Source: data services of staging servers: Lofstead et al., SAND2009-7763; CUG 2009.
 
@@ -27,6 +27,15 @@ use thalweg_types::{BoundingBox, ElementType, Error, ErrorKind, Result, Selectio
 /// The path of the attributes that mark steps which passed without a service. Their names are the step of the source and the number of the
 /// service, from 1.
 pub const PATH: &str = "/thalweg/services";
+
+/// Name of the attribute with the services that made the file.
+pub const DOCUMENT: &str = "document";
+
+/// Most marks of a copy: each output carries all of them.
+const MOST_MARKS: usize = 256;
+
+/// Longest reason of a mark, in bytes.
+const LONGEST_WHY: usize = 1000;
 
 /// After failures in so many steps in a row a service is not called any more.
 pub const GIVES_UP: u64 = 3;
@@ -63,8 +72,10 @@ pub struct Pipeline {
     styles: Choice,
     /// Names of those that were made.
     pub made: BTreeSet<String>,
-    /// Failures that the target is to be told of.
+    /// Steps that passed without a service.
     pub unprocessed: Vec<Unprocessed>,
+    /// The element, as it was written.
+    pub document: String,
 }
 
 struct Stage {
@@ -75,6 +86,10 @@ struct Stage {
     off: Option<String>,
     /// Failures in steps in a row.
     failures: u64,
+    /// It is not called any more, and a step has said so.
+    given_up: bool,
+    /// Some variable fitted.
+    fitted: bool,
 }
 
 enum Job {
@@ -163,7 +178,7 @@ pub fn begin(services: &Services, hosts: &Hosts, choice: &mut Choice) -> Result<
                 }))
             }
         };
-        stages.push(Stage { number: n + 1, work, off: None, failures: 0 });
+        stages.push(Stage { number: n + 1, work, off: None, failures: 0, given_up: false, fitted: false });
     }
     // What a user of the command asks for, counts more.
     if choice.blocks == Blocks::AsWritten {
@@ -172,7 +187,8 @@ pub fn begin(services: &Services, hosts: &Hosts, choice: &mut Choice) -> Result<
     asked.transforms.append(&mut choice.transforms);
     asked.statistics.append(&mut choice.statistics);
     (choice.transforms, choice.statistics) = (asked.transforms, asked.statistics);
-    Ok(Pipeline { stages, styles: choice.clone(), made: BTreeSet::new(), unprocessed: Vec::new() })
+    let (styles, document) = (choice.clone(), services.text.clone());
+    Ok(Pipeline { stages, styles, made: BTreeSet::new(), unprocessed: Vec::new(), document })
 }
 
 impl Stage {
@@ -191,7 +207,8 @@ impl Pipeline {
     /// Those of reads.
     pub fn step(&mut self, reader: &Reader, step: u64, variables: &mut Vec<InStep>) -> Result<()> {
         for stage in &mut self.stages {
-            stage.off = (stage.failures >= GIVES_UP).then(|| format!("it failed in {GIVES_UP} steps in a row"));
+            stage.off = (stage.failures >= GIVES_UP)
+                .then(|| format!("it failed in {GIVES_UP} steps in a row, and is not called from here on"));
         }
         self.declare(reader, step, variables)
     }
@@ -205,6 +222,11 @@ impl Pipeline {
         // A variable whose values a function before has changed.
         let mut changed: Vec<Pattern> = Vec::new();
         for stage in &mut self.stages {
+            let patterns: &[Pattern] = match &stage.work {
+                Job::Histogram(histogram) => &histogram.variables,
+                Job::Function(called) => std::slice::from_ref(&called.first),
+            };
+            stage.fitted |= variables.iter().any(|variable| patterns.iter().any(|p| p.fits(&variable.form.full)));
             if stage.off.is_some() {
                 continue;
             }
@@ -231,9 +253,38 @@ impl Pipeline {
 
     /// What did not work in this step.
     pub fn off(&self, step: u64) -> Vec<Unprocessed> {
-        let off = self.stages.iter().filter_map(|stage| stage.off.as_ref().map(|why| (stage, why)));
-        off.map(|(stage, why)| Unprocessed { step, service: stage.number, why: format!("{}: {why}", stage.name()) })
-            .collect()
+        let told = self.stages.iter().filter(|stage| !stage.given_up);
+        let off = told.filter_map(|stage| stage.off.as_ref().map(|why| (stage, why)));
+        let all = off.map(|(stage, why)| {
+            let mut why = format!("{}: {why}", stage.name());
+            let whole = (0..=LONGEST_WHY.min(why.len())).rev().find(|n| why.is_char_boundary(*n));
+            why.truncate(whole.unwrap_or(0));
+            Unprocessed { step, service: stage.number, why }
+        });
+        all.collect()
+    }
+
+    /// What the target is told of them: not more than it can carry with each output.
+    pub fn marks(&self, step: u64) -> Vec<Unprocessed> {
+        let mut marks = self.off(step);
+        let room = MOST_MARKS.saturating_sub(self.unprocessed.len());
+        if marks.len() >= room {
+            marks.truncate(room);
+            if let Some(last) = marks.last_mut() {
+                last.why += "; later failures are not marked";
+            }
+        }
+        marks
+    }
+
+    /// Patterns that have fitted no variable.
+    pub fn unknown(&self) -> Vec<String> {
+        let idle = self.stages.iter().filter(|stage| !stage.fitted);
+        idle.flat_map(|stage| match &stage.work {
+            Job::Histogram(histogram) => histogram.variables.iter().map(|p| p.given().to_string()).collect(),
+            Job::Function(called) => vec![called.first.given().to_string()],
+        })
+        .collect()
     }
 
     /// Blocks of a step, as services leave them.
@@ -269,7 +320,7 @@ impl Pipeline {
             }
             let made = match &mut stage.work {
                 Job::Histogram(histogram) => histogram.count(&block).map(|()| None),
-                Job::Function(called) if called.first.fits(&block.form.full) => called.call(reader, step, &mut block),
+                Job::Function(called) if called.is_for(&block.form) => called.call(reader, step, &mut block),
                 Job::Function(_) => Ok(None),
             };
             match made {
@@ -277,7 +328,7 @@ impl Pipeline {
                 Ok(Some(made)) => self.pass(at + 1, reader, step, made, out)?,
                 Err(e) => {
                     let place = format!("block {} of {}", block.number, block.form.full);
-                    stage.off = Some(format!("{} ({place})", e.what()));
+                    stage.off = Some(format!("{e} ({place})"));
                     return Err(Stopped::Service);
                 }
             }
@@ -299,18 +350,28 @@ impl Pipeline {
 
     /// The step is whole.
     pub fn end(&mut self, step: u64) {
-        self.unprocessed.append(&mut self.off(step));
+        for failed in self.off(step) {
+            thalweg_warnings::tell_once(&format!("step {step} passed without {}", failed.why));
+            self.unprocessed.push(failed);
+        }
         for stage in &mut self.stages {
+            stage.given_up |= stage.failures >= GIVES_UP;
             stage.failures = if stage.off.is_some() { stage.failures + 1 } else { 0 };
         }
     }
 }
 
 impl Called {
+    /// Whether it is called for blocks of a variable. Of a pattern, variables with other values are not meant.
+    fn is_for(&self, form: &Form) -> bool {
+        self.first.fits(&form.full)
+            && (self.first.given() == form.full || thalweg_functions::Form::new(form.element, &[]).is_ok())
+    }
+
     /// The variable that it makes, if any; an inner error says why it cannot.
     fn declare(&mut self, variables: &[InStep], styles: &Choice) -> std::result::Result<Vec<InStep>, String> {
         self.into = None;
-        let mut given = variables.iter().filter(|variable| self.first.fits(&variable.form.full));
+        let mut given = variables.iter().filter(|variable| self.is_for(&variable.form));
         let Some(first) = given.next() else { return Ok(vec![]) };
         if self.function.variables.len() > 1 && self.function.into.is_none() && given.next().is_some() {
             return Err(format!("several variables fit '{}'", self.first.given()));
@@ -325,7 +386,7 @@ impl Called {
             None => (first.form.kind, first.form.dimensions, first.shape.clone()),
         };
         let form = made(into, element, kind, dimensions, styles);
-        if variables.iter().any(|variable| variable.form.full == form.full) {
+        if is_there(variables, &form) {
             return Err(format!("there is a variable {} already", form.full));
         }
         self.into = Some(form.clone());
@@ -335,6 +396,11 @@ impl Called {
     /// Calls the function for a block; gives the block that it makes, or changes the one that it got.
     fn call(&mut self, reader: &Reader, step: u64, block: &mut Values) -> Result<Option<Values>> {
         let own = block.place.clone().unwrap_or(Place { shape: vec![], offset: vec![], count: vec![] });
+        if own.count.contains(&0) {
+            // Nothing of nothing; and for values of each block there is none.
+            let same = |into: &Arc<Form>| Values { form: into.clone(), ..block.clone() };
+            return Ok(self.into.as_ref().filter(|_| self.function.values.is_none()).map(same));
+        }
         let mut others = Vec::new();
         for name in self.function.variables.iter().skip(1) {
             others.push(other(reader, step, name, block, &own).map_err(|e| e.in_variable(name.clone()))?);
@@ -381,7 +447,16 @@ fn other(reader: &Reader, step: u64, name: &str, block: &Values, own: &Place) ->
         (from, _) => from.clone(),
     };
     let differs = || Error::new(ErrorKind::InvalidArgument, format!("it has no such block as {}", block.form.full));
-    if variable.kind != block.form.kind {
+    let same = match block.form.kind {
+        _ if variable.kind != block.form.kind => false,
+        Kind::Global | Kind::LocalValue => reader.shape(name, step)? == reader.shape(&block.form.full, step)?,
+        Kind::Local => match &block.from {
+            Selection::Block(n) => reader.block_of_step(name, step, *n)?.is_some_and(|other| other.count == own.count),
+            _ => false,
+        },
+        Kind::Scalar => true,
+    };
+    if !same {
         return Err(differs());
     }
     let mut batch = reader.batch();
@@ -391,12 +466,19 @@ fn other(reader: &Reader, step: u64, name: &str, block: &Values, own: &Place) ->
         return Err(differs());
     }
     let mut memory = crate::source::zeros(batch.bytes(number))?;
-    batch.perform(&mut [&mut memory])?;
+    let filled: u64 = batch.perform(&mut [&mut memory])?.iter().sum();
+    if filled < elements {
+        // Elements that no block has would read as zeros.
+        let what = format!("only {filled} of {elements} elements of this box were written");
+        return Err(Error::new(ErrorKind::NotFound, what));
+    }
     Ok((variable.element, memory))
 }
 
 /// A variable that a service makes.
 fn made(full: &str, element: ElementType, kind: Kind, dimensions: usize, styles: &Choice) -> Arc<Form> {
+    // A slash in front alone makes no path.
+    let full = full.strip_prefix('/').filter(|rest| !rest.contains('/')).unwrap_or(full);
     let (path, name) = full.rsplit_once('/').unwrap_or(("", full));
     Arc::new(Form {
         full: full.to_string(),
@@ -408,6 +490,12 @@ fn made(full: &str, element: ElementType, kind: Kind, dimensions: usize, styles:
         statistics: styles.statistics(full).unwrap_or_default(),
         transform: styles.transform(full).filter(|_| kind != Kind::Scalar).unwrap_or_default().to_string(),
     })
+}
+
+/// Whether a variable has this name; a slash in front makes no difference.
+fn is_there(variables: &[InStep], form: &Form) -> bool {
+    let name = |full: &str| full.trim_start_matches('/').to_string();
+    variables.iter().any(|variable| name(&variable.form.full) == name(&form.full))
 }
 
 impl Histogram {
@@ -446,19 +534,17 @@ impl Histogram {
                     return Ok(Err(why));
                 }
                 (min, max) => match range(reader, &form.full, step)? {
-                    Some(range) => (min.unwrap_or(range.0), max.unwrap_or(range.1)),
+                    Some(of_step) => ends(min, max, of_step),
                     None => return Ok(Err(format!("{} has no statistics, so it needs both min and max", form.full))),
                 },
             };
-            // Where all values are the same, or only one end is given and all are beyond it.
-            let (min, max) = if min < max { (min, max) } else { (min - 0.5, min + 0.5) };
             let full = |suffix: &str| format!("histogram/{}{suffix}", form.full.trim_start_matches('/'));
             let forms = [
                 made(&full(""), ElementType::U64, Kind::Global, 1, styles),
                 made(&full("_edges"), ElementType::F64, Kind::Global, 1, styles),
             ];
             for (form, extent) in forms.iter().zip([u64::from(self.bins), u64::from(self.bins) + 1]) {
-                if variables.iter().any(|variable| variable.form.full == form.full) {
+                if is_there(variables, form) {
                     return Ok(Err(format!("there is a variable {} already", form.full)));
                 }
                 all.push(InStep { form: form.clone(), blocks: 1, shape: vec![extent], made: true });
@@ -514,17 +600,32 @@ impl Counted {
     }
 }
 
-/// The smallest and largest finite value of a variable in a step, from the index; `None` where that does not know.
+/// The range of a histogram, of which an end may be given: never empty.
+///
+/// - `of_step`: smallest and largest value; in the wrong order if there is none.
+fn ends(min: Option<f64>, max: Option<f64>, of_step: (f64, f64)) -> (f64, f64) {
+    let of_step = if of_step.0 <= of_step.1 { of_step } else { (0.0, 0.0) };
+    let wide = |around: f64| (around.abs() * 1e-6).max(0.5);
+    match (min, max) {
+        (Some(min), None) if min >= of_step.1 => (min, min + 2.0 * wide(min)),
+        (None, Some(max)) if max <= of_step.0 => (max - 2.0 * wide(max), max),
+        (None, None) if of_step.0 == of_step.1 => (of_step.0 - wide(of_step.0), of_step.0 + wide(of_step.0)),
+        (min, max) => (min.unwrap_or(of_step.0), max.unwrap_or(of_step.1)),
+    }
+}
+
+/// The smallest and largest finite value of a variable in a step, from the index, in the wrong order if there is none; `None` where that
+/// does not know.
 fn range(reader: &Reader, name: &str, step: u64) -> Result<Option<(f64, f64)>> {
-    let mut range: Option<(f64, f64)> = None;
+    let mut range = (f64::INFINITY, f64::NEG_INFINITY);
     for block in reader.blocks(name, step)? {
         let Some((min, max)) = range_of(&block) else { return Ok(None) };
         // A block without any finite value has an empty range.
         if min <= max {
-            range = Some(range.map_or((min, max), |(least, most)| (least.min(min), most.max(max))));
+            range = (range.0.min(min), range.1.max(max));
         }
     }
-    Ok(range)
+    Ok(Some(range))
 }
 
 fn range_of(block: &Block) -> Option<(f64, f64)> {
@@ -552,6 +653,21 @@ mod tests {
             counted.add(value);
         }
         assert_eq!(counted.bins, [2, 1, 2, 2]);
+    }
+
+    #[test]
+    fn a_range_is_never_empty_and_keeps_the_end_that_is_given() {
+        assert_eq!(ends(None, None, (2.0, 5.0)), (2.0, 5.0));
+        assert_eq!(ends(Some(3.0), None, (2.0, 5.0)), (3.0, 5.0));
+        for (min, max, of_step) in [
+            (None, None, (f64::INFINITY, f64::NEG_INFINITY)),
+            (None, None, (1e300, 1e300)),
+            (None, Some(10.0), (20.0, 30.0)),
+            (Some(1e17), None, (20.0, 30.0)),
+        ] {
+            let (from, to) = ends(min, max, of_step);
+            assert!(from < to && min.is_none_or(|min| min == from) && max.is_none_or(|max| max == to), "{from} {to}");
+        }
     }
 
     #[test]

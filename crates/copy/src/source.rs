@@ -4,7 +4,7 @@ use crate::cast;
 use crate::choice::Choice;
 use crate::copy::LeftOut;
 use crate::plan::{How, Part, Place, parts};
-use crate::services::{Pipeline, Stopped, Unprocessed};
+use crate::services::{self, Pipeline, Stopped, Unprocessed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use thalweg_reader::variable::Kind;
@@ -46,6 +46,8 @@ pub struct Opening {
     pub attributes: Option<Vec<Attribute>>,
     /// Services without which it passes.
     pub unprocessed: Vec<Unprocessed>,
+    /// The services, as they were written.
+    pub document: Option<String>,
 }
 
 /// A variable in a step of the copy.
@@ -73,6 +75,7 @@ pub struct GroupForm {
 }
 
 /// A block with its values.
+#[derive(Clone)]
 pub struct Values {
     /// Its variable.
     pub form: Arc<Form>,
@@ -143,6 +146,11 @@ impl<'a> Source<'a> {
         Source { choice, services, chunk: chunk.max(1), known, groups, attributes, left_out: BTreeMap::new() }
     }
 
+    /// Patterns of services that fitted no variable.
+    pub fn unknown(&self) -> Vec<String> {
+        self.services.as_ref().map_or_else(Vec::new, Pipeline::unknown)
+    }
+
     /// Names of the variables that services have made.
     pub fn made(&mut self) -> Vec<String> {
         self.services
@@ -210,8 +218,10 @@ impl<'a> Source<'a> {
         if let Some(services) = &mut self.services {
             services.step(reader, step, &mut variables)?;
         }
-        let unprocessed = |services: &Option<Pipeline>| services.as_ref().map_or_else(Vec::new, |all| all.off(step));
-        let mut opening = Opening { step, group, variables, attributes, unprocessed: unprocessed(&self.services) };
+        let unprocessed = |services: &Option<Pipeline>| services.as_ref().map_or_else(Vec::new, |all| all.marks(step));
+        let document = self.services.as_ref().map(|services| services.document.clone());
+        let unprocessed_before = unprocessed(&self.services);
+        let mut opening = Opening { step, group, variables, attributes, unprocessed: unprocessed_before, document };
         if !begins(&opening)? {
             // Attributes are in the target already.
             return Ok(());
@@ -421,6 +431,8 @@ impl<'a> Source<'a> {
         for head in heads {
             match reader.attribute(&head.name) {
                 Ok(attribute) if attribute.internal => {}
+                // Those of the services that made the source.
+                Ok(attribute) if self.services.is_some() && attribute.name.starts_with(services::PATH) => {}
                 Ok(attribute) => all.push(attribute),
                 Err(e) if e.kind() == ErrorKind::Unsupported => self.leave_out(&head.name, e.what()),
                 Err(e) => return Err(e),

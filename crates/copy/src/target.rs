@@ -23,6 +23,8 @@ pub struct Target {
     groups: HashMap<String, Declared>,
     /// Something is written already: later outputs are appended.
     exists: bool,
+    /// Groups whose services are on record.
+    documented: HashSet<String>,
     /// Step and service of each mark of a step without a service.
     marked: HashSet<(u64, usize)>,
     /// What was refused by name, each once.
@@ -49,6 +51,8 @@ pub struct Writing {
     /// Blocks of each scalar so far.
     written: HashMap<String, usize>,
     fortran: bool,
+    /// Blocks and bytes of the target before.
+    before: (u64, u64),
 }
 
 impl Target {
@@ -72,6 +76,7 @@ impl Target {
             parameters: parameters.to_string(),
             groups: HashMap::new(),
             exists,
+            documented: HashSet::new(),
             marked: HashSet::new(),
             left_out: Vec::new(),
             outputs: 0,
@@ -103,6 +108,12 @@ impl Target {
                     positions.push(declare(builder, form).map_err(|e| e.in_variable(form.full.clone()))?);
                 }
             }
+            if let Some(document) = &opening.document
+                && self.documented.insert(form.name.clone())
+            {
+                let value = vec![Value::String(document.clone().into_bytes())];
+                builder.define_attribute_values(services::DOCUMENT, services::PATH, ElementType::String, value)?;
+            }
             // A step that is written again has some of them already.
             for mark in &opening.unprocessed {
                 let (name, value) =
@@ -120,7 +131,8 @@ impl Target {
         self.session.set_host_language(if form.fortran { HostLanguage::Fortran } else { HostLanguage::C });
         let mode = if self.exists { Mode::Append } else { Mode::Write };
         let output = self.session.open(&form.name, &self.path, mode, Box::new(Alone::new()))?;
-        Ok(Writing { output, group: form.name.clone(), written: HashMap::new(), fortran: form.fortran })
+        let before = (self.blocks, self.bytes);
+        Ok(Writing { output, group: form.name.clone(), written: HashMap::new(), fortran: form.fortran, before })
     }
 
     /// Writes blocks of an output.
@@ -171,10 +183,13 @@ impl Target {
     /// Gives an output up: the step is not written.
     ///
     /// # Errors
-    /// Those of [`Output::abandon`], but for the one that it always gives.
-    pub fn drop_output(&mut self, writing: Writing) -> Result<()> {
+    /// Those of [`Output::close`], but for the one that it is given.
+    pub fn drop_output(&mut self, mut writing: Writing) -> Result<()> {
         let cause = "a service failed, and the step is written again without it";
-        match writing.output.abandon(Error::new(ErrorKind::NotReady, cause)) {
+        writing.output.fail(Error::new(ErrorKind::NotReady, cause));
+        (self.blocks, self.bytes) = writing.before;
+        // Of a method that ends outputs later, it is waited for: the next open would tell of it.
+        match writing.output.start_close().wait() {
             Err(e) if e.kind() != ErrorKind::NotReady => Err(e),
             _ => Ok(()),
         }

@@ -101,12 +101,13 @@ impl Caller {
         outcome.map_err(|e| {
             // What it still would say is no answer to another call.
             let ended = self.child.take().map(|child| child.end(e.kind() == ErrorKind::PeerLost));
-            let what = match (e.kind(), ended.flatten()) {
-                (ErrorKind::Timeout, _) => format!("it took longer than {:?}", self.function.limit),
-                (ErrorKind::PeerLost, Some(how)) => format!("its process {how}"),
-                _ => e.what().to_string(),
-            };
-            Error::new(e.kind(), what)
+            match (e.kind(), ended.flatten()) {
+                (ErrorKind::Timeout, _) => {
+                    Error::new(ErrorKind::Timeout, format!("it took longer than {:?}", self.function.limit))
+                }
+                (ErrorKind::PeerLost, Some(how)) => Error::new(ErrorKind::PeerLost, format!("its process {how}")),
+                _ => e,
+            }
         })
     }
 
@@ -164,7 +165,7 @@ impl Running {
     fn start(function: &Function, hosts: &Hosts) -> Result<Running> {
         let (program, path) = match &function.language {
             Language::Library(path) => (hosts.library.clone(), path),
-            Language::Python(path) => (vec![hosts.python.clone(), "-c".into(), PYTHON_HOST.into()], path),
+            Language::Python(path) => (vec![hosts.python.clone(), "-u".into(), "-c".into(), PYTHON_HOST.into()], path),
         };
         let Some((program, first)) = program.split_first() else {
             return Err(Error::new(ErrorKind::Config, "no program calls functions of shared libraries"));
@@ -230,7 +231,11 @@ struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have ended already; processes that it has started are in its group.
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::KILL,
+        );
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

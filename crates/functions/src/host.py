@@ -1,12 +1,16 @@
 """The child: calls a function of Python for a Caller (caller.rs). Arguments: the file, the function's name."""
 
+import sys
+
+# A file of the working directory is none of Python's own modules.
+sys.path[:] = [folder for folder in sys.path if folder]
+
 import ctypes
 import importlib.util
 import inspect
 import json
 import os
 import signal
-import sys
 import traceback
 
 # The function has the standard streams for itself: what it prints goes where the caller's errors go.
@@ -44,6 +48,7 @@ try:
         raise ImportError(f"{path} is no file of Python")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules.setdefault(module.__name__, module)
     spec.loader.exec_module(module)
     function = getattr(module, name)
     # What it has a parameter for; without a signature, the arrays alone.
@@ -65,7 +70,7 @@ while True:
     arrays = []
     for argument in call["arguments"]:
         form = argument["form"]
-        values = incoming.read(form["bytes"])
+        values = bytearray(incoming.read(form["bytes"]))
         arrays.append(numpy.frombuffer(values, form["dtype"]).reshape(form["count"]))
     form = call["result"]
     result = numpy.zeros(form["count"], form["dtype"])
@@ -78,7 +83,7 @@ while True:
             if returned.shape != result.shape:
                 raise ValueError(f"it returned the shape {returned.shape}; the result has {result.shape}")
             numpy.copyto(result, returned, casting="same_kind")
-        elif returned is None and "result" not in extra:
+        elif returned is None and "result" not in parameters:
             raise ValueError("it returned nothing, and takes no result")
     except BaseException:
         answer(why())

@@ -237,7 +237,13 @@ impl Staging {
             folder: folder.display().to_string(),
             goes_on: request.mode != Mode::Write,
         };
-        ask_for_services(&Configuration::read(&self.partition)?, &wanted)
+        let asked =
+            Configuration::read(&self.partition).and_then(|configuration| ask_for_services(&configuration, &wanted));
+        if asked.is_err() {
+            // The next output asks again.
+            offered.lock().asked.remove(&(plain.to_path_buf(), request.group.to_string()));
+        }
+        asked
     }
 }
 

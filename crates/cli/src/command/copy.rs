@@ -158,9 +158,6 @@ fn tell(arguments: &Arguments, copied: &Copied, out: &mut Terminal) -> Result<Ou
     for thalweg_copy::LeftOut { name, why } in &copied.left_out {
         complain("thalweg", &format!("not as it was: {}: {}", plain(name), plain(why)));
     }
-    for Unprocessed { step, why, .. } in &copied.unprocessed {
-        complain("thalweg", &format!("step {step} passed without {}", plain(why)));
-    }
     for pattern in &copied.unknown {
         complain("thalweg", &format!("no variable fits '{}'", plain(pattern)));
     }

@@ -14,7 +14,7 @@ use crate::server::CONTROL;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_remote::channel::Channel;
 use thalweg_remote::message::{Reply, Request, VERSION};
 use thalweg_remote::transport::tcp::Tcp;
@@ -163,15 +163,17 @@ pub(super) fn of(entry: &Entry, number: u32, token: &Path) -> Result<Place> {
 
 /// Whether a server takes a new connection and answers its first request. One of this host whose process runs is asked [`ASKS`] times.
 fn is_alive(inner: &dyn Transport, about: &str, patience: Duration, process: Option<Process>) -> Result<()> {
-    let mut asked = 0;
+    let (mut asked, begun) = (0, Instant::now());
     loop {
-        let outcome = answers(inner, about, patience);
+        let since = Instant::now();
+        let Err(cause) = answers(inner, about, patience) else { return Ok(()) };
         asked += 1;
-        let Err(cause) = outcome else { return Ok(()) };
-        if asked < ASKS && process.is_some_and(Process::may_answer) {
+        // One that refuses does not wait for its turn.
+        let was_silent = since.elapsed() >= patience;
+        if asked < ASKS && was_silent && process.is_some_and(Process::may_answer) {
             continue;
         }
-        let seconds = ((1 + asked) * patience).as_secs();
+        let seconds = (patience + begun.elapsed()).as_secs();
         let why = process.map_or("it is stopped, or its host is down".to_string(), Process::describe);
         let what = format!("{about} has not answered for {seconds} s: {why}");
         return Err(Error::new(ErrorKind::PeerLost, what).caused_by(cause));

@@ -33,7 +33,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_layout::write_behind::Promise;
 use thalweg_layout::{Direct, Layout, Lease, Mount, Mounts, OpenWrite, WriterId};
 use thalweg_remote::transport::Listener;
@@ -237,12 +237,15 @@ impl Serving {
     /// # Errors
     /// Errors of writing: the bytes of the files that could not be written are lost, but for those that were synced or closed.
     pub fn end(mut self) -> Result<()> {
+        // What programs have handed over goes first: nobody else has it.
+        let mut staged = Ok(());
         if let Some(staging) = &self.staging {
-            // A program may hold back a step for ever.
-            staging.services.finish(Some(self.kill_wait / 2));
+            let begun = Instant::now();
+            staged = staging.drain();
+            staging.services.finish(Some((self.kill_wait / 2).saturating_sub(begun.elapsed())));
         }
         self.served.clear();
-        let staged = self.staging.take().map_or(Ok(()), |staging| staging.drain());
+        let staged = self.staging.take().map_or(Ok(()), |staging| staging.drain()).and(staged);
         self.data.take().map_or(Ok(()), |data| data.drain()).and(staged)
     }
 }

@@ -59,34 +59,54 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Services {
     launch: Option<Launch>,
-    all: Arc<Mutex<Vec<Running>>>,
+    all: Arc<Mutex<All>>,
+}
+
+#[derive(Default)]
+struct All {
+    files: Vec<Running>,
+    /// The server ends: no process is started any more.
+    ending: bool,
 }
 
 struct Running {
     wanted: Wanted,
-    /// Until it has ended.
-    process: Option<Child>,
-    ended: Option<String>,
+    state: State,
+    /// What was asked for meanwhile: begins when the process has ended.
+    again: Option<Wanted>,
+}
+
+enum State {
+    /// A thread starts the process.
+    Starts,
+    Runs(Child),
+    Ended(String),
 }
 
 impl Running {
+    fn is_of(&self, wanted: &Wanted) -> bool {
+        (&self.wanted.file, &self.wanted.group) == (&wanted.file, &wanted.group)
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+
     /// Looks whether it has ended.
     fn look(&mut self) {
-        let Some(process) = &mut self.process else { return };
-        let ended = match process.try_wait() {
+        let State::Runs(process) = &mut self.state else { return };
+        self.state = State::Ended(match process.try_wait() {
             Ok(None) => return,
             Ok(Some(status)) if status.success() => "everything was served".to_string(),
             Ok(Some(status)) => format!("{status}: see the server's log"),
             Err(e) => format!("it cannot be waited for: {e}"),
-        };
-        self.process = None;
-        self.ended = Some(ended);
+        });
     }
 
-    fn end(&mut self) {
-        if let Some(mut process) = self.process.take() {
+    /// Kills the process; it is waited for later.
+    fn kill(&mut self) {
+        if let State::Runs(process) = &mut self.state {
             let _ = process.kill();
-            let _ = process.wait();
         }
     }
 }
@@ -97,66 +117,130 @@ impl Services {
         Services { launch, all: Arc::default() }
     }
 
-    /// Starts the services of a file, unless they work on it already.
+    /// Begins the services of a file, unless they work on it already. Waits for no process.
     fn start(&self, wanted: Wanted) -> Result<()> {
-        let none = || Error::new(ErrorKind::Unsupported, "this server starts no services");
-        let launch = self.launch.as_ref().ok_or_else(none)?;
+        let none = |what: &str| Error::new(ErrorKind::Unsupported, what.to_string());
+        self.launch.as_ref().ok_or_else(|| none("this server starts no services"))?;
         let mut all = self.all.lock();
-        all.iter_mut().for_each(Running::look);
-        let same = |running: &Running| (&running.wanted.file, &running.wanted.group) == (&wanted.file, &wanted.group);
-        if let Some(at) = all.iter().position(same) {
-            if all[at].process.is_some() && wanted.goes_on {
+        if all.ending {
+            return Err(none("this server ends"));
+        }
+        all.files.iter_mut().for_each(Running::look);
+        let others = all.files.iter().filter(|running| !running.is_of(&wanted) && !running.has_ended());
+        if let Some(other) = others.into_iter().find(|other| other.wanted.output == wanted.output) {
+            let of = |wanted: &Wanted| format!("group \"{}\" of {}", wanted.group, wanted.file);
+            let what = format!(
+                "the services of {} write {} already, so those of {} cannot: output = in the XML names another file",
+                of(&other.wanted),
+                wanted.output,
+                of(&wanted)
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        if let Some(at) = all.files.iter().position(|running| running.is_of(&wanted)) {
+            if !all.files[at].has_ended() {
+                // It may be about to end, and not see what comes.
+                if !wanted.goes_on {
+                    all.files[at].kill();
+                }
+                all.files[at].again = Some(wanted);
                 return Ok(());
             }
-            all.remove(at).end();
+            all.files.remove(at);
         }
-        let ended = all.iter().filter(|running| running.process.is_none()).count();
+        let ended = all.files.iter().filter(|running| running.has_ended()).count();
         let mut surplus = (ended + 1).saturating_sub(TOLD);
-        all.retain(|running| {
-            let goes = surplus > 0 && running.process.is_none();
+        all.files.retain(|running| {
+            let goes = surplus > 0 && running.has_ended();
             surplus -= usize::from(goes);
             !goes
         });
-        let process = launch(&wanted)?;
-        all.push(Running { wanted, process: Some(process), ended: None });
+        all.files.push(Running { wanted: wanted.clone(), state: State::Starts, again: None });
+        drop(all);
+        self.launch(wanted);
         Ok(())
     }
 
-    pub(super) fn status(&self) -> Vec<ServicesStatus> {
-        let mut all = self.all.lock();
-        all.iter_mut().for_each(Running::look);
-        all.iter()
-            .map(|running| ServicesStatus {
-                file: running.wanted.file.clone(),
-                output: running.wanted.output.clone(),
-                group: running.wanted.group.clone(),
-                ended: running.ended.clone(),
-            })
-            .collect()
+    /// Starts a process from a thread of its own: the file system of the program may be slow.
+    fn launch(&self, wanted: Wanted) {
+        let services = self.clone();
+        let begun = std::thread::Builder::new().name("services".into()).spawn(move || {
+            let started = match &services.launch {
+                Some(launch) => launch(&wanted),
+                None => Err(Error::new(ErrorKind::Unsupported, "this server starts no services")),
+            };
+            let mut all = services.all.lock();
+            let Some(running) = all.files.iter_mut().find(|running| running.is_of(&wanted)) else { return };
+            running.state = match started {
+                Ok(process) => State::Runs(process),
+                Err(e) => State::Ended(e.to_string()),
+            };
+            // What was asked for meanwhile makes the file anew.
+            if running.again.as_ref().is_some_and(|again| !again.goes_on) {
+                running.kill();
+            }
+        });
+        if begun.is_err() {
+            let mut all = self.all.lock();
+            let starts = all.files.iter_mut().filter(|running| matches!(running.state, State::Starts));
+            starts.for_each(|running| running.state = State::Ended("the system has no further thread".into()));
+        }
     }
 
-    /// Lets all processes take what is there, and waits for their ends.
+    /// Looks at all processes, and starts those that were asked for while another one was at work.
+    pub(super) fn status(&self) -> Vec<ServicesStatus> {
+        let mut all = self.all.lock();
+        all.files.iter_mut().for_each(Running::look);
+        let mut next = Vec::new();
+        if !all.ending {
+            for running in all.files.iter_mut().filter(|running| running.has_ended()) {
+                if let Some(again) = running.again.take() {
+                    next.push(again.clone());
+                    (running.wanted, running.state) = (again, State::Starts);
+                }
+            }
+        }
+        let told = all.files.iter().map(|running| ServicesStatus {
+            file: running.wanted.file.clone(),
+            output: running.wanted.output.clone(),
+            group: running.wanted.group.clone(),
+            ended: match &running.state {
+                State::Ended(how) => Some(how.clone()),
+                State::Starts | State::Runs(_) => None,
+            },
+        });
+        let told = told.collect();
+        drop(all);
+        next.into_iter().for_each(|wanted| self.launch(wanted));
+        told
+    }
+
+    /// Lets all processes take what is there, and waits for their ends. No further ones are started.
     ///
-    /// - `longest`: then they are ended; `None`: as long as it takes.
+    /// - `longest`: then they are killed, and not waited for; `None`: as long as it takes.
     pub(super) fn finish(&self, longest: Option<Duration>) {
         let begun = Instant::now();
+        self.all.lock().ending = true;
         loop {
             let mut all = self.all.lock();
-            all.iter_mut().for_each(Running::look);
+            all.files.iter_mut().for_each(Running::look);
+            if all.files.iter().all(Running::has_ended) {
+                return;
+            }
             let late = longest.is_some_and(|longest| begun.elapsed() > longest);
-            for running in all.iter_mut() {
-                let Some(process) = &running.process else { continue };
+            for running in &mut all.files {
+                let State::Runs(process) = &running.state else { continue };
                 if late {
-                    running.end();
-                    running.ended =
-                        Some("it was ended with the server: thalweg copy --continue serves the rest".into());
-                } else if let Some(pid) = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw) {
-                    // Again and again: a process that has just begun does not listen yet. It is our child, and not waited for: its number
-                    // is no other's.
+                    running.kill();
+                    let how = "it was ended with the server: thalweg copy --services --continue serves the rest";
+                    running.state = State::Ended(how.into());
+                } else {
+                    // Again and again: a process that has just begun does not listen yet.
+                    let pid = rustix::process::Pid::from_child(process);
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::URG);
                 }
             }
-            if all.iter().all(|running| running.process.is_none()) {
+            if late {
                 return;
             }
             drop(all);
@@ -250,8 +334,20 @@ mod tests {
         Services::new(Some(Arc::new(move |wanted| launch(wanted).map_err(|e| Error::io("cannot start", e)))))
     }
 
-    fn pids(services: &Services) -> Vec<Option<u32>> {
-        services.all.lock().iter().map(|running| running.process.as_ref().map(Child::id)).collect()
+    /// The numbers of the processes, once none is being started.
+    fn pids(services: &Services) -> Vec<u32> {
+        loop {
+            services.status();
+            let pid = |running: &Running| match &running.state {
+                State::Runs(process) if running.again.is_none() => Some(process.id()),
+                _ => None,
+            };
+            let all: Option<Vec<u32>> = services.all.lock().files.iter().map(pid).collect();
+            if let Some(all) = all {
+                return all;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
@@ -260,32 +356,49 @@ mod tests {
         ask(&services, &wanted("/a.bp", false)).unwrap();
         ask(&services, &wanted("/b.bp", true)).unwrap();
         let first = pids(&services);
-        ask(&services, &wanted("/a.bp", true)).unwrap();
-        assert_eq!(pids(&services), first);
         ask(&services, &wanted("/a.bp", false)).unwrap();
-        assert_eq!((pids(&services)[0], pids(&services).len()), (first[1], 2));
-        assert_ne!(pids(&services)[1], first[0]);
+        let second = pids(&services);
+        assert!(second[0] != first[0] && second[1] == first[1], "{first:?} {second:?}");
+        let other = Wanted { output: "/a.bp.out".into(), ..wanted("/c.bp", false) };
+        let refused = ask(&services, &other).unwrap_err();
+        assert!(refused.kind() == ErrorKind::Config && refused.to_string().contains("of /a.bp"), "{refused}");
         services.finish(None);
         let status = services.status();
-        assert_eq!(status.iter().map(|s| s.file.as_str()).collect::<Vec<&str>>(), ["/b.bp", "/a.bp"]);
+        assert_eq!(status.iter().map(|s| s.file.as_str()).collect::<Vec<&str>>(), ["/a.bp", "/b.bp"]);
         assert!(status.iter().all(|s| s.ended.as_deref() == Some("everything was served")), "{status:?}");
+        assert_eq!(ask(&services, &wanted("/d.bp", false)).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn who_asks_while_a_process_is_about_to_end_gets_another_one() {
+        let services = services("trap 'exit 0' URG; sleep 0.2");
+        ask(&services, &wanted("/a.bp", false)).unwrap();
+        let first = services.all.clone();
+        ask(&services, &wanted("/a.bp", true)).unwrap();
+        assert!(first.lock().files[0].again.is_some());
+        while services.status()[0].ended.is_none() || !first.lock().files[0].wanted.goes_on {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(first.lock().files[0].again.is_none());
     }
 
     #[test]
     fn a_process_that_does_not_end_is_ended_and_one_that_fails_is_told() {
         let services = services("exec sleep 1000");
         ask(&services, &wanted("/a.bp", false)).unwrap();
+        pids(&services);
         services.finish(Some(Duration::from_millis(100)));
         assert!(services.status()[0].ended.as_ref().unwrap().contains("ended with the server"));
         let failing = self::services("exit 3");
-        ask(&failing, &wanted("/a.bp", false)).unwrap();
-        failing.finish(None);
-        assert!(failing.status()[0].ended.as_ref().unwrap().contains("exit status: 3"));
         for n in 0..30 {
             ask(&failing, &wanted(&format!("/{n}.bp"), false)).unwrap();
-            failing.finish(None);
+            while failing.status().iter().any(|status| status.ended.is_none()) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
-        assert_eq!(failing.status().len(), TOLD);
+        let status = failing.status();
+        assert_eq!(status.len(), TOLD);
+        assert!(status.iter().all(|s| s.ended.as_ref().unwrap().contains("exit status: 3")), "{status:?}");
     }
 
     #[test]

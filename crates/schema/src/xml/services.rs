@@ -36,6 +36,11 @@ impl<'a> Reader<'a> {
                         let problem = Problem::new("<reorganize> behind a function, which works block by block");
                         self.report.error(self.element_span(child), problem.expected("<reorganize> before it"));
                     }
+                    let is_one = |service: &Service| matches!(service.work, Work::Reorganize { .. });
+                    if all.iter().any(is_one) {
+                        self.report
+                            .error(self.element_span(child), Problem::new("a second <reorganize>").expected("one"));
+                    }
                     let attributes = self.attributes(child, REORGANIZE);
                     self.need(&attributes, "blocks", "reorganize")
                         .map(|found| Work::Reorganize { blocks: found.value.trim().to_string() })

@@ -140,11 +140,10 @@ fn launch(partition: &Path, wanted: &Wanted) -> Result<Child, Error> {
     command.arg("--through").arg(partition).arg(if wanted.goes_on { "--continue" } else { "--force" });
     command.current_dir(&wanted.folder).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
     let mut process = command.spawn().map_err(failed)?;
-    let document = process.stdin.take().map_or(Ok(()), |mut to| to.write_all(wanted.document.as_bytes()));
-    if let Err(e) = document {
-        let _ = process.kill();
-        let _ = process.wait();
-        return Err(failed(e));
+    if let Some(mut to) = process.stdin.take() {
+        let document = wanted.document.clone();
+        // A process that has no whole document says so.
+        std::thread::spawn(move || to.write_all(document.as_bytes()));
     }
     Ok(process)
 }
