@@ -248,9 +248,10 @@ fn earlier(source: &Reader, layout: &Arc<dyn Layout>, target: &str, existing: Ex
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         there => there?,
     };
-    // By whatever name it is reached.
+    // By whatever name it is reached, where files have an identity: elsewhere that is 0.
     let own = source.layout().stat(source.path())?;
-    if (own.identity, own.length) == (there.identity, there.length) {
+    let same_file = own.identity != 0 && (own.identity, own.length) == (there.identity, there.length);
+    if same_file || Arc::ptr_eq(source.layout(), layout) && source.path() == target {
         return Err(Error::new(ErrorKind::InvalidArgument, "the copy would replace its source").in_object(target));
     }
     match existing {
