@@ -22,6 +22,7 @@ use thalweg_functions::{Argument, Caller, Language};
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Block, Reader};
 use thalweg_schema::services::{Function, FunctionFile, Services, Work};
+use thalweg_types::printable::printable;
 use thalweg_types::{BoundingBox, ElementType, Error, ErrorKind, Result, Selection};
 
 /// The path of the attributes that mark steps which passed without a service. Their names are the step of the source and the number of the
@@ -351,7 +352,8 @@ impl Pipeline {
     /// The step is whole.
     pub fn end(&mut self, step: u64) {
         for failed in self.off(step) {
-            thalweg_warnings::tell_once(&format!("step {step} passed without {}", failed.why));
+            // A function's words are not to control a terminal.
+            thalweg_warnings::tell_once(&format!("step {step} passed without {}", printable(&failed.why)));
             self.unprocessed.push(failed);
         }
         for stage in &mut self.stages {

@@ -247,7 +247,7 @@ fn where_a_function_fails_the_step_passes_as_it_came_and_is_marked() {
         FAILS(crashes, abort())
         FAILS(leaves, exit(7))
         FAILS(hangs, for (;;) sleep(1))
-        FAILS(refuses, snprintf(r->message, r->message_size, "u is %d times negative", 3); return 9)
+        FAILS(refuses, snprintf(r->message, r->message_size, "u is %d times negative\033[31m", 3); return 9)
         FAILS(says_nothing, return 9)
         FAILS(closes, close(3); close(4); close(5); close(6); sleep(100))
         int never(const thalweg_block_values *b, size_t n, thalweg_function_result *r) { return 1; }"#,
@@ -270,6 +270,7 @@ fn where_a_function_fails_the_step_passes_as_it_came_and_is_marked() {
         );
         assert_eq!(ran.code, 1, "{name}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("step 1 passed without service 2, function") && ran.err.contains(why), "{}", ran.err);
+        assert!(!ran.err.contains('\u{1b}'), "{name}: {}", ran.err);
         let copy = open(folder.path(), "b.bp");
         assert_eq!(copy.status().steps, STEPS, "{name}");
         for step in 0..STEPS {
