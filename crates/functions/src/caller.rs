@@ -2,6 +2,7 @@
 
 use crate::message::{self, Answer, Argument, Call, Form};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io::{BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -206,38 +207,26 @@ impl Running {
     ///
     /// - `by_itself`: it is given a moment for that, and killed only then.
     fn end(self, by_itself: bool) -> Option<String> {
-        let Running { child, to, from, .. } = self;
+        let Running { mut child, to, from, .. } = self;
         // The end of its calls.
         drop((to, from));
-        let mut child = Ending(child);
+        let pid = Pid::from_child(&child);
+        // It is not reaped by this: until then its number, which is that of its group, is no other's.
+        let looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let has_ended = || matches!(waitid(WaitId::Pid(pid), looks), Ok(Some(_)));
         let until = Instant::now() + Duration::from_secs(2);
-        let mut status = None;
-        while by_itself && status.is_none() && Instant::now() < until {
-            status = child.0.try_wait().ok().flatten();
-            if status.is_none() {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+        while by_itself && !has_ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
         }
-        match status.map(|status| (status.code(), status.signal())) {
-            Some((Some(code), _)) => Some(format!("ended with exit code {code}")),
-            Some((None, Some(signal))) => Some(format!("was ended by signal {signal}")),
-            _ => None,
+        let ended = has_ended();
+        // With the processes that it has started.
+        let _ = kill_process_group(pid, Signal::KILL);
+        let status = child.wait().ok().filter(|_| ended)?;
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Some(format!("ended with exit code {code}")),
+            (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
+            (None, None) => None,
         }
-    }
-}
-
-/// A child that does not outlive this.
-struct Ending(Child);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // It may have ended already; processes that it has started are in its group.
-        let _ = rustix::process::kill_process_group(
-            rustix::process::Pid::from_child(&self.0),
-            rustix::process::Signal::KILL,
-        );
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
