@@ -626,12 +626,6 @@ int thalweg_windows_close(thalweg_windows *file);
 /* Frees the file without waiting for other ranks, for programs that failed: windows under way are lost. NULL is allowed. */
 void thalweg_windows_drop(thalweg_windows *file);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
-
 /* ---- Functions on the way: services of a staging server, and of `thalweg copy` ---- */
 
 /* A block that a function of yours is given. Valid until it returns. */
@@ -663,6 +657,12 @@ typedef struct thalweg_function_result {
  * `var`, all with the same box, and returns 0, or anything else for a failure. It is called in a process of its own, one call at a
  * time, and keeps its global variables between calls; after a failure it begins in a new process. Guide: docs/guide/services.md. */
 typedef int (*thalweg_function)(const thalweg_block_values *blocks, size_t number, thalweg_function_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
 
 /* ---- With MPI ----
  *
