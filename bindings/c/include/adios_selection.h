@@ -14,7 +14,8 @@ enum ADIOS_SELECTION_TYPE {
     ADIOS_SELECTION_BOUNDINGBOX = 0,
     ADIOS_SELECTION_POINTS = 1,
     ADIOS_SELECTION_WRITEBLOCK = 2,
-    ADIOS_SELECTION_AUTO = 3
+    ADIOS_SELECTION_AUTO = 3,
+    THALWEG_SELECTION_STRIDED = 100 /* not in ADIOS 1.x */
 };
 
 /* A box: first element and number of elements in each dimension. */
@@ -48,6 +49,14 @@ typedef struct {
     char *hints;
 } ADIOS_SELECTION_AUTO_STRUCT;
 
+/* Every so many elements of a box of a global array, from its first one; not in ADIOS 1.x. */
+typedef struct {
+    int ndim;
+    uint64_t *start;
+    uint64_t *count; /* of the box */
+    uint64_t *stride;
+} THALWEG_SELECTION_STRIDED_STRUCT;
+
 struct ADIOS_SELECTION_STRUCT {
     enum ADIOS_SELECTION_TYPE type;
     union {
@@ -55,6 +64,7 @@ struct ADIOS_SELECTION_STRUCT {
         ADIOS_SELECTION_POINTS_STRUCT points;
         ADIOS_SELECTION_WRITEBLOCK_STRUCT block;
         ADIOS_SELECTION_AUTO_STRUCT autosel;
+        THALWEG_SELECTION_STRIDED_STRUCT strided;
     } u;
 };
 
@@ -66,6 +76,8 @@ ADIOS_SELECTION *adios_selection_boundingbox(int ndim, const uint64_t *start, co
 ADIOS_SELECTION *adios_selection_points(int ndim, uint64_t npoints, const uint64_t *points);
 ADIOS_SELECTION *adios_selection_writeblock(int index);
 ADIOS_SELECTION *adios_selection_auto(char *hints);
+/* Every `stride`-th element of a box along each dimension: (count + stride - 1) / stride elements. Strides are 1 or more. */
+ADIOS_SELECTION *thalweg_adios_selection_strided(int ndim, const uint64_t *start, const uint64_t *count, const uint64_t *stride);
 
 /* A copy with one coordinate per dimension of the container. `global` not 0: relative to the whole array, without
  * container; else relative to the container, which both selections then share. */

@@ -341,6 +341,10 @@ void thalweg_reader_close(thalweg_reader *reader);
  * the checksum of every block read, for which whole blocks are read. "unchecked": no checks, to rescue values of a damaged file. */
 int thalweg_reader_set_reads(thalweg_reader *reader, const char *reads);
 
+/* Sets how many decimal digits later reads keep of the real and complex numbers of arrays; 0 is all. The relative error is below 10 to the
+ * power of -digits (but for denormal numbers); numbers are rounded towards 0. Through a staging or other server fewer bytes come. */
+int thalweg_reader_set_digits(thalweg_reader *reader, uint32_t digits);
+
 /* Blocks without a checksum that "checked" reads have met; other libraries write no checksums. */
 int thalweg_reader_blocks_without_checksum(thalweg_reader *reader, uint64_t *blocks);
 
@@ -444,6 +448,7 @@ typedef struct thalweg_selection {
     uint64_t npoints;
     const uint64_t *points;         /* ndim numbers each */
     uint64_t block;                 /* number within the step */
+    const uint64_t *stride;         /* every so many elements of the box along each dimension; NULL: all */
 } thalweg_selection;
 
 /* A read request. */

@@ -871,6 +871,14 @@ public:
         s.count_ = std::move(count);
         return s;
     }
+    /// Every so many elements of a box along each dimension, from its first one.
+    static Selection box(Dims offset, Dims count, Dims stride)
+    {
+        Selection s = box(std::move(offset), std::move(count));
+        if (stride.size() != s.ndim_) detail::refuse("stride and count of a box have not as many dimensions");
+        s.stride_ = std::move(stride);
+        return s;
+    }
     static Selection points(const std::vector<Dims>& points)
     {
         Selection s;
@@ -898,6 +906,7 @@ public:
         c.kind = kind_;
         c.ndim = ndim_;
         if (kind_ == THALWEG_SELECT_BOX) c.offset = offset_.data(), c.count = count_.data();
+        if (!stride_.empty()) c.stride = stride_.data();
         if (kind_ == THALWEG_SELECT_POINTS) c.points = offset_.data(), c.npoints = number_;
         if (kind_ == THALWEG_SELECT_BLOCK) c.block = number_;
         return c;
@@ -906,12 +915,16 @@ public:
 private:
     thalweg_selection_kind kind_ = THALWEG_SELECT_ALL;
     std::size_t ndim_ = 0;
-    Dims offset_, count_;
+    Dims offset_, count_, stride_;
     std::uint64_t number_ = 0;
 };
 
 inline Selection all() { return {}; }
 inline Selection box(Dims offset, Dims count) { return Selection::box(std::move(offset), std::move(count)); }
+inline Selection box(Dims offset, Dims count, Dims stride)
+{
+    return Selection::box(std::move(offset), std::move(count), std::move(stride));
+}
 inline Selection points(const std::vector<Dims>& list) { return Selection::points(list); }
 inline Selection block(std::uint64_t number) { return Selection::block(number); }
 
@@ -1019,6 +1032,8 @@ public:
 
     /// Sets the checks of later reads: "compared", "checked" (with checksums) or "unchecked".
     void set_reads(const std::string& reads) { detail::check(thalweg_reader_set_reads(handle_, reads.c_str())); }
+    /// Sets how many decimal digits later reads keep of real and complex numbers, 0 for all: through a server fewer bytes come.
+    void set_digits(std::uint32_t digits) { detail::check(thalweg_reader_set_digits(handle_, digits)); }
     /// Number of blocks that "checked" reads could not check because they have no checksum.
     std::uint64_t blocks_without_checksum() const
     {

@@ -453,6 +453,16 @@ void adios_selection_boundingbox_(int64_t *sel, const int *ndim, const int64_t *
     free(how_many);
 }
 
+void thalweg_adios_selection_strided_(int64_t *sel, const int *ndim, const int64_t *start, const int64_t *count, const int64_t *stride)
+{
+    uint64_t *from = turned(start, *ndim, 1), *how_many = turned(count, *ndim, 1), *every = turned(stride, *ndim, 1);
+    *sel = 0;
+    if (from && how_many && every) *sel = (int64_t)(intptr_t)thalweg_adios_selection_strided(*ndim, from, how_many, every);
+    free(from);
+    free(how_many);
+    free(every);
+}
+
 void adios_selection_points_(int64_t *sel, const int *ndim, const int64_t *npoints, const int64_t *points)
 {
     uint64_t *coordinates = *ndim > 0 && *npoints >= 0 ? turned(points, *ndim, *npoints) : NULL;

@@ -196,6 +196,14 @@ module adios_read_mod
       integer(int64), intent(in) :: start(*), count(*)
     end subroutine adios_selection_boundingbox
 
+    !> Every `stride`-th element of a box of a global array along each dimension. Not in ADIOS 1.x.
+    subroutine thalweg_adios_selection_strided(sel, ndim, start, count, stride)
+      import :: int64
+      integer(int64), intent(out) :: sel
+      integer, intent(in) :: ndim
+      integer(int64), intent(in) :: start(*), count(*), stride(*)
+    end subroutine thalweg_adios_selection_strided
+
     !> `points`: the coordinates of each point, one point after the other; copied.
     subroutine adios_selection_points(sel, ndim, npoints, points)
       import :: int64

@@ -30,11 +30,12 @@ impl Follower {
 impl Follower {
     /// Waits up to `seconds` for the file and its first step, and checks every `poll` seconds; `NotFound` if there is none by then.
     #[new]
-    #[pyo3(signature = (path, seconds, poll, reads="compared"))]
-    fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64, reads: &str) -> Outcome<Follower> {
+    #[pyo3(signature = (path, seconds, poll, reads="compared", digits=0))]
+    fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64, reads: &str, digits: u32) -> Outcome<Follower> {
         let reads = reads.parse()?;
         let mut opened = py.detach(|| follow::Follower::open(layout()?, path, &wait(seconds, poll)))?;
         opened.set_reads(reads);
+        opened.set_digits(thalweg_reader::Digits::new(digits));
         Ok(Follower(Mutex::new(opened)))
     }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 use thalweg_exit_status::record_loss;
 use thalweg_layout::Layout;
-use thalweg_reader::Block;
+use thalweg_reader::{Block, Digits};
 use thalweg_types::{BoundingBox, MemorySelection, Result, Selection};
 
 /// Called at the end of the process: ends the files that mounts keep open between calls, such as logs of small files.
@@ -51,10 +51,11 @@ pub struct Reader(pub thalweg_reader::Reader);
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, reads="compared"))]
-    fn new(py: Python<'_>, path: &str, reads: &str) -> Outcome<Reader> {
-        let reads = reads.parse()?;
-        Ok(py.detach(|| thalweg_reader::Reader::open(layout()?, path)).map(|r| Reader(r.with_reads(reads)))?)
+    #[pyo3(signature = (path, reads="compared", digits=0))]
+    fn new(py: Python<'_>, path: &str, reads: &str, digits: u32) -> Outcome<Reader> {
+        let (reads, digits) = (reads.parse()?, Digits::new(digits));
+        let opened = py.detach(|| thalweg_reader::Reader::open(layout()?, path))?;
+        Ok(Reader(opened.with_reads(reads).with_digits(digits)))
     }
 
     /// Number of blocks that were read with `reads="checked"` but have no checksum.

@@ -374,6 +374,7 @@ fn check_global(reader: &Reader, name: &str, step: u64, expected: &[Expected<'_>
     let filled = reader.read(name, step, &Selection::All, &mut out).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(out == wanted, "{what}: the whole array: {out:?} is not {wanted:?}");
     assert_eq!(filled, covered.iter().filter(|c| **c).count() as u64, "{what}: elements filled");
+    check_rounded(reader, name, step, expected[0].element, &wanted, &covered);
     let mut chance = numbers::Chance::new(&what);
     for _ in 0..3 {
         let offset: Vec<u64> = shape.iter().map(|s| chance.below(s + 1)).collect();
@@ -413,6 +414,35 @@ fn check_global(reader: &Reader, name: &str, step: u64, expected: &[Expected<'_>
     for (point, got) in points.iter().zip(out.chunks_exact(size)) {
         let at = place(point, &vec![0; shape.len()], shape);
         assert!(got == &wanted[at * size..][..size], "{what}: the point {point:?}");
+    }
+}
+
+/// The number in some bytes, if they are one.
+type Number = fn(&[u8]) -> Option<f64>;
+
+/// With fewer digits, real numbers are near those that were written, and everything else is the same.
+fn check_rounded(reader: &Reader, name: &str, step: u64, element: ElementType, wanted: &[u8], covered: &[bool]) {
+    let size = element.size() as usize;
+    let (part, number): (usize, Number) = match element {
+        ElementType::F32 | ElementType::Complex => (4, |b| b.try_into().ok().map(f32::from_ne_bytes).map(f64::from)),
+        ElementType::F64 | ElementType::DoubleComplex => (8, |b| b.try_into().ok().map(f64::from_ne_bytes)),
+        _ => (size, |_| None),
+    };
+    for digits in [2, 5, 11] {
+        let rounded = reader.clone().with_digits(thalweg_reader::Digits::new(digits as u32));
+        let mut out = vec![0xa5; wanted.len()];
+        rounded.read(name, step, &Selection::All, &mut out).unwrap();
+        for (at, (got, wanted)) in out.chunks_exact(part).zip(wanted.chunks_exact(part)).enumerate() {
+            let fits = match number(got).zip(number(wanted)).filter(|_| covered[at * part / size]) {
+                Some((got, wanted)) if wanted.is_finite() => {
+                    let most = (wanted.abs() * 10f64.powi(-digits)).max(f64::from(f32::MIN_POSITIVE));
+                    got.abs() <= wanted.abs() && (wanted - got).abs() <= most
+                }
+                Some((got, wanted)) => got == wanted || (got.is_nan() && wanted.is_nan()),
+                None => got == wanted,
+            };
+            assert!(fits, "{name}, step {step}, {digits} digits, number {at}: {got:?} for {wanted:?}");
+        }
     }
 }
 

@@ -144,14 +144,15 @@ pub fn copy(
     }
     let mut chosen = options.choice.clone();
     let begin = |served: &Served| services::begin(&served.services, &served.hosts, &mut chosen);
-    let pipeline = options.services.as_ref().map(begin).transpose()?;
+    let mut pipeline = options.services.as_ref().map(begin).transpose()?;
     let choice = &chosen;
     let failed = AtomicBool::new(false);
     let mut steps = Walk::begin(from, source, options, Stop { asked, failed: &failed })?;
     let untouched = |e: Error| if e.still_safe().is_some() { e } else { e.safe("the target, which was not touched") };
     let earlier = earlier(steps.reader(), to, target, options.existing).map_err(untouched)?;
-    if let (Some(earlier), Some(served)) = (&earlier, &options.services) {
+    if let (Some(earlier), Some(served), Some(pipeline)) = (&earlier, &options.services, &mut pipeline) {
         same_services(earlier, &served.services).map_err(|e| untouched(e.in_object(target)))?;
+        pipeline.earlier = services::marks_of(earlier);
     }
     // What is being read, waits, is being written, and the pack of the method.
     let chunk = options.memory / 4;

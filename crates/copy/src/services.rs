@@ -6,6 +6,7 @@
 //! | what is given | blocks as the copy divides them, with its types. Other variables of a function with several are read from the source, in the same box |
 //! | a service fails | the output is abandoned, and written again without this service: the step passes as it came, and an attribute says so ([`PATH`]) |
 //! | it fails in [`GIVES_UP`] steps in a row | it is not called any more; the next step is marked, for all behind it |
+//! | a copy that continues an earlier one | goes on counting from its marks; a service that was given up is called for one step |
 //!
 //! Source: data services of staging servers: Lofstead et al., SAND2009-7763; CUG 2009.
 
@@ -75,6 +76,8 @@ pub struct Pipeline {
     pub made: BTreeSet<String>,
     /// Steps that passed without a service.
     pub unprocessed: Vec<Unprocessed>,
+    /// Marks of the earlier copy that this one continues: step of the source, number of the service.
+    pub earlier: BTreeSet<(u64, usize)>,
     /// The element, as it was written.
     pub document: String,
 }
@@ -87,6 +90,8 @@ struct Stage {
     off: Option<String>,
     /// Failures in steps in a row.
     failures: u64,
+    /// The same in the earlier copy that is continued.
+    before: u64,
     /// It is not called any more, and a step has said so.
     given_up: bool,
     /// Some variable fitted.
@@ -121,6 +126,14 @@ struct Counted {
     max: f64,
     bins: Vec<u64>,
     forms: [Arc<Form>; 2],
+}
+
+/// The marks in a file: step of the source, number of the service.
+pub fn marks_of(file: &Reader) -> BTreeSet<(u64, usize)> {
+    let names = file.attributes().iter().filter_map(|head| head.name.strip_prefix(PATH)?.strip_prefix('/'));
+    let mark =
+        |name: &str| name.split_once('.').and_then(|(step, service)| Some((step.parse().ok()?, service.parse().ok()?)));
+    names.filter_map(mark).collect()
 }
 
 /// Makes of services what the choice can say, and a pipeline of the others.
@@ -179,7 +192,7 @@ pub fn begin(services: &Services, hosts: &Hosts, choice: &mut Choice) -> Result<
                 }))
             }
         };
-        stages.push(Stage { number: n + 1, work, off: None, failures: 0, given_up: false, fitted: false });
+        stages.push(Stage { number: n + 1, work, off: None, failures: 0, before: 0, given_up: false, fitted: false });
     }
     // What a user of the command asks for, counts more.
     if choice.blocks == Blocks::AsWritten {
@@ -189,7 +202,7 @@ pub fn begin(services: &Services, hosts: &Hosts, choice: &mut Choice) -> Result<
     asked.statistics.append(&mut choice.statistics);
     (choice.transforms, choice.statistics) = (asked.transforms, asked.statistics);
     let (styles, document) = (choice.clone(), services.text.clone());
-    Ok(Pipeline { stages, styles, made: BTreeSet::new(), unprocessed: Vec::new(), document })
+    Ok(Pipeline { stages, styles, made: BTreeSet::new(), unprocessed: Vec::new(), earlier: BTreeSet::new(), document })
 }
 
 impl Stage {
@@ -268,7 +281,7 @@ impl Pipeline {
     /// What the target is told of them: not more than it can carry with each output.
     pub fn marks(&self, step: u64) -> Vec<Unprocessed> {
         let mut marks = self.off(step);
-        let room = MOST_MARKS.saturating_sub(self.unprocessed.len());
+        let room = MOST_MARKS.saturating_sub(self.earlier.len() + self.unprocessed.len());
         if marks.len() >= room {
             marks.truncate(room);
             if let Some(last) = marks.last_mut() {
@@ -276,6 +289,17 @@ impl Pipeline {
             }
         }
         marks
+    }
+
+    /// A step that the earlier copy has already.
+    pub fn passed(&mut self, step: u64) {
+        for stage in &mut self.stages {
+            // The mark behind the last failure stands for all further steps.
+            let failed = stage.before > GIVES_UP || self.earlier.contains(&(step, stage.number));
+            stage.before = if failed { stage.before + 1 } else { 0 };
+            // Given up, it is called once more: its cause may be mended.
+            stage.failures = stage.before.min(GIVES_UP - 1);
+        }
     }
 
     /// Patterns that have fitted no variable.

@@ -224,6 +224,9 @@ impl<'a> Source<'a> {
         let mut opening = Opening { step, group, variables, attributes, unprocessed: unprocessed_before, document };
         if !begins(&opening)? {
             // Attributes are in the target already.
+            if let Some(services) = &mut self.services {
+                services.passed(step);
+            }
             return Ok(());
         }
         loop {

@@ -3,6 +3,7 @@
 use crate::crew::{self, most_threads};
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
+use crate::precision::Kept;
 use crate::stream;
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -43,6 +44,8 @@ pub struct Order<'a> {
     pub plan: &'a Plan,
     /// Word size for swapping, if the file has the other byte order; else 1.
     pub word: u64,
+    /// The bytes of its numbers that are kept, if not all; the others become 0.
+    pub(crate) kept: Option<Kept>,
     /// The memory may be divided at multiples of this many bytes: no run crosses them.
     pub pitch: u64,
     /// The memory.

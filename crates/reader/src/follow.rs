@@ -12,7 +12,7 @@
 //! known steps were not returned yet: their bytes may have been overwritten.
 
 use crate::object::{self, Object};
-use crate::{Reader, Reads};
+use crate::{Digits, Reader, Reads};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_bp::growth;
@@ -193,6 +193,11 @@ impl Follower {
     /// The comparisons before values of later steps are returned.
     pub fn set_reads(&mut self, reads: Reads) {
         self.reader = self.reader.clone().with_reads(reads);
+    }
+
+    /// The digits of real numbers that reads of later steps keep.
+    pub fn set_digits(&mut self, digits: Digits) {
+        self.reader = self.reader.clone().with_digits(digits);
     }
 
     /// The file as of the last poll; contains at least the current step.

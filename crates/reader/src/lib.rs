@@ -9,6 +9,7 @@
 //! | [`summary`] | characteristics joined over blocks and steps |
 //! | [`plan`] | from a selection and blocks to extents and copies; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
+//! | [`precision`] | real numbers with fewer digits, of fewer bytes |
 //! | `crew` | the threads of one call |
 //! | `window` | bytes read along with trailers of process groups, reused for values |
 //! | `stream` | copies of large results, past the caches |
@@ -35,6 +36,7 @@ pub mod object;
 pub mod open;
 pub mod overlap;
 pub mod plan;
+pub mod precision;
 pub mod recover;
 mod sets;
 pub mod space;
@@ -52,6 +54,7 @@ pub use fetch::Element;
 pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
 pub use open::{Batch, Reader, Reads};
+pub use precision::Digits;
 pub use recover::{Options as RecoverOptions, Recovery, recover};
 pub use space::{Space, space};
 pub use status::{Partial, Status};

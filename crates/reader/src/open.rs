@@ -27,6 +27,7 @@
 //! | `grow` | steps that a writer has appended since the open |
 
 use crate::object::{self, Before, Object};
+use crate::precision::Digits;
 use crate::{Block, Element, Head, Kind, Status};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -91,6 +92,7 @@ struct Inner {
     /// Shortest the data file of an index file may be.
     data_length: u64,
     reads: Reads,
+    digits: Digits,
     /// Blocks that were read and have no checksum.
     without_checksum: Arc<AtomicU64>,
     series: Mutex<series::Series>,
@@ -157,6 +159,7 @@ impl Reader {
             block_records: OnceLock::new(),
             ids: OnceLock::new(),
             reads: Reads::default(),
+            digits: Digits::ALL,
             without_checksum: Arc::default(),
             series: Mutex::default(),
         })))

@@ -157,6 +157,21 @@ static void files(const char *path)
               T[1] == 8 * rank + 6,
           "a part of a block");
     adios_selection_delete(block);
+    const uint64_t from[2] = {0, 1}, over[2] = {2 * (uint64_t)size, 3}, every[2] = {2, 2}, none[2] = {2, 0};
+    ADIOS_SELECTION *sparse = thalweg_adios_selection_strided(2, from, over, every);
+    is(sparse && sparse->type == THALWEG_SELECTION_STRIDED && sparse->u.strided.stride[1] == 2 &&
+              adios_schedule_read(f, sparse, "T", 1, 1, T) == 0 && adios_perform_reads(f, 1) == 0 && T[0] == 101 && T[1] == 103 &&
+              T[2 * size - 2] == 100 + 8 * (size - 1) + 1,
+          "every second element of a box");
+    is(adios_schedule_read(f, sparse, "own", 1, 1, own) == err_invalid_argument, "only of a global array");
+    is(adios_schedule_read(f, sparse, "T", 1, 1, NULL) == 0 && adios_perform_reads(f, 0) == 0, "also in pieces");
+    ADIOS_VARCHUNK *piece = NULL;
+    is(adios_check_reads(f, &piece) == 1 && piece && ((double *)piece->data)[1] == 103 && piece->sel->u.strided.count[1] == 3,
+          "which say what they hold");
+    adios_free_chunk(piece);
+    is(adios_check_reads(f, &piece) == 0, "and end");
+    adios_selection_delete(sparse);
+    is(!thalweg_adios_selection_strided(2, from, over, none) && adios_errno == err_invalid_selection, "a stride of 0 is refused");
     uint64_t inside[4] = {0, 3, 1, 1};
     ADIOS_SELECTION *points = adios_selection_points(2, 2, inside);
     points->u.points.container_selection = adios_selection_writeblock(rank);

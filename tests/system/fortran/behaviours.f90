@@ -355,6 +355,12 @@ contains
     block = counts_of(1)
     call check(all(section(2:5:3, ::2) == block(2:3, 1:3)) .and. sum(section) == sum(block(2:3, 1:3)), "a box goes into a section")
 
+    call thalweg_adios_selection_strided(sel, 2, [0_int64, 1_int64], [3_int64, 3_int64], [2_int64, 2_int64])
+    call adios_schedule_read(fp, sel, "counts", 1, 1, box(:, :2), errs(1))
+    call adios_perform_reads(fp, errs(2))
+    call adios_selection_delete(sel)
+    call check(all(errs(:2) == 0) .and. all(box(:, :2) == block(::2, 2::2)), "every second element of a box")
+
     points = reshape([2_int64, 0_int64, 0_int64, 3_int64, 1_int64, 1_int64], [2, 3])
     call adios_selection_points(sel, 2, 3_int64, points)
     few = -1

@@ -135,6 +135,13 @@ void reads(const std::string& path)
     check(file.read<double>("T", 1, thalweg::box({1, 7}, {2, 3})) ==
               std::vector<double>{value_at(1, 1, 7), value_at(1, 1, 8), value_at(1, 1, 9), value_at(1, 2, 7), value_at(1, 2, 8), value_at(1, 2, 9)},
           "a box into new memory");
+    check(file.read<double>("T", 1, thalweg::box({1, 7}, {2, 3}, {1, 2})) ==
+              std::vector<double>{value_at(1, 1, 7), value_at(1, 1, 9), value_at(1, 2, 7), value_at(1, 2, 9)},
+          "every second element of a box");
+    file.set_digits(1);
+    const double rough = file.read<double>("T", 1, thalweg::box({1, 7}, {1, 1})).front();
+    check(rough <= value_at(1, 1, 7) && value_at(1, 1, 7) - rough < 0.1 * value_at(1, 1, 7), "one digit of each number is kept");
+    file.set_digits(0);
     check(file.read<double>("kept", thalweg::last, thalweg::points({{0, 0}, {all_rows() - 1, nx - 1}})) ==
               std::vector<double>{-value_at(2, 0, 0), -value_at(2, all_rows() - 1, nx - 1)},
           "points of what was deferred");

@@ -19,7 +19,7 @@ use thalweg_comm::guarded::caught;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_layout::Layout;
 use thalweg_reader::follow::{Follower, Next, Wait};
-use thalweg_reader::{Batch, Reader, Reads};
+use thalweg_reader::{Batch, Digits, Reader, Reads};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
@@ -105,6 +105,7 @@ struct CSelection {
     npoints: u64,
     points: *const u64,
     block: u64,
+    stride: *const u64,
 }
 
 /// `thalweg_request`.
@@ -245,10 +246,14 @@ unsafe fn selection(selection: *const CSelection) -> Result<Selection> {
     unsafe {
         Ok(match c.kind {
             0 => Selection::All,
-            1 => Selection::Box(BoundingBox::new(
-                numbers(c.offset, c.ndim, "the box's offset")?,
-                numbers(c.count, c.ndim, "the box's count")?,
-            )),
+            1 => {
+                let offset = numbers(c.offset, c.ndim, "the box's offset")?;
+                let bounds = BoundingBox::new(offset, numbers(c.count, c.ndim, "the box's count")?);
+                match c.stride.is_null() {
+                    true => Selection::Box(bounds),
+                    false => Selection::Strided { bounds, stride: numbers(c.stride, c.ndim, "the strides")? },
+                }
+            }
             2 => {
                 let total = usize::try_from(c.npoints).ok().and_then(|n| n.checked_mul(c.ndim));
                 let total = total.filter(|_| c.ndim > 0).ok_or_else(|| wrong(format!("{} points", c.npoints)))?;
@@ -500,6 +505,23 @@ unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut ReaderState) 
     // SAFETY: from C.
     let reader = unsafe { handle(reader, "reader") }?;
     f(&mut reader.0.lock())
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_reader_set_digits(reader: *const NativeReader, digits: u32) -> c_int {
+    // SAFETY: from C.
+    status(|| unsafe {
+        with(reader, |open| {
+            let digits = Digits::new(digits);
+            open.reader = open.reader.clone().with_digits(digits);
+            if let Some(following) = &mut open.following {
+                following.follower.set_digits(digits);
+            }
+            Ok(())
+        })
+    })
 }
 
 /// # Safety

@@ -35,8 +35,8 @@ _OF_VALUES = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 _SMALL = 1 << 20
 
 
-def _open(path: str, mode: str, reads: str = "compared") -> File:
-    return File(path, reads=reads)
+def _open(path: str, mode: str, reads: str = "compared", digits: int | None = None) -> File:
+    return File(path, reads=reads, digits=digits)
 
 
 # Coordinates up to this size are compared over the steps.
@@ -135,6 +135,7 @@ class ThalwegBackend(BackendEntrypoint):
         "dims",
         "schema",
         "reads",
+        "digits",
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -163,6 +164,7 @@ class ThalwegBackend(BackendEntrypoint):
         dims: Mapping[str, Sequence[str]] | None = None,
         schema: str | os.PathLike[str] | None = None,
         reads: str = "compared",
+        digits: int | None = None,
     ) -> Dataset:
         """A dataset of all variables, steps along the dimension `step`.
 
@@ -171,7 +173,7 @@ class ThalwegBackend(BackendEntrypoint):
           like `a/b/v`.
         - `dims`: names of the axes (without the step axis), by variable.
         - `schema`: the XML with which the file was written; its dimensions' names become those of the axes.
-        - `reads`: as for `thalweg.open`.
+        - `reads`, `digits`: as for `thalweg.open`.
         - other arguments: as for xarray's own engines. Values, times and coordinates are decoded by the CF
           conventions.
 
@@ -181,7 +183,7 @@ class ThalwegBackend(BackendEntrypoint):
         names them, unless they are in `drop_variables`.
         """
         return self._datasets(
-            filename_or_obj, group, step, dims, schema, reads, drop_variables,
+            filename_or_obj, group, step, dims, schema, reads, digits, drop_variables,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
             concat_characters=concat_characters,
@@ -216,11 +218,12 @@ class ThalwegBackend(BackendEntrypoint):
         dims: Mapping[str, Sequence[str]] | None = None,
         schema: str | os.PathLike[str] | None = None,
         reads: str = "compared",
+        digits: int | None = None,
     ) -> dict[str, Dataset]:
         """Datasets by the path of their group: the names of variables up to the last slash. With `group`, those below
         this path. Arguments as for `open_dataset`."""
         return self._datasets(
-            filename_or_obj, group, step, dims, schema, reads, drop_variables, tree=True,
+            filename_or_obj, group, step, dims, schema, reads, digits, drop_variables, tree=True,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
             concat_characters=concat_characters,
@@ -237,12 +240,13 @@ class ThalwegBackend(BackendEntrypoint):
         dims: Mapping[str, Sequence[str]] | None,
         schema: str | os.PathLike[str] | None,
         reads: str,
+        digits: int | None,
         drop_variables: str | Iterable[str] | None,
         tree: bool = False,
         **decoding: Any,
     ) -> dict[str, Dataset]:
         path = os.path.abspath(os.fspath(filename_or_obj))
-        manager = CachingFileManager(_open, path, mode="r", kwargs={"reads": reads}, lock=False)
+        manager = CachingFileManager(_open, path, mode="r", kwargs={"reads": reads, "digits": digits}, lock=False)
         file: File = manager.acquire()
         chosen = None if step is None else file.steps[step].number
         given = {name.strip("/"): tuple(d) for name, d in (dims or {}).items()}

@@ -296,6 +296,19 @@ fn where_a_function_fails_the_step_passes_as_it_came_and_is_marked() {
     assert_eq!((ran.code, marks.len()), (1, 4), "{}", ran.err);
     assert!(marks[2].1.contains("it returned 1") && marks[3].1.contains("is not called from here on"), "{marks:?}");
     assert_eq!(copy.read_as::<f64>("u", 4, &Selection::All).unwrap(), (0..48).map(|at| u(4, at)).collect::<Vec<f64>>());
+    // A copy that is continued goes on counting, and calls it once more.
+    for (first, last) in [("0:2", ""), ("0:4", "it returned 1")] {
+        std::fs::remove_file(folder.join("b.bp")).unwrap();
+        for more in [&["--steps", first][..], &["--continue"]] {
+            let ran = run_bounded(folder.path(), &[&["copy", "a.bp", "b.bp", "--services", "s.xml"], more].concat());
+            assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        }
+        let told = self::marks(&open(folder.path(), "b.bp"));
+        for (step, reason) in (2..).zip(["it returned 1", "is not called from here on", last]) {
+            let mark = told.iter().find(|(name, _)| *name == format!("{step}.1")).map_or("", |(_, why)| why);
+            assert!(mark.contains(reason) && mark.is_empty() == reason.is_empty(), "{first}, step {step}: {told:?}");
+        }
+    }
     for (library, name, why) in [("libf.so", "none", "undefined symbol: none"), ("libnone.so", "f", "libnone.so")] {
         let ran = serve(folder.path(), &format!(r#"<function library="{library}" name="{name}" var="u"/>"#));
         assert!(ran.code == 1 && ran.err.contains(why), "{}", ran.err);

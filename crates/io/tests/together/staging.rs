@@ -320,6 +320,24 @@ fn of_every_nth_element_the_server_sends_no_others() {
     let before = server.sent();
     reader.read_as::<f64>("T", 1, &Selection::All).unwrap();
     assert!(server.sent() - before >= 8 * SIDE * SIDE);
+    // With fewer digits the whole array is fewer bytes; all bytes of one come where an infinity may be something else.
+    for (digits, share) in [(3, 3), (6, 4)] {
+        let rounded = reader.clone().with_digits(thalweg_reader::Digits::new(digits));
+        for step in 0..2 {
+            let before = server.sent();
+            let got: Vec<f64> = rounded.read_as("T", step, &Selection::All).unwrap();
+            let sent = server.sent() - before;
+            assert!(sent < share * SIDE * SIDE + 8192, "{sent} bytes for {digits} digits");
+            for (at, got) in got.iter().enumerate() {
+                let wanted = (step * SIDE * SIDE) as f64 + at as f64;
+                assert!(*got <= wanted && wanted - got <= wanted * 10f64.powi(-(digits as i32)), "{got} for {wanted}");
+            }
+        }
+        let got: Vec<f64> = rounded.read_as("T", 1, &selection).unwrap();
+        let wanted: Vec<f64> = reader.read_as("T", 1, &selection).unwrap();
+        let near = |(got, wanted): (&f64, &f64)| (wanted - got).abs() <= wanted * 10f64.powi(-(digits as i32));
+        assert!(got.len() == wanted.len() && got.iter().zip(&wanted).all(near));
+    }
     gate.watch().open();
     server.end();
 }

@@ -24,6 +24,12 @@ fn is_sparse(piece: &Piece, limits: &Limits) -> bool {
     (1..limits.direct).contains(&piece.run) && gaps.saturating_add(more) > own.max(bytes / 2)
 }
 
+/// What of a piece is picked out, if that is worth it: its kept bytes, or all.
+fn picked(piece: &Piece, order: &Order<'_>, limits: &Limits) -> Option<Piece> {
+    let wanted = order.kept.map_or_else(|| piece.clone(), |kept| kept.of(piece));
+    is_sparse(&wanted, limits).then_some(wanted)
+}
+
 /// Opens the object of a piece.
 fn object(piece: &Piece, open: Opening<'_>) -> Result<Object> {
     opened(piece.file, (piece.source.saturating_add(piece.span()), piece.source), open)
@@ -43,7 +49,7 @@ pub fn apart(
 ) -> std::result::Result<Option<Vec<Plan>>, (Error, Option<usize>)> {
     let sparse = |order: &Order<'_>| match order.plan.overlapping {
         true => None,
-        false => order.plan.pieces.iter().find(|piece| is_sparse(piece, limits)).cloned(),
+        false => order.plan.pieces.iter().find(|piece| picked(piece, order, limits).is_some()).cloned(),
     };
     // All of a file's objects lie in one layout.
     let found = orders.iter().enumerate().find_map(|(number, order)| Some((number, sparse(order)?)));
@@ -58,9 +64,11 @@ pub fn apart(
         if of.overlapping {
             rest.pieces = of.pieces.clone();
         } else {
-            for piece in &order.plan.pieces {
-                let done = is_sparse(piece, limits)
-                    && read(piece, order.word, order.out, open).map_err(|e| (e, Some(number)))?;
+            for piece in &of.pieces {
+                let done = match picked(piece, order, limits) {
+                    Some(wanted) => read(&wanted, order, open).map_err(|e| (e, Some(number)))?,
+                    None => false,
+                };
                 if !done {
                     rest.pieces.push(piece.clone());
                 }
@@ -71,8 +79,8 @@ pub fn apart(
     Ok(Some(left))
 }
 
-/// Reads a piece; false where its bytes were read before, with others.
-fn read(piece: &Piece, word: u64, out: &mut [u8], open: Opening<'_>) -> Result<bool> {
+/// Reads a piece; false where its bytes were read before, with others, or where those that are not kept matter.
+fn read(piece: &Piece, order: &mut Order<'_>, open: Opening<'_>) -> Result<bool> {
     let object = object(piece, open)?;
     if object.has(piece.source, piece.span()) {
         return Ok(false);
@@ -82,26 +90,35 @@ fn read(piece: &Piece, word: u64, out: &mut [u8], open: Opening<'_>) -> Result<b
     let most = (REQUEST / piece.run).max(1) * piece.run;
     let mut window = vec![0; most.min(bytes) as usize];
     // Bytes of the view that were asked for, and where in the window the next run lies.
-    let (mut asked, mut at, mut outcome) = (0, window.len(), Ok(()));
+    let (mut asked, mut at, mut outcome) = (0, window.len(), Ok(true));
     piece.for_each_run(&mut |_, target| {
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(true)) {
             return;
         }
         if at == window.len() {
             window.truncate((bytes - asked) as usize);
-            outcome = object.pick(&view, asked, &mut window);
+            if let Err(e) = object.pick(&view, asked, &mut window) {
+                outcome = Err(e);
+                return;
+            }
             (asked, at) = (asked + window.len() as u64, 0);
         }
         let to = usize::try_from(piece.target + target).ok();
-        let Some(to) = to.and_then(|to| out.get_mut(to..to.checked_add(run)?)) else {
+        let Some(to) = to.and_then(|to| order.out.get_mut(to..to.checked_add(run)?)) else {
             outcome = Err(too_short());
             return;
         };
         to.copy_from_slice(&window[at..at + run]);
-        swap_bytes(to, word);
+        match order.kept {
+            // Part of one number.
+            Some(_) if order.word > 1 => to.reverse(),
+            Some(_) => {}
+            None => swap_bytes(to, order.word),
+        }
+        outcome = Ok(!order.kept.is_some_and(|kept| kept.may_lose(to)));
         at += run;
     });
-    outcome.map(|()| true)
+    outcome
 }
 
 /// The needed bytes of a piece, in the order of its runs.

@@ -31,6 +31,7 @@ impl Clone for Inner {
             assumed: self.assumed.clone(),
             data_length: self.data_length,
             reads: self.reads,
+            digits: self.digits,
             without_checksum: self.without_checksum.clone(),
             series: Mutex::default(),
         }

@@ -123,6 +123,25 @@ impl Reader {
         self.0.reads
     }
 
+    /// The same file with real numbers of so many decimal digits. Clones are not affected.
+    ///
+    /// Arrays are rounded; single values, statistics and attributes, which the index has, are as they were written.
+    ///
+    /// # Cost
+    /// Large reads through a server that picks out bytes ([`thalweg_layout::ReadObject::picks`]) bring only the bytes of these digits.
+    /// Others bring all bytes, and round them.
+    pub fn with_digits(mut self, digits: Digits) -> Reader {
+        if self.0.digits != digits {
+            Arc::make_mut(&mut self.0).digits = digits;
+        }
+        self
+    }
+
+    /// The digits of real numbers that reads keep.
+    pub fn digits(&self) -> Digits {
+        self.0.digits
+    }
+
     /// Number of reads of blocks without a checksum under [`Reads::Checked`], by this reader and its clones; other libraries
     /// write no checksums.
     pub fn blocks_without_checksum(&self) -> u64 {

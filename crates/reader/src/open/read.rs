@@ -247,6 +247,7 @@ impl Reader {
             unverified: Vec::new(),
         };
         if let (Selection::Box(requested), None, Some(boxes)) = (selection, memory, self.boxes(&v))
+            && self.0.digits.kept(v.original, self.0.order).is_none()
             && let Some(values) = self.series(&v, boxes, name, steps, requested)
         {
             (job.bytes, job.pitch, job.values) = (values.len() as u64, v.original.size(), values);
@@ -416,7 +417,7 @@ impl Reader {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let mut orders = Vec::with_capacity(jobs.len());
-        for (job, out) in jobs.iter().zip(out) {
+        for (job, out) in jobs.iter().zip(out.iter_mut()) {
             if out.len() as u64 != job.bytes {
                 let what = format!("the selection has {} bytes, the buffer {}", job.bytes, out.len());
                 return Err(self.fail(ErrorKind::InvalidArgument, what, &job.name));
@@ -425,7 +426,8 @@ impl Reader {
                 out.copy_from_slice(&job.values);
             }
             let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
-            orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
+            let kept = self.0.digits.kept(job.element, self.0.order);
+            orders.push(Order { plan: &job.plan, word, kept, pitch: job.pitch, out });
         }
         let unverified = jobs.iter().enumerate();
         let unverified = unverified.flat_map(|(n, job)| job.unverified.iter().map(move |read| (n, *read))).collect();
@@ -438,6 +440,14 @@ impl Reader {
             Some(order) => self.name_it(e, &jobs[order].name),
             None => e.in_object(self.0.path.clone()),
         })?;
+        for (job, out) in jobs.iter().zip(out) {
+            if let Some(kept) = self.0.digits.kept(job.element, self.0.order) {
+                job.plan.pieces.iter().chain(job.plan.coded.iter().map(|(_, piece)| piece)).for_each(|piece| {
+                    let target = |at: u64| (piece.target + at) as usize;
+                    piece.for_each_run(&mut |_, at| kept.round(&mut out[target(at)..target(at + piece.run)]));
+                });
+            }
+        }
         let filled = |job: &Job| {
             let size = job.element.size().max(1);
             job.plan.filled(size, job.bytes / size)

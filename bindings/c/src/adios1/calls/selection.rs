@@ -2,7 +2,8 @@
 
 use super::memory::{allocated, copied, free};
 use super::structures::{
-    AdiosAuto, AdiosBlock, AdiosBox, AdiosPoints, AdiosSelection, AdiosSelectionParts, selection_type as kind,
+    AdiosAuto, AdiosBlock, AdiosBox, AdiosPoints, AdiosSelection, AdiosSelectionParts, AdiosStrided,
+    selection_type as kind,
 };
 use super::value;
 use crate::adios1::error::{Failure, Outcome, number};
@@ -33,6 +34,17 @@ pub fn made_box(start: &[u64], extents: &[u64]) -> Outcome<*mut AdiosSelection> 
     made(AdiosSelection { kind: kind::BOX, u: AdiosSelectionParts { bb } })
 }
 
+/// Every so many elements of a box, in memory from `malloc`.
+///
+/// # Errors
+/// As [`made_box`].
+fn made_strided(bounds: &BoundingBox, stride: &[u64]) -> Outcome<*mut AdiosSelection> {
+    let ndim = c_int::try_from(stride.len()).map_err(|_| wrong("too many dimensions"))?;
+    let (start, count) = (copied(&bounds.offset)?, copied(&bounds.count)?);
+    let strided = AdiosStrided { ndim, start, count, stride: copied(stride)? };
+    made(AdiosSelection { kind: kind::STRIDED, u: AdiosSelectionParts { strided } })
+}
+
 /// The same as a selection of C, in memory from `malloc`; null for no selection.
 ///
 /// # Errors
@@ -41,6 +53,7 @@ pub fn made_of(part: &OwnedSelection) -> Outcome<*mut AdiosSelection> {
     match part {
         OwnedSelection::All => Ok(null_mut()),
         OwnedSelection::Box(b) => made_box(&b.offset, &b.count),
+        OwnedSelection::Strided { bounds, stride } => made_strided(bounds, stride),
         OwnedSelection::Points { rank, coordinates, container } => {
             let container_selection = container.as_deref().map_or(Ok(null_mut()), made_of)?;
             let points = AdiosPoints {
@@ -140,6 +153,13 @@ pub unsafe fn part(selection: *const AdiosSelection) -> Outcome<OwnedSelection> 
             Ok(OwnedSelection::Block { index, absolute: block.is_absolute_index != 0, range })
         }
         kind::AUTO => Ok(OwnedSelection::Auto),
+        kind::STRIDED => {
+            // SAFETY: as above.
+            unsafe {
+                let s = selection.u.strided;
+                strided(s.ndim, s.start, s.count, s.stride)
+            }
+        }
         other => Err(wrong(format!("{other} is no kind of selection"))),
     }
 }
@@ -160,6 +180,39 @@ pub unsafe extern "C" fn adios_selection_boundingbox(
         let (start, count) = unsafe { (numbers(start, n, "start")?, numbers(count, n, "count")?) };
         made_box(&start, &count)
     })
+}
+
+/// Every so many elements of a box.
+///
+/// # Errors
+/// `err_invalid_selection`: a stride of 0.
+///
+/// # Safety
+/// Null, or so many numbers each.
+unsafe fn strided(ndim: c_int, start: *const u64, count: *const u64, stride: *const u64) -> Outcome<OwnedSelection> {
+    let n = u64::try_from(ndim).map_err(|_| wrong(format!("{ndim} dimensions")))?;
+    // SAFETY: as the caller promises.
+    let (start, count, stride) =
+        unsafe { (numbers(start, n, "start")?, numbers(count, n, "count")?, numbers(stride, n, "stride")?) };
+    if stride.contains(&0) {
+        return Err(wrong(format!("strides {stride:?}: 1 or more for each dimension")));
+    }
+    Ok(OwnedSelection::Strided { bounds: BoundingBox::new(start, count), stride })
+}
+
+/// Every so many elements of a box; the arrays are copied.
+///
+/// # Safety
+/// See [`super`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_adios_selection_strided(
+    ndim: c_int,
+    start: *const u64,
+    count: *const u64,
+    stride: *const u64,
+) -> *mut AdiosSelection {
+    // SAFETY: from C.
+    value(null_mut(), || made_of(&unsafe { strided(ndim, start, count, stride) }?))
 }
 
 /// Points; they stay the program's.
@@ -288,6 +341,11 @@ pub unsafe fn delete(selection: *mut AdiosSelection) {
                 if inside.u.points.free_points_on_delete != 0 {
                     free(inside.u.points.points);
                 }
+            }
+            kind::STRIDED => {
+                free(inside.u.strided.start);
+                free(inside.u.strided.count);
+                free(inside.u.strided.stride);
             }
             _ => {}
         }

@@ -139,6 +139,16 @@ pub struct AdiosAuto {
     pub(crate) hints: *mut c_char,
 }
 
+/// `THALWEG_SELECTION_STRIDED_STRUCT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AdiosStrided {
+    pub(crate) ndim: c_int,
+    pub(crate) start: *mut u64,
+    pub(crate) count: *mut u64,
+    pub(crate) stride: *mut u64,
+}
+
 /// The parts of `ADIOS_SELECTION`, depending on `type`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -147,6 +157,7 @@ pub union AdiosSelectionParts {
     pub(crate) points: AdiosPoints,
     pub(crate) block: AdiosBlock,
     pub(crate) autosel: AdiosAuto,
+    pub(crate) strided: AdiosStrided,
 }
 
 /// `enum ADIOS_SELECTION_TYPE`.
@@ -160,6 +171,8 @@ pub mod selection_type {
     pub const BLOCK: c_int = 2;
     /// `ADIOS_SELECTION_AUTO`.
     pub const AUTO: c_int = 3;
+    /// `THALWEG_SELECTION_STRIDED`.
+    pub const STRIDED: c_int = 100;
 }
 
 /// `ADIOS_SELECTION`. From `malloc`, as programs may free it themselves.

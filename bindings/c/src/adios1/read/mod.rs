@@ -109,7 +109,7 @@ impl ReadFile {
     /// [`ReadFile::open`] in a layout.
     pub(crate) fn open_in(layout: Layouts<'_>, path: Outcome<&str>, comm: Box<dyn Communicator>) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
-        let open = || Ok(Reader::open(layout()?, path)?.with_reads(options::now().reads));
+        let open = || Ok(options::now().of(Reader::open(layout()?, path)?));
         let reader = on_all_ranks(&*comm, OPENING, open).map_err(|e| Doing::OpenToRead.failed(e))?;
         ReadFile::new(Source::File(reader), path, comm)
     }
@@ -355,7 +355,7 @@ impl ReadFile {
             match &mut self.source {
                 Source::File(reader) => {
                     let opened = layout().and_then(|layout| Reader::open(layout, &self.path));
-                    *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?.with_reads(self.options.reads);
+                    *reader = self.options.of(opened.map_err(|e| Doing::OpenToRead.failed(e))?);
                 }
                 Source::Stream(_) => {
                     let text = "the order of dimensions of a stream can be set only once";

@@ -6,6 +6,7 @@
 //! | `poll_interval` | milliseconds between two looks at a file that is waited for; 100 |
 //! | `show_hidden_attrs` | attributes of the library itself (`/__adios__/`) are shown |
 //! | `reads` | `checked`: checksums are compared before values are handed over. `unchecked`: nothing is compared |
+//! | `digits` | decimal digits of real numbers that are kept: through a staging server fewer bytes come |
 //! | `quiet`, `verbose` | `quiet` or `verbose=0`: failures are not printed to standard error |
 //!
 //! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
@@ -13,7 +14,7 @@
 use crate::adios1::error;
 use std::time::Duration;
 use thalweg_params::{Parameter, Parameters, Unit};
-use thalweg_reader::Reads;
+use thalweg_reader::{Digits, Reader, Reads};
 use thalweg_types::mutex::Mutex;
 
 /// See the module's page.
@@ -27,6 +28,15 @@ pub struct Options {
     pub show_hidden: bool,
     /// The comparisons before values are returned.
     pub reads: Reads,
+    /// The digits of real numbers that are kept.
+    pub digits: Digits,
+}
+
+impl Options {
+    /// A file that is read in this way.
+    pub fn of(&self, file: Reader) -> Reader {
+        file.with_reads(self.reads).with_digits(self.digits)
+    }
 }
 
 const SHORTEST_POLL: Duration = Duration::from_millis(1);
@@ -45,8 +55,15 @@ const POLL: Parameter = Parameter::time(
 const SHOW_HIDDEN: Parameter =
     Parameter::switch("show_hidden_attrs", false, "attributes of the library itself are shown");
 
-const DEFAULT: Options =
-    Options { max_chunk: DEFAULT_MAX_CHUNK_MIB << 20, poll: DEFAULT_POLL, show_hidden: false, reads: Reads::Compared };
+const DIGITS: Parameter = Parameter::count("digits", 0, "decimal digits of real numbers that are kept; 0 means all");
+
+const DEFAULT: Options = Options {
+    max_chunk: DEFAULT_MAX_CHUNK_MIB << 20,
+    poll: DEFAULT_POLL,
+    show_hidden: false,
+    reads: Reads::Compared,
+    digits: Digits::ALL,
+};
 
 static NOW: Mutex<Options> = Mutex::new(DEFAULT);
 
@@ -78,6 +95,8 @@ pub fn set(text: &str) {
             options.show_hidden = thalweg_params::switch(&value).unwrap_or(true);
         } else if key.eq_ignore_ascii_case("reads") {
             options.reads = sound(value.parse()).unwrap_or(options.reads);
+        } else if DIGITS.is(&key) {
+            options.digits = sound(given.get::<u32>(&DIGITS)).map_or(options.digits, Digits::new);
         } else if key.eq_ignore_ascii_case("quiet") {
             quiet = Some(true);
         } else if key.eq_ignore_ascii_case("verbose") {
@@ -103,8 +122,8 @@ mod tests {
     fn what_makes_no_sense_is_left_out_and_the_rest_counts() {
         set("max_chunk_size=much; poll_interval=7; verbose=2; max_chunk_size=0;unheard_of;reads=perhaps");
         assert_eq!(now(), Options { poll: Duration::from_millis(7), ..DEFAULT });
-        set("reads=checked");
-        assert_eq!(now().reads, Reads::Checked);
+        set("reads=checked;digits=3;digits=some");
+        assert_eq!((now().reads, now().digits), (Reads::Checked, Digits::new(3)));
         reset();
         assert_eq!(now(), DEFAULT);
     }

@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | none | a box of the shape of the variable's first step; elements that other steps do not cover are not changed | the first block, if it is as large as in the first step | the value |
 //! | box | that box | that box of the first block, as in ADIOS 1.x | |
+//! | strided box | every so many elements of that box | | |
 //! | points | those points; within a container, relative to it; of one dimension, offsets in its row-major order | as in a box at 0 | |
 //! | block | by its number in each step, or over all steps; or a range of its elements | the same | the value that rank wrote |
 //! | automatic | this rank's share of the blocks, one after the other | the same | the value |
@@ -25,6 +26,13 @@ pub enum OwnedSelection {
     All,
     /// A box.
     Box(BoundingBox),
+    /// Every so many elements of a box.
+    Strided {
+        /// The box.
+        bounds: BoundingBox,
+        /// 1 or more for each dimension.
+        stride: Vec<u64>,
+    },
     /// Points, coordinate after coordinate.
     Points {
         /// Coordinates per point.
@@ -169,6 +177,13 @@ impl ReadFile {
                     &info,
                     format!("a box of {} dimensions, the variable has {rank}", b.offset.len()),
                 ));
+            }
+            OwnedSelection::Strided { .. } if !info.is_global() => {
+                return Err(argument(&info, "only a global array has every so many elements of a box"));
+            }
+            OwnedSelection::Strided { stride, .. } if stride.len() != rank => {
+                let text = format!("a box of {} dimensions, the variable has {rank}", stride.len());
+                return Err(argument(&info, text));
             }
             OwnedSelection::Points { .. } if rank == 0 => return Err(argument(&info, "a single value has no points")),
             OwnedSelection::Points { rank: given, container: None, .. } if *given != rank && *given != 1 => {
@@ -368,6 +383,12 @@ impl ReadFile {
                     delivery: Delivery::Straight,
                 }])
             }
+            OwnedSelection::Strided { bounds, stride } => {
+                let found: Vec<u64> = bounds.count.iter().zip(stride).map(|(n, s)| n.div_ceil(*s)).collect();
+                let length = bytes_of(info, elements(info, &found)?)?;
+                let selection = Selection::Strided { bounds: bounds.clone(), stride: stride.clone() };
+                Ok(vec![Read { step, selection, length, delivery: Delivery::Straight }])
+            }
             OwnedSelection::Block { index, absolute, range } => {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
                 let selection = Selection::Block(n);
@@ -407,7 +428,7 @@ impl ReadFile {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
                 (step, Selection::Block(n))
             }
-            OwnedSelection::Block { .. } | OwnedSelection::Points { .. } => {
+            OwnedSelection::Block { .. } | OwnedSelection::Points { .. } | OwnedSelection::Strided { .. } => {
                 return Err(argument(info, "a single value has no parts"));
             }
         };

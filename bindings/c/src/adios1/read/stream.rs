@@ -116,6 +116,7 @@ impl Stream {
         };
         let mut follower = on_all_ranks(comm, OPENING, open).map_err(failed)?;
         follower.set_reads(options::now().reads);
+        follower.set_digits(options::now().digits);
         Ok(Stream { follower, poll })
     }
 
