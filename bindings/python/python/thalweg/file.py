@@ -174,7 +174,7 @@ def open(path: str | os.PathLike[str], *, reads: str = "compared", digits: int |
 
     Raises `FileNotFound`; `Torn` if the file was truncated so early that no data can be found.
     """
-    return File(path, reads=reads)
+    return File(path, reads=reads, digits=digits)
 
 
 class Status(dict[str, Any]):
