@@ -98,7 +98,8 @@ impl Token {
         Token::decode(&bytes[..length]).ok_or_else(|| corrupt("the token file must be 64 hexadecimal digits"))
     }
 
-    /// Creates a token of random bytes and its file, which only the process's user may access.
+    /// Creates a token of random bytes and its file, which only the process's user may access. Under its name the file is whole from the
+    /// beginning: servers that start at the same time read it.
     ///
     /// # Errors
     /// `AlreadyExists` if the file exists; `Io` if it cannot be created and written, and then it does not exist.
@@ -107,12 +108,14 @@ impl Token {
     pub fn make(path: &Path) -> Result<Token> {
         let failed = failed("create", path);
         let token = Token(random()?);
+        // Processes of several hosts may do the same.
+        let mut own = path.as_os_str().to_os_string();
+        own.push(random()?[..8].iter().fold(String::from("."), |name, byte| name + &format!("{byte:02x}")));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(&failed)?;
-        token.write(&file).map_err(|e| {
-            let _ = rustix::fs::unlink(path);
-            failed(e)
-        })?;
+        let file = rustix::fs::open(&own, flags, Mode::RUSR | Mode::WUSR).map_err(&failed)?;
+        let linked = token.write(&file).and_then(|()| rustix::fs::link(&own, path));
+        let _ = rustix::fs::unlink(&own);
+        linked.map_err(failed)?;
         Ok(token)
     }
 
@@ -182,6 +185,24 @@ mod tests {
         let digits = fs::read_to_string(&a).unwrap();
         write(&a, digits.trim_end().to_uppercase(), 0o400);
         assert_eq!(Token::read(&a).unwrap().0, made.0);
+    }
+
+    #[test]
+    fn of_several_that_make_it_at_once_all_have_the_same() {
+        for _ in 0..100 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("token");
+            let make = || match Token::make(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Token::read(&path).unwrap(),
+                made => made.unwrap(),
+            };
+            let all = std::thread::scope(|scope| {
+                let makers: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+                makers.into_iter().map(|maker| maker.join().unwrap().0).collect::<Vec<[u8; 32]>>()
+            });
+            assert!(all.iter().all(|token| *token == all[0]));
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        }
     }
 
     #[test]
