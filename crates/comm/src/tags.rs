@@ -38,6 +38,8 @@ pub const PROFILE: u32 = FIRST + 0x60;
 pub const COLLECTIVE_OPEN: u32 = FIRST + 0x70;
 /// Output windows: bytes, and everything else that ranks tell each other about them.
 pub const OUTPUT_WINDOWS: u32 = FIRST + 0x78;
+/// Input windows: what ranks ask for, and the bytes.
+pub const INPUT_WINDOWS: u32 = FIRST + 0x79;
 
 /// Everything that a communicator carries whose messages move inside the program's calls.
 pub const IN_CALLS: u32 = FIRST + 0x7c;
@@ -60,6 +62,7 @@ pub const ALL: &[u32] = &[
     PROFILE,
     COLLECTIVE_OPEN,
     OUTPUT_WINDOWS,
+    INPUT_WINDOWS,
     IN_CALLS,
 ];
 

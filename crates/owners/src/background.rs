@@ -39,7 +39,7 @@ impl Background {
     /// # Errors
     /// `Unsupported` if the communicator is not for any thread, and the file is lost; the system's if it starts no thread.
     pub fn serve(file: File) -> Result<Background> {
-        allowed(file.comm.thread_level()).map_err(|e| file.about(e))?;
+        allowed(file.post.comm.thread_level()).map_err(|e| file.about(e))?;
         let (file, ends) = (Arc::new(Mutex::new(Some(file))), Arc::new(AtomicBool::new(false)));
         let (served, ended) = (file.clone(), ends.clone());
         let serve = move || {

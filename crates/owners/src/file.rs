@@ -39,15 +39,17 @@ use crate::ending::Sums;
 use crate::gather::PIECE;
 use crate::message::Message;
 use crate::options::{Machine, Options};
+use crate::post::Post;
 use crate::window::{Callback, Commit, Completed, Ended, Now, Window, WindowId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_comm::Communicator;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::agreed;
+use thalweg_comm::tags::OUTPUT_WINDOWS;
 use thalweg_comm::tree::{self, Node};
-use thalweg_comm::{Communicator, Request};
 use thalweg_layout::{Layout, OpenWrite, OtherNodes, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
@@ -80,9 +82,9 @@ impl<'r> OpenFile<'r> {
     }
 }
 
-/// See the module's page.
+/// See the module's page. Without [`File::close`] windows under way are lost; a drop returns at once.
 pub struct File {
-    pub(crate) comm: Box<dyn Communicator>,
+    pub(crate) post: Post<(u64, Message)>,
     pub(crate) node: Node,
     machine: Machine,
     pub(crate) layout: Arc<dyn Layout>,
@@ -90,11 +92,6 @@ pub struct File {
     pub(crate) object: Option<Box<dyn WriteObject>>,
     /// Memory for bytes to send; as much again for bytes that are gathered.
     pub(crate) half: u64,
-    pub(crate) receives: Vec<Box<dyn Request>>,
-    /// Messages in flight, and their memory.
-    pub(crate) sends: Vec<(Box<dyn Request>, u64)>,
-    /// Messages of this rank to itself.
-    pub(crate) to_self: VecDeque<(u64, Message)>,
     pub(crate) windows: BTreeMap<u64, Window>,
     pub(crate) next: u64,
     /// Messages about windows that this rank has not started.
@@ -109,7 +106,6 @@ pub struct File {
     pub(crate) pressed: bool,
     /// Whether a message may be in flight that nobody waits for.
     pub(crate) strays: bool,
-    pub(crate) broken: Option<Error>,
     /// Bytes written since messages were served.
     unserved: usize,
     pub(crate) now: Now,
@@ -131,17 +127,14 @@ impl File {
             None => request.agree(&*comm)?,
         };
         let node = tree::node(comm.rank(), comm.size(), tree::FAN_IN);
-        let mut file = File {
-            comm,
+        let file = File {
+            post: Post::new(comm, OUTPUT_WINDOWS),
             node,
             machine,
             layout: request.layout.clone(),
             path: request.path.to_string(),
             object,
             half: request.memory.max(LEAST_MEMORY) / 2,
-            receives: Vec::new(),
-            sends: Vec::new(),
-            to_self: VecDeque::new(),
             windows: BTreeMap::new(),
             next: 0,
             early: BTreeMap::new(),
@@ -150,12 +143,10 @@ impl File {
             named: false,
             pressed: false,
             strays: false,
-            broken: None,
             unserved: 0,
             now: Now::default(),
         };
-        file.now.look(&*file.comm);
-        file.start_receives();
+        file.now.look(&*file.post.comm);
         Ok(file)
     }
 
@@ -180,10 +171,10 @@ impl File {
         let number = self.next;
         self.next += 1;
         let early = self.early.remove(&number);
-        self.now.look(&*self.comm);
-        self.works()?;
+        self.now.look(&*self.post.comm);
+        self.post.works()?;
         let domains = Domains::new(Extent::new(offset, length), options, &self.machine).map_err(|e| self.about(e))?;
-        let limit = options.time_limit.unwrap_or_else(|| self.comm.timeout());
+        let limit = options.time_limit.unwrap_or_else(|| self.post.comm.timeout());
         let mut window = Window::new(domains, &self.node, options, limit, &self.now);
         if let Some(root) = &mut window.root {
             root.commit = commit;
@@ -248,7 +239,7 @@ impl File {
 
     /// Copies as many bytes as memory allows.
     fn take(&mut self, id: WindowId, offset: u64, bytes: &[u8]) -> Result<usize> {
-        self.now.look(&*self.comm);
+        self.now.look(&*self.post.comm);
         let room = self.half.saturating_sub(self.outgoing());
         let domains = self.open_window(id)?.domains.clone();
         let pieces = domains.cut(Extent::new(offset, bytes.len() as u64)).map_err(|e| self.about(e))?;
@@ -302,7 +293,7 @@ impl File {
                 owned.fail(e.at_rank(rank).in_object(path).at_byte(offset));
             }
         }
-        self.now.look(&*self.comm);
+        self.now.look(&*self.post.comm);
         self.window(id)?.clock.event();
         self.serve(false);
         Ok(())
@@ -325,7 +316,7 @@ impl File {
     /// `InvalidArgument` if it has ended before.
     pub fn end(&mut self, id: WindowId) -> Result<()> {
         let rank = self.rank();
-        self.now.look(&*self.comm);
+        self.now.look(&*self.post.comm);
         let window = self.window(id)?;
         if window.ended {
             return Err(wrong("this rank has ended its part of the window before"));
@@ -417,12 +408,12 @@ impl File {
             let _ = self.end(WindowId(id));
         }
         let mut nap = Nap::default();
-        let started = self.comm.clock();
+        let started = self.post.comm.clock();
         let waited = |comm: &dyn Communicator| comm.clock().saturating_sub(started) >= comm.timeout();
-        while self.is_busy() || (!self.sends.is_empty() && self.broken.is_none() && !waited(&*self.comm)) {
+        while self.is_busy() || (self.post.is_sending() && self.post.broken.is_none() && !waited(&*self.post.comm)) {
             nap.after(self.serve(true));
         }
-        let mut failed = self.strays || self.broken.is_some();
+        let mut failed = self.strays || self.post.broken.is_some();
         for window in std::mem::take(&mut self.windows).into_values() {
             if let Some(Err(e)) = window.outcome {
                 own = own.and(Err(e));
@@ -433,10 +424,10 @@ impl File {
             let path = &self.path;
             own = own.and(object.close().map_err(|e| e.in_object(path.clone())));
         }
-        self.receives.clear();
-        let done = agreed(&*self.comm, own, "close the file", &[u64::from(failed)])?;
+        self.post.end_receives();
+        let done = agreed(&*self.post.comm, own, "close the file", &[u64::from(failed)])?;
         if done[0] == 0 {
-            self.comm.set_idle();
+            self.post.comm.set_idle();
         }
         Ok(())
     }
@@ -451,7 +442,7 @@ impl File {
     /// Memory of bytes to send, those of messages in flight included.
     pub(crate) fn outgoing(&self) -> u64 {
         let waiting: u64 = self.windows.values().map(|window| window.queued).sum();
-        waiting + self.sends.iter().map(|(_, memory)| memory).sum::<u64>()
+        waiting + self.post.memory()
     }
 
     /// Memory of bytes that are gathered, and of those that may come.
@@ -470,25 +461,9 @@ impl File {
         self.outgoing() + self.gathered()
     }
 
-    fn works(&self) -> Result<()> {
-        self.broken.as_ref().map_or(Ok(()), |e| Err(e.again()))
-    }
-
     /// Adds rank and file to an error.
     pub(crate) fn about(&self, error: Error) -> Error {
         error.at_rank(self.rank()).in_object(self.path.clone())
-    }
-}
-
-/// Without [`File::close`] windows under way are lost. Returns at once: the memory of a message that no rank receives stays allocated.
-impl Drop for File {
-    fn drop(&mut self) {
-        for (mut send, _) in self.sends.drain(..) {
-            if !matches!(send.test(), Ok(true)) {
-                // Its own drop would wait for the receiver.
-                std::mem::forget(send);
-            }
-        }
     }
 }
 
@@ -496,10 +471,7 @@ impl OpenFile<'_> {
     /// Collective: asks what the machine is like, and opens the file on rank 0.
     fn agree(&self, comm: &dyn Communicator) -> Result<(Machine, Option<Box<dyn WriteObject>>)> {
         let rank = comm.rank();
-        let leads = comm.split_by_node()?.rank() == 0;
-        let leaders = comm.all_gather(&[u8::from(leads)])?;
-        let leaders: Vec<u32> =
-            (0..).zip(leaders).filter(|(_, leads)| leads[..] == [1]).map(|(rank, _)| rank).collect();
+        let leaders = crate::options::leaders(comm)?;
         let (mut object, mut targets) = (None, 0);
         let mut own = Ok(());
         if self.memory < LEAST_MEMORY {
@@ -537,19 +509,19 @@ pub(crate) fn folder_of(path: &str) -> &str {
     }
 }
 
-fn wrong(what: &str) -> Error {
+pub(crate) fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
 /// Pauses of a rank that waits: none after an event, then yields, then sleeps of up to half a millisecond, after a tenth of a second of up to
 /// five: a thread in the background takes nothing from a program that computes.
 #[derive(Default)]
-struct Nap {
+pub(crate) struct Nap {
     quiet: u32,
 }
 
 impl Nap {
-    fn after(&mut self, moved: bool) {
+    pub fn after(&mut self, moved: bool) {
         const YIELDS: u32 = 50;
         const SHORT: u32 = 250;
         self.quiet = if moved { 0 } else { self.quiet.saturating_add(1) };

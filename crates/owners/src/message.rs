@@ -18,6 +18,7 @@
 
 use crate::ending::{Outcome, Report, Sums};
 use crate::gather::Count;
+use crate::post::Letter;
 use thalweg_types::Extent;
 
 /// See the module's page.
@@ -209,6 +210,16 @@ impl Message {
             _ => return None,
         };
         Some((window, message))
+    }
+}
+
+impl Letter for (u64, Message) {
+    fn encode(self) -> Vec<u8> {
+        self.1.encode(self.0)
+    }
+
+    fn decode(bytes: Vec<u8>) -> Option<(u64, Message)> {
+        Message::decode(bytes)
     }
 }
 

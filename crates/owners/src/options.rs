@@ -10,6 +10,7 @@
 //! Source: Miller et al., sections C3 (options), C3B (long stripes measured better than round robin) and C6.
 
 use std::time::Duration;
+use thalweg_comm::Communicator;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The ranks that own stripes.
@@ -83,6 +84,13 @@ pub struct Machine {
     pub leaders: Vec<u32>,
     /// Storage targets below the file, if known.
     pub targets: Option<u32>,
+}
+
+/// Collective: the first rank of each node, ascending.
+pub(crate) fn leaders(comm: &dyn Communicator) -> Result<Vec<u32>> {
+    let leads = comm.split_by_node()?.rank() == 0;
+    let leaders = comm.all_gather(&[u8::from(leads)])?;
+    Ok((0..).zip(leaders).filter(|(_, leads)| leads[..] == [1]).map(|(rank, _)| rank).collect())
 }
 
 impl Options {

@@ -8,12 +8,9 @@ use crate::window::{Commit, Completed, Expected, Owned, Root, Stage, Window};
 use std::io::IoSlice;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::ErrorReport;
-use thalweg_comm::tags::OUTPUT_WINDOWS;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
-/// Receives that are started at once: so many large messages can arrive at the same time.
-const RECEIVES: usize = 4;
 /// Rounds of receives in one call.
 const ROUNDS: usize = 32;
 /// Ranks that one `Late` message names.
@@ -22,9 +19,9 @@ const NAMED: usize = 64;
 impl File {
     /// One round. `disk`: whether the store may be called. Returns whether anything happened.
     pub(crate) fn serve(&mut self, disk: bool) -> bool {
-        self.now.look(&*self.comm);
+        self.now.look(&*self.post.comm);
         let mut moved = self.receive();
-        moved |= self.end_sends();
+        moved |= self.post.end_sends();
         self.pressed = false;
         moved |= self.keep_own();
         self.ask();
@@ -36,7 +33,7 @@ impl File {
             moved |= self.advance(id, disk);
             self.watch_time(id);
         }
-        moved |= !self.to_self.is_empty();
+        moved |= self.post.has_own();
         self.break_off();
         self.call_back();
         moved
@@ -46,80 +43,23 @@ impl File {
         self.windows.iter().filter(|(_, window)| window.outcome.is_none()).map(|(id, _)| *id).collect()
     }
 
-    /// Starts the receives of this rank.
-    pub(crate) fn start_receives(&mut self) {
-        while self.comm.size() > 1 && self.receives.len() < RECEIVES && self.broken.is_none() {
-            match self.comm.start_receive(None, OUTPUT_WINDOWS) {
-                Ok(receive) => self.receives.push(receive),
-                Err(e) => self.lose(e),
-            }
-        }
-    }
-
     fn receive(&mut self) -> bool {
         let mut moved = false;
         for _ in 0..ROUNDS {
-            let mut came = Vec::new();
-            for mut receive in std::mem::take(&mut self.receives) {
-                match receive.test() {
-                    Ok(false) => self.receives.push(receive),
-                    Ok(true) => match receive.wait() {
-                        Ok(message) => came.extend(message),
-                        Err(e) => self.lose(e),
-                    },
-                    Err(e) => self.lose(e),
-                }
-            }
-            self.start_receives();
-            let mut messages: Vec<(u32, u64, Message)> = Vec::new();
-            let rank = self.rank();
-            messages.extend(self.to_self.drain(..).map(|(id, message)| (rank, id, message)));
-            for message in came {
-                let length = message.bytes.len();
-                match Message::decode(message.bytes) {
-                    Some((id, decoded)) => messages.push((message.from, id, decoded)),
-                    None => {
-                        let what = format!("{length} bytes from rank {} are no message", message.from);
-                        self.lose(Error::new(ErrorKind::Corrupt, what));
-                    }
-                }
-            }
+            let messages = self.post.receive();
             if messages.is_empty() {
                 break;
             }
             moved = true;
-            for (from, id, message) in messages {
+            for (from, (id, message)) in messages {
                 self.handle(from, id, message);
             }
         }
         moved
     }
 
-    fn end_sends(&mut self) -> bool {
-        let before = self.sends.len();
-        let mut failure = None;
-        self.sends.retain_mut(|(send, _)| match send.test() {
-            Ok(done) => !done,
-            Err(e) => {
-                failure.get_or_insert(e);
-                false
-            }
-        });
-        failure.into_iter().for_each(|e| self.lose(e));
-        self.sends.len() < before
-    }
-
     fn send(&mut self, to: u32, window: u64, message: Message) {
-        if to == self.rank() {
-            self.to_self.push_back((window, message));
-            return;
-        }
-        let bytes = message.encode(window);
-        let memory = bytes.capacity() as u64;
-        match self.comm.start_send(to, OUTPUT_WINDOWS, bytes) {
-            Ok(send) => self.sends.push((send, memory)),
-            Err(e) => self.lose(e),
-        }
+        self.post.send(to, (window, message));
     }
 
     fn send_down(&mut self, id: u64, message: &Message) {
@@ -307,7 +247,7 @@ impl File {
                 let offset = write.offset;
                 let written =
                     caught("write a stripe", || self.store(&write)).map_err(|e| self.about(e).at_byte(offset));
-                self.now.look(&*self.comm);
+                self.now.look(&*self.post.comm);
                 if let Some(window) = self.windows.get_mut(id) {
                     window.clock.event();
                     if let Some(owned) = &mut window.owned {
@@ -539,24 +479,11 @@ impl File {
         self.ask_owners(id, None);
     }
 
-    /// Records why no window can be completed any more. A rank that left because another one died is not named in its place.
-    fn lose(&mut self, error: Error) {
-        if self.broken.is_some() {
-            return;
-        }
-        let first = match self.comm.probe(None, OUTPUT_WINDOWS) {
-            Err(first) if error.kind() == ErrorKind::PeerLost && first.kind() == ErrorKind::PeerLost => first,
-            _ => error,
-        };
-        self.broken = Some(first);
-    }
-
     /// After the loss of a rank: no window can be completed.
     fn break_off(&mut self) {
-        let Some(broken) = &self.broken else { return };
+        let Some(broken) = &self.post.broken else { return };
         let error = self.about(broken.again()).safe("windows that were complete");
-        self.receives.clear();
-        self.to_self.clear();
+        self.post.stop();
         for window in self.windows.values_mut().filter(|window| window.outcome.is_none()) {
             window.finish(Err(error.again()));
         }

@@ -6,6 +6,7 @@ mod common;
 
 mod background;
 mod failures;
+mod input_windows;
 mod simulated_ranks;
 mod thousand_windows;
 mod windows;
