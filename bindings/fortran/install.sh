@@ -13,7 +13,7 @@ source scripts/installation.sh
 install_to "${1:?usage: install.sh PREFIX [MPI=COMPILER]...}"
 shift
 here=bindings/fortran c=bindings/c
-modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod thalweg_async_mod thalweg_steering_mod)
+modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod thalweg_windows_mod thalweg_input_mod thalweg_async_mod thalweg_steering_mod)
 fortran_flags=(-std=f2018 -O2 -Wall -Wextra -fPIC)
 c_flags=(-std=gnu11 -O2 -Wall -Wextra -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
 [[ ${BUILD:-dev} == release ]] || fortran_flags+=(-Werror) c_flags+=(-Werror)

@@ -64,19 +64,21 @@ if [[ $MPI == openmpi ]]; then
 fi
 
 # The guide's program, as it is printed there, compiled and run with its own commands.
-printed() { # printed LANGUAGE: the first block of this language
-    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$guide" | sed '1d;/^```$/,$d'
+printed() { # printed LANGUAGE NUMBER: a block of this language
+    awk -v begin="\`\`\`$1" -v wanted="$2" '$0 == "```" { inside = 0 } inside && number == wanted; $0 == begin { inside = 1; number++ }' "$guide"
 }
 as_in_the_guide() {
     local guide_work=$work/guide
     rm -rf "$guide_work"
     mkdir "$guide_work"
-    printed c >"$guide_work/program.c"
-    printed sh >"$guide_work/commands.sh"
+    printed c 1 >"$guide_work/program.c"
+    printed c 2 >"$guide_work/read.c"
+    { printed sh 1 && printed sh 2; } >"$guide_work/commands.sh"
     grep -qx 'mpirun -n 4 ./program' "$guide_work/commands.sh"
+    grep -qx 'mpirun -n 4 ./read' "$guide_work/commands.sh"
     sed -i "s/^mpicc/$(basename "$MPICC")/; s/--libs thalweg)/--libs thalweg-$MPI)/; s/^mpirun -n 4/${mpiexec[*]} -n $MPI_RANKS/" "$guide_work/commands.sh"
     (cd "$guide_work" && limited 300 bash -e ./commands.sh)
     [[ $(stat -c %s "$guide_work/T.raw") == $((MPI_RANKS << 21)) ]]
 }
-try "the guide's program writes its file" as_in_the_guide
+try "the guide's programs write and read their file" as_in_the_guide
 exit "$failed"

@@ -631,6 +631,65 @@ int thalweg_windows_close(thalweg_windows *file);
 /* Frees the file without waiting for other ranks, for programs that failed: windows under way are lost. NULL is allowed. */
 void thalweg_windows_drop(thalweg_windows *file);
 
+/* ---- Input windows: input in the background ----
+ *
+ *   thalweg_input_start(file, &window, 0, total, NULL);                    every rank, in the same order; waits for nobody
+ *   thalweg_input_read(file, window, offset, bytes, &request);             asks and returns; any rank, any bytes of the window
+ *   ... compute, and now and then: thalweg_input_progress(file);
+ *   thalweg_input_wait(file, request, data, bytes);                        the bytes are in `data`
+ *   thalweg_input_finish(file, window);                                    all ranks have what they want
+ *
+ * The owners read the window ahead, inside calls of the program, and send other ranks what they ask for. Guide: docs/guide/windows.md. */
+typedef struct thalweg_input thalweg_input; /* a file open for input windows */
+typedef uint64_t thalweg_input_window;
+typedef uint64_t thalweg_input_request;
+
+/* Opens a file for one process. memory: most bytes that this process holds as an owner, at least 64 KiB; 0: 256 MiB. */
+int thalweg_input_open(thalweg_input **file, const char *path, uint64_t memory);
+
+/* Collective: the same for processes of one machine, as thalweg_windows_open_processes. */
+int thalweg_input_open_processes(thalweg_input **file, const char *path, uint64_t memory, const char *folder, uint32_t rank,
+                                 uint32_t ranks, double within);
+
+/* Bytes of the file when it was opened. */
+uint64_t thalweg_input_length(thalweg_input *file);
+
+/* Starts a window of `length` bytes from byte `offset` of the file. Options about writing have no meaning. */
+int thalweg_input_start(thalweg_input *file, thalweg_input_window *window, uint64_t offset, uint64_t length,
+                        const thalweg_window_options *options);
+
+/* Asks for bytes of the window, any number of times. Returns at once. */
+int thalweg_input_read(thalweg_input *file, thalweg_input_window window, uint64_t offset, uint64_t bytes,
+                       thalweg_input_request *request);
+
+/* Whether the bytes of a request are there: they are then copied to `data`, and the request is gone; so it is after a failure, which is
+ * returned. `bytes` as they were asked for. */
+int thalweg_input_test(thalweg_input *file, thalweg_input_request request, void *data, uint64_t bytes, int *complete);
+
+/* Waits for them. */
+int thalweg_input_wait(thalweg_input *file, thalweg_input_request request, void *data, uint64_t bytes);
+
+/* Calls `callback` with the request's status and bytes, inside a later call of this process on the file; `data` is the library's, and valid
+ * until the callback returns. The request is then gone. */
+typedef void (*thalweg_input_callback)(thalweg_input_request request, int status, const void *data, uint64_t bytes, void *context);
+int thalweg_input_on_read(thalweg_input *file, thalweg_input_request request, thalweg_input_callback callback, void *context);
+
+/* This rank reads nothing more from the window. Returns at once. */
+int thalweg_input_end(thalweg_input *file, thalweg_input_window window);
+
+/* The same, and serves other ranks until all have ended their parts. Before a collective call of the program's own (a barrier, a
+ * reduction): else another rank may wait there for bytes that this one owns, and both wait until the time limit. */
+int thalweg_input_finish(thalweg_input *file, thalweg_input_window window);
+
+/* Serves other ranks and reads at most one fraction. */
+int thalweg_input_progress(thalweg_input *file);
+
+/* Collective: frees the file, even after a failure, when all ranks have ended their parts of all windows. */
+int thalweg_input_close(thalweg_input *file);
+
+/* Frees the file without waiting for other ranks. NULL is allowed. */
+void thalweg_input_drop(thalweg_input *file);
+
 /* ---- Functions on the way: services of a staging server, and of `thalweg copy` ---- */
 
 /* A block that a function of yours is given. Valid until it returns. */
@@ -729,6 +788,9 @@ int thalweg_windows_open_mpi(thalweg_windows **file, const char *path, int keep,
 THALWEG_OF_MPI_CALL(int, thalweg_windows_open_mpi,
                     (thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Comm comm),
                     (file, path, keep, memory, comm))
+int thalweg_input_open_mpi(thalweg_input **file, const char *path, uint64_t memory, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_input_open_mpi, (thalweg_input **file, const char *path, uint64_t memory, MPI_Comm comm),
+                    (file, path, memory, comm))
 
 #ifdef __cplusplus
 }

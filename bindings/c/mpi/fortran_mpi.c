@@ -45,3 +45,11 @@ int thalweg_fortran_windows_open(struct thalweg_windows **file, const char *path
 {
     return thalweg_windows_open_mpi(file, path, keep, memory, from_fortran(comm));
 }
+
+struct thalweg_input;
+int thalweg_input_open_mpi(struct thalweg_input **file, const char *path, uint64_t memory, MPI_Comm comm);
+
+int thalweg_fortran_input_open(struct thalweg_input **file, const char *path, uint64_t memory, MPI_Fint comm)
+{
+    return thalweg_input_open_mpi(file, path, memory, from_fortran(comm));
+}

@@ -19,6 +19,8 @@ int thalweg_core_reader_follow(thalweg_reader **reader, const char *path, double
 int thalweg_core_file_open(thalweg_file **file, const char *path, const struct ThalwegMpiTable *table, void *comm);
 int thalweg_core_windows_open(thalweg_windows **file, const char *path, int keep, uint64_t memory,
                               const struct ThalwegMpiTable *table, void *comm);
+int thalweg_core_input_open(thalweg_input **file, const char *path, uint64_t memory, const struct ThalwegMpiTable *table,
+                            void *comm);
 
 #ifdef _NOMPI
 #include "thalweg_nompi.h"
@@ -80,4 +82,9 @@ int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm)
 int thalweg_windows_open_mpi(thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Comm comm)
 {
     return thalweg_core_windows_open(file, path, keep, memory, TABLE, wrap(comm));
+}
+
+int thalweg_input_open_mpi(thalweg_input **file, const char *path, uint64_t memory, MPI_Comm comm)
+{
+    return thalweg_core_input_open(file, path, memory, TABLE, wrap(comm));
 }

@@ -16,5 +16,7 @@ ADIOS_FILE *thalweg_fortran_read_open(const char *name, enum ADIOS_READ_METHOD m
 ADIOS_FILE *thalweg_fortran_read_open_file(const char *name, enum ADIOS_READ_METHOD method, MPI_Fint comm);
 struct thalweg_windows;
 int thalweg_fortran_windows_open(struct thalweg_windows **file, const char *path, int keep, uint64_t memory, MPI_Fint comm);
+struct thalweg_input;
+int thalweg_fortran_input_open(struct thalweg_input **file, const char *path, uint64_t memory, MPI_Fint comm);
 
 #endif

@@ -1292,6 +1292,27 @@ struct WindowOptions {
     bool durable = false;                 ///< the window is complete when its bytes are on the device
     std::uint64_t commit_offset = 0;      ///< rank 0's: bytes that are written when all others are
     std::string commit{};
+
+    /// The same for C; valid as long as these are.
+    thalweg_window_options c() const noexcept
+    {
+        thalweg_window_options given{};
+        given.owners = owners.data();
+        given.owner_count = owners.size();
+        given.active = active;
+        given.base = base;
+        given.skip = skip;
+        given.owner_stripe = owner_stripe;
+        given.write_stripe = write_stripe;
+        given.fraction = fraction;
+        given.alignment = alignment;
+        given.time_limit = time_limit.count();
+        given.durable = durable;
+        given.commit_offset = commit_offset;
+        given.commit = commit.data();
+        given.commit_bytes = commit.size();
+        return given;
+    }
 };
 
 /// An output window, made by Windows::start; not used longer than its file.
@@ -1394,21 +1415,7 @@ public:
     /// Every rank starts the same windows in the same order; waits for nobody.
     Window start(std::uint64_t offset, std::uint64_t length, const WindowOptions& options = {})
     {
-        thalweg_window_options given{};
-        given.owners = options.owners.data();
-        given.owner_count = options.owners.size();
-        given.active = options.active;
-        given.base = options.base;
-        given.skip = options.skip;
-        given.owner_stripe = options.owner_stripe;
-        given.write_stripe = options.write_stripe;
-        given.fraction = options.fraction;
-        given.alignment = options.alignment;
-        given.time_limit = options.time_limit.count();
-        given.durable = options.durable;
-        given.commit_offset = options.commit_offset;
-        given.commit = options.commit.data();
-        given.commit_bytes = options.commit.size();
+        const thalweg_window_options given = options.c();
         thalweg_window number = 0;
         detail::check(thalweg_window_start(handle_, &number, offset, length, &given));
         return {handle_, number};
@@ -1438,6 +1445,108 @@ private:
 
     thalweg_windows* handle_ = nullptr;
     std::vector<std::unique_ptr<std::function<void(int)>>> callbacks_{};
+};
+
+/// A file open for input windows: owners read ahead, ranks ask for bytes.
+class Input {
+public:
+    /// For one process. memory: most bytes held as an owner; 0: 256 MiB.
+    explicit Input(const std::string& path, std::uint64_t memory = 0) { detail::check(thalweg_input_open(&handle_, path.c_str(), memory)); }
+    /// Collective: processes of one machine, with MPI or without, that meet in a folder.
+    static Input of_processes(const std::string& path, const std::string& folder, std::uint32_t rank, std::uint32_t ranks,
+                              Seconds within, std::uint64_t memory = 0)
+    {
+        Input input;
+        detail::check(thalweg_input_open_processes(&input.handle_, path.c_str(), memory, folder.c_str(), rank, ranks, within.count()));
+        return input;
+    }
+#if defined(THALWEG_H_MPI)
+    /// Collective.
+    Input(const std::string& path, MPI_Comm comm, std::uint64_t memory = 0)
+    {
+        detail::check(thalweg_input_open_mpi(&handle_, path.c_str(), memory, comm));
+    }
+#endif
+
+    Input(Input&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Input& operator=(Input&& other) noexcept
+    {
+        if (this != &other) {
+            thalweg_input_drop(handle_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    Input(const Input&) = delete;
+    Input& operator=(const Input&) = delete;
+    ~Input() { thalweg_input_drop(handle_); }
+
+    /// Bytes of the file when it was opened.
+    std::uint64_t length() const noexcept { return thalweg_input_length(handle_); }
+
+    /// Every rank starts the same windows in the same order; waits for nobody. Options about writing have no meaning.
+    thalweg_input_window start(std::uint64_t offset, std::uint64_t length, const WindowOptions& options = {})
+    {
+        const thalweg_window_options given = options.c();
+        thalweg_input_window window = 0;
+        detail::check(thalweg_input_start(handle_, &window, offset, length, &given));
+        return window;
+    }
+
+    /// Asks for `count` values from byte `offset` of the file. Returns at once.
+    template <class T>
+    class Request {
+    public:
+        /// Whether the values are there: they are then in `values`.
+        bool test(std::vector<T>& values)
+        {
+            values.resize(count_);
+            int complete = 0;
+            detail::check(thalweg_input_test(file_, number_, values.data(), sizeof(T) * count_, &complete));
+            return complete != 0;
+        }
+        /// Waits for the values.
+        std::vector<T> wait()
+        {
+            std::vector<T> values(count_);
+            detail::check(thalweg_input_wait(file_, number_, values.data(), sizeof(T) * count_));
+            return values;
+        }
+
+    private:
+        friend class Input;
+        Request(thalweg_input* file, thalweg_input_request number, std::size_t count) : file_(file), number_(number), count_(count) {}
+
+        thalweg_input* file_;
+        thalweg_input_request number_;
+        std::size_t count_;
+    };
+    template <class T>
+    Request<T> read(thalweg_input_window window, std::uint64_t offset, std::size_t count)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "bytes of a file are numbers");
+        thalweg_input_request number = 0;
+        detail::check(thalweg_input_read(handle_, window, offset, sizeof(T) * count, &number));
+        return {handle_, number, count};
+    }
+
+    /// This rank reads nothing more from the window. Returns at once.
+    void end(thalweg_input_window window) { detail::check(thalweg_input_end(handle_, window)); }
+    /// The same, and serves other ranks until all have ended their parts: before collective calls of the program's own.
+    void finish(thalweg_input_window window) { detail::check(thalweg_input_finish(handle_, window)); }
+
+    /// Serves other ranks and reads at most one fraction.
+    void progress() { detail::check(thalweg_input_progress(handle_)); }
+
+    /// Collective.
+    void close() { detail::check(thalweg_input_close(std::exchange(handle_, nullptr))); }
+
+    thalweg_input* handle() const noexcept { return handle_; }
+
+private:
+    Input() = default;
+
+    thalweg_input* handle_ = nullptr;
 };
 
 /// The version of the library.

@@ -17,12 +17,14 @@
 //! | `known` | the short way of a write: variables written before, values as they are |
 //! | `steering` | changes of what a run writes |
 //! | `windows` | output windows |
+//! | `input` | input windows |
 //! | `mpi` | the communicators of mpi4py, through the shim of the MPI that mpi4py has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod facts;
 mod failure;
 mod follow;
+mod input;
 mod known;
 mod messages;
 mod mpi;
@@ -39,6 +41,8 @@ mod _core {
     use crate::facts::{AttributeFacts, BlockFacts, DeclaredFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
     #[pymodule_export]
     use crate::follow::Follower;
+    #[pymodule_export]
+    use crate::input::Input;
     #[pymodule_export]
     use crate::known::Definitions;
     #[pymodule_export]

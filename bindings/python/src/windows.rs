@@ -31,6 +31,39 @@ impl Windows {
     }
 }
 
+/// Lengths in bytes; `None` for defaults.
+pub(crate) struct Stripes {
+    pub owner_stripe: Option<u64>,
+    pub write_stripe: Option<u64>,
+    pub fraction: Option<u64>,
+    pub alignment: Option<u64>,
+}
+
+/// Options of a window. `owners`: a list; or `active`, `base` and `skip`; or neither.
+pub(crate) fn options(
+    (owners, active, base, skip): (Option<Vec<u32>>, Option<u32>, u32, u32),
+    stripes: Stripes,
+    time_limit: Option<f64>,
+) -> Outcome<Options> {
+    let defaults = Options::default();
+    Ok(Options {
+        owners: match (owners, active) {
+            (Some(ranks), _) => Owners::Ranks(ranks),
+            (None, Some(active)) => Owners::Every { active, base, skip },
+            (None, None) => Owners::PerNode,
+        },
+        owner_stripe: stripes.owner_stripe,
+        write_stripe: stripes.write_stripe.unwrap_or(defaults.write_stripe),
+        fraction: stripes.fraction.unwrap_or(defaults.fraction),
+        alignment: stripes.alignment.unwrap_or(defaults.alignment),
+        time_limit: time_limit
+            .map(Duration::try_from_secs_f64)
+            .transpose()
+            .map_err(|_| Failure::argument("the time limit is no time"))?,
+        ..defaults
+    })
+}
+
 #[pymethods]
 impl Windows {
     /// Collective. `memory`: in bytes.
@@ -72,25 +105,8 @@ impl Windows {
         durable: bool,
         commit: Option<(u64, Vec<u8>)>,
     ) -> Outcome<u64> {
-        let defaults = Options::default();
-        let options = Options {
-            owners: match (owners, active) {
-                (Some(ranks), _) => Owners::Ranks(ranks),
-                (None, Some(active)) => Owners::Every { active, base, skip },
-                (None, None) => Owners::PerNode,
-            },
-            owner_stripe,
-            write_stripe: write_stripe.unwrap_or(defaults.write_stripe),
-            fraction: fraction.unwrap_or(defaults.fraction),
-            alignment: alignment.unwrap_or(defaults.alignment),
-            time_limit: time_limit
-                .map(Duration::try_from_secs_f64)
-                .transpose()
-                .map_err(|_| Failure::argument("the time limit is no time"))?,
-            durable,
-            holes: false,
-            closes: false,
-        };
+        let stripes = Stripes { owner_stripe, write_stripe, fraction, alignment };
+        let options = Options { durable, ..options((owners, active, base, skip), stripes, time_limit)? };
         let commit = commit.map(|(offset, bytes)| Commit { offset, bytes });
         Ok(self.on_file(py, |file| file.start_with_commit(offset, length, &options, commit))?.0)
     }

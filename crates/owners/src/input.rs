@@ -23,12 +23,13 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | which calls wait for other ranks | [`Input::open`] and [`Input::close`], which are collective, and [`Input::wait`] |
+//! | which calls wait for other ranks | [`Input::open`] and [`Input::close`], which are collective, [`Input::wait`] and [`Input::finish`] |
 //! | which calls read from the store | [`Input::progress`], [`Input::test`], [`Input::wait`], [`Input::close`]: one unit a round, what ranks wait for first, then what comes next |
 //! | threads | none, as of output windows ([`mod@crate::file`]) |
 //! | memory | [`OpenInput::memory`]: half for bytes that are read ahead, half for answers on their way. Not counted: the bytes of each read until they are taken, and 16 bytes for each fraction that it asks for |
 //! | bytes that are asked for again | are read again, if they are no longer held: where room is needed, what was handed over goes first |
 //! | several windows | any number at once, of one file or of several; they may overlap |
+//! | collective calls of the program's own | after [`Input::finish`]: before, another rank may wait for bytes of this one |
 //! | failures | of the store: of the reads that they concern, with owner and byte. Further reads try again |
 //! | an owner that makes no calls, or dies | reads fail with `Timeout` after the time limit without any event, and name it; `PeerLost` where the communicator notices |
 //!
@@ -281,6 +282,14 @@ impl Input {
         Ok(ReadId(number))
     }
 
+    /// How many bytes a read asks for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a read whose bytes were returned.
+    pub fn length_of(&mut self, read: ReadId) -> Result<u64> {
+        Ok(self.of_read(read)?.bytes.len() as u64)
+    }
+
     /// Calls `callback` with the bytes of a read, once, inside a later call of this rank on the file. They are then not returned by
     /// [`Input::test`] and [`Input::wait`].
     ///
@@ -343,6 +352,31 @@ impl Input {
         }
         of_window.ended = true;
         self.serve(false);
+        Ok(())
+    }
+
+    /// Ends this rank's part of the window, and serves other ranks until all have ended theirs: then no rank waits for bytes of this one, and
+    /// the program may make collective calls of its own.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a window that has ended on all ranks; `Timeout` if no message came for the time limit; `PeerLost`.
+    pub fn finish(&mut self, window: InputWindow) -> Result<()> {
+        self.window(window)?.ended = true;
+        let (mut nap, limit) = (Nap::default(), self.window(window)?.limit);
+        let mut last = self.post.comm.clock();
+        while self.windows.contains_key(&window.0) {
+            self.post.works().map_err(|e| self.about(e))?;
+            let moved = self.serve(true);
+            let now = self.post.comm.clock();
+            if moved {
+                last = now;
+            } else if now.saturating_sub(last) > limit {
+                self.strays = true;
+                let what = "other ranks have not ended their part of an input window within the time limit";
+                return Err(self.about(Error::new(ErrorKind::Timeout, what)));
+            }
+            nap.after(moved);
+        }
         Ok(())
     }
 
@@ -471,7 +505,7 @@ impl Input {
                     Some(report) => report.error(from, rank),
                     None => Error::new(ErrorKind::Corrupt, "the failure of a read cannot be read"),
                 };
-                self.finish(read, Err(self.about(error)));
+                self.settle(read, Err(self.about(error)));
             }
             Request::Alive => {
                 let now = self.now.get();
@@ -500,7 +534,7 @@ impl Input {
         let to = at.and_then(|at| read.bytes.get_mut(at..at.checked_add(bytes.len())?));
         let Some(to) = to else {
             let error = Error::new(ErrorKind::Corrupt, "an owner sent bytes that were not asked for");
-            self.finish(number, Err(self.about(error.at_byte(offset))));
+            self.settle(number, Err(self.about(error.at_byte(offset))));
             return;
         };
         to.copy_from_slice(bytes);
@@ -513,12 +547,12 @@ impl Input {
             }
         }
         if read.left == 0 {
-            self.finish(number, Ok(()));
+            self.settle(number, Ok(()));
         }
     }
 
     /// A read is over.
-    fn finish(&mut self, number: u64, outcome: Result<()>) {
+    fn settle(&mut self, number: u64, outcome: Result<()>) {
         let Some(read) = self.reads.get_mut(&number).filter(|read| read.outcome.is_none()) else { return };
         read.outcome = Some(outcome);
         if let Some(window) = self.windows.get_mut(&read.window) {
@@ -670,7 +704,7 @@ impl Input {
         for (number, owner) in late {
             self.strays = true;
             let what = format!("rank {owner}, which owns the bytes, did not send them within the time limit");
-            self.finish(number, Err(self.about(Error::new(ErrorKind::Timeout, what))));
+            self.settle(number, Err(self.about(Error::new(ErrorKind::Timeout, what))));
         }
     }
 
@@ -681,7 +715,7 @@ impl Input {
         self.post.stop();
         let under_way = self.reads.iter().filter(|(_, read)| read.outcome.is_none());
         for number in under_way.map(|(number, _)| *number).collect::<Vec<u64>>() {
-            self.finish(number, Err(error.again()));
+            self.settle(number, Err(error.again()));
         }
     }
 

@@ -56,6 +56,84 @@ static int equal(uint64_t start, uint64_t bytes)
     return !thalweg_file_close(file) && !wrong;
 }
 
+static int open_input(thalweg_input **file)
+{
+#ifdef _NOMPI
+    if (!meeting[0]) return thalweg_input_open(file, path, MEMORY);
+    return thalweg_input_open_processes(file, path, MEMORY, meeting, rank, ranks, 30.0);
+#else
+    return thalweg_input_open_mpi(file, path, MEMORY, MPI_COMM_WORLD);
+#endif
+}
+
+static int right(uint64_t start, const unsigned char *data, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (data[i] != value(start + i)) return 0;
+    return 1;
+}
+
+struct came {
+    int status;
+    int right;
+};
+
+static void read_came(thalweg_input_request request, int status, const void *data, uint64_t bytes, void *context)
+{
+    struct came *came = context;
+    (void)request;
+    came->right = bytes == PIECE && right(5, data, bytes);
+    came->status = status;
+}
+
+/* Reads the `total` bytes of the file in windows, the pieces of the next rank. */
+static void read_windows(uint64_t total)
+{
+    thalweg_input *file;
+    thalweg_input_window window;
+    check(open_input(&file) == 0 && thalweg_input_length(file) >= total, "a file is opened for input windows");
+    thalweg_window_options options = {.active = ranks > 1 ? 2 : 1, .write_stripe = 64 << 10, .fraction = 16 << 10, .time_limit = 60.0};
+    check(thalweg_input_start(file, &window, 0, total, &options) == 0, "an input window is started");
+    enum { AT_ONCE = 16 };
+    static unsigned char pieces[AT_ONCE][PIECE];
+    thalweg_input_request requests[AT_ONCE];
+    int equal = 1, failed = 0, once, wanted = 0, short_of;
+    for (uint64_t first = 0; first < EACH / PIECE && !failed; first += AT_ONCE) {
+        uint64_t at = first * ranks + (rank + 1) % ranks;
+        for (int i = 0; i < AT_ONCE && !failed; i++)
+            failed = thalweg_input_read(file, window, (at + (uint64_t)i * ranks) * PIECE, PIECE, &requests[i]);
+        for (int i = AT_ONCE - 1; i >= 0 && !failed; i--) {
+            failed = thalweg_input_wait(file, requests[i], pieces[i], PIECE);
+            equal = equal && right((at + (uint64_t)i * ranks) * PIECE, pieces[i], PIECE);
+        }
+    }
+    once = thalweg_input_wait(file, requests[0], pieces[0], PIECE);
+    struct came came = {-1, 0};
+    int complete = 0;
+    failed = failed || thalweg_input_read(file, window, 5, PIECE, &requests[0]) ||
+             thalweg_input_on_read(file, requests[0], read_came, &came) || thalweg_input_read(file, window, 77, 100, &requests[1]);
+    while (!failed && !complete) failed = thalweg_input_test(file, requests[1], pieces[1], 100, &complete);
+    while (!failed && came.status < 0) {
+        thalweg_input_progress(file);
+        usleep(100);
+    }
+    wanted = !failed && right(77, pieces[1], 100);
+    const int outside = thalweg_input_read(file, window, total - 1, 2, &requests[0]);
+    short_of = !thalweg_input_read(file, window, 0, 10, &requests[0]) &&
+               thalweg_input_wait(file, requests[0], pieces[0], 11) == THALWEG_INVALID_ARGUMENT &&
+               thalweg_input_wait(file, requests[0], pieces[0], 10) == 0 && right(0, pieces[0], 10);
+    /* Checks may be collective: until all ranks have finished, another one may wait for bytes of this one. */
+    check(thalweg_input_finish(file, window) == 0, "all ranks finish an input window");
+    check(!failed && equal, "all ranks read four times their memory");
+    check(once == THALWEG_INVALID_ARGUMENT, "bytes are returned once");
+    check(wanted, "bytes are asked for until they are there");
+    check(came.status == 0 && came.right, "a callback gets the bytes");
+    check(outside == THALWEG_OUT_OF_BOUNDS, "bytes outside are refused");
+    check(short_of, "memory of another length is refused, and the bytes stay");
+    check(thalweg_input_start(file, &window, 7, 0, NULL) == 0 && thalweg_input_end(file, window) == 0 && thalweg_input_close(file) == 0,
+          "an input file is closed");
+}
+
 static int called = -1;
 static thalweg_windows *next_file;
 static thalweg_window next_window;
@@ -157,6 +235,7 @@ int main(int argc, char **argv)
     check(thalweg_windows_close(file) == 0, "the file is closed");
 
     check(equal(0, 2 * total), "the file contains what was written");
+    read_windows(total);
     FILE *plain = fopen(path, "rb");
     char found[sizeof header] = "";
     check(plain && !fseek(plain, (long)(2 * total), SEEK_SET) && fread(found, 1, sizeof found, plain) == sizeof found &&

@@ -24,6 +24,18 @@ static thalweg::Windows open_file(const std::string& path, int argc, char** argv
 #endif
 }
 
+static thalweg::Input open_input(const std::string& path, int argc, char** argv)
+{
+#ifdef _NOMPI
+    if (argc == 5) return thalweg::Input::of_processes(path, argv[2], (std::uint32_t)my_rank, (std::uint32_t)all_ranks, thalweg::Seconds(30));
+    return thalweg::Input(path);
+#else
+    (void)argc;
+    (void)argv;
+    return thalweg::Input(path, MPI_COMM_WORLD);
+#endif
+}
+
 int main(int argc, char** argv)
 {
 #ifdef _NOMPI
@@ -84,6 +96,30 @@ int main(int argc, char** argv)
         }
         check(last == all_ranks - 0.5 && seven == 7 && bytes.substr(total, 5) == "abcdx" && bytes.substr(2 * total) == "valid",
               "the file contains what was written");
+
+        auto input = open_input(path, argc, argv);
+        thalweg::WindowOptions two;
+        two.active = all_ranks > 1 ? 2 : 1;
+        two.fraction = 4096;
+        const auto ahead = input.start(0, total, two);
+        auto last_one = input.read<double>(ahead, total - sizeof(double), 1);
+        auto text = input.read<char>(ahead, 0, 8);
+        input.progress();
+        std::vector<char> first;
+        while (!text.test(first)) {}
+        const auto last_value = last_one.wait();
+        bool outside = false;
+        try {
+            input.read<char>(ahead, total, 1);
+        } catch (const thalweg::Error& e) {
+            outside = e.kind() == thalweg::Kind::out_of_bounds;
+        }
+        input.finish(ahead); // checks are collective calls
+        check(last_value == std::vector<double>{all_ranks - 0.5} && first == std::vector<char>(bytes.begin(), bytes.begin() + 8),
+              "numbers are read from an input window");
+        check(outside && input.length() == bytes.size(), "bytes outside are refused");
+        input.end(input.start(0, 8));
+        input.close();
 
         {
             auto left = open_file(path, argc, argv);

@@ -20,15 +20,17 @@ program windows
   use mpi
 #endif
   use thalweg_windows_mod
+  use thalweg_input_mod
   use heard
   implicit none
   integer, parameter :: n = 5000
   integer :: rank = 0, ranks = 1, err, comm = 0, i, unit, failures = 0
   integer, target :: calls = 0
-  integer(int64) :: window, each, total, taken
-  logical :: complete
+  integer(int64) :: window, each, total, taken, request
+  logical :: complete, right
   type(windows_file) :: file
-  type(window_options) :: options
+  type(window_options) :: options, options_of_input
+  type(input_file) :: input
   real(real64) :: mine(n, 2), found
   character(len=5), target :: header = 'valid'
   character(len=1000) :: folder, text
@@ -92,6 +94,33 @@ program windows
   read(unit, pos=total + 1) text(1:5)
   close(unit)
   call check(nint(found) == ranks * n .and. text(1:5) == 'valid', 'the file contains what was written')
+
+  call input_open(input, trim(folder) // '/out', comm, err, memory=128_int64 * 1024)
+  taken = input_length(input)
+  call check(err == 0 .and. taken >= total, 'a file is opened for reading')
+  call input_start(input, window, 0_int64, total, err, options_of_input)
+  call input_read(input, window, modulo(rank + 1, ranks) * each, each, request, err)
+  call input_progress(input, err)
+  call input_wait(input, request, mine(:, 2), each, err)
+  right = err == 0 .and. all(nint(mine(:, 2)) == [(modulo(rank + 1, ranks) * n + i, i = 1, n)])
+  call input_read(input, window, total - 8, 8_int64, request, err)
+  complete = .false.
+  do while (.not. complete)
+    call input_test(input, request, mine(1:1, 1), 8_int64, complete, err)
+  end do
+  complete = err == 0 .and. nint(mine(1, 1)) == ranks * n
+  call input_read(input, window, total, 8_int64, request, err)
+  taken = err
+  ! The checks are collective calls: other ranks may wait for bytes of this one until all have finished.
+  call input_finish(input, window, err)
+  call check(err == 0 .and. taken /= 0, 'bytes outside are refused')
+  call check(right, 'an array of another rank is read')
+  call check(complete, 'a number is asked for until it is there')
+  call input_start(input, window, 0_int64, total, err)
+  call input_end(input, window, err)
+  call input_close(input, err)
+  call check(err == 0, 'the file that was read is closed')
+
   call windows_open(file, trim(folder) // '/none/out', comm, err)
   call check(err == 2, 'a folder that is not there is an error')
 #ifndef NOMPI

@@ -20,6 +20,7 @@
 mod describe;
 mod failure;
 mod file;
+mod input;
 mod memory;
 mod messages;
 mod output;

@@ -39,7 +39,7 @@ unsafe impl Send for Callback {}
 
 /// `thalweg_window_options`.
 #[repr(C)]
-struct COptions {
+pub(super) struct COptions {
     owners: *const u32,
     owner_count: usize,
     active: u32,
@@ -59,7 +59,7 @@ struct COptions {
 impl COptions {
     /// # Safety
     /// The pointers are null or point to as many values as stated.
-    unsafe fn options(&self) -> Result<(Options, Option<Commit>)> {
+    pub(super) unsafe fn options(&self) -> Result<(Options, Option<Commit>)> {
         let defaults = Options::default();
         let or = |given: u64, default: u64| if given == 0 { default } else { given };
         let owners = match (self.owner_count, self.active) {

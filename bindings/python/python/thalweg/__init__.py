@@ -42,6 +42,7 @@ from .errors import (
 )
 from .file import File, Step, open
 from .follow import follow
+from .input import Input, InputWindow, Request
 from .processes import Processes
 from .schema import Schema
 from .steering import Since, control
@@ -60,6 +61,8 @@ __all__ = [
     "Error",
     "File",
     "FileNotFound",
+    "Input",
+    "InputWindow",
     "InvalidArgument",
     "Io",
     "NoMemory",
@@ -71,6 +74,7 @@ __all__ = [
     "Pending",
     "PermissionDenied",
     "Processes",
+    "Request",
     "Schema",
     "Session",
     "Since",

@@ -212,16 +212,11 @@ fn an_owner_that_makes_no_calls_is_named_and_the_file_can_be_used_further() {
         }
         comm.barrier().unwrap();
         let read = input.read(window, 4000, 10).unwrap();
+        assert_eq!(input.wait(read).unwrap(), content(4000, 10));
         // Nobody leaves before all have what they want.
-        let bytes = loop {
-            match input.test(read) {
-                Ok(Some(bytes)) => break bytes,
-                Ok(None) => {}
-                Err(e) => panic!("{e}"),
-            }
-        };
-        assert_eq!(bytes, content(4000, 10));
-        input.end(window).unwrap();
+        input.finish(window).unwrap();
+        comm.barrier().unwrap();
+        assert_eq!(input.finish(window).unwrap_err().kind(), ErrorKind::InvalidArgument);
         input.close().unwrap();
     });
 }

@@ -1,0 +1,153 @@
+"""Input in the background: ranks ask for bytes of windows of a file, which owners read ahead, and go on computing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import _core, mpi
+from .errors import Error
+
+
+class Input:
+    """A file open for input windows. Collective; so are `start`, without waiting, and `close`.
+
+    - `comm`: a communicator of mpi4py, `Processes`, or `None` for this process alone.
+    - `memory`: most bytes that this process holds as an owner, at least 64 KiB.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], comm: Any = None, *, memory: int = 256 << 20) -> None:
+        self._callbacks: dict[int, tuple[Request, Callable[[Any, Error | None], object]]] = {}
+        self._file = _core.Input.open(mpi.ranks(comm), os.fspath(path), memory)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file when it was opened."""
+        return self._file.length()
+
+    def start(
+        self,
+        offset: int,
+        length: int,
+        *,
+        owners: int | Sequence[int] | None = None,
+        base: int = 0,
+        skip: int = 1,
+        owner_stripe: int | None = None,
+        write_stripe: int | None = None,
+        fraction: int | None = None,
+        alignment: int | None = None,
+        time_limit: float | None = None,
+    ) -> InputWindow:
+        """Starts a window of `length` bytes from byte `offset`; all ranks start the same windows in the same order.
+
+        - `owners`: the ranks that read ahead; or how many, from rank `base` at a distance of `skip`; by default one of each node.
+        - `owner_stripe`, `write_stripe`, `fraction`, `alignment`: in bytes, see the guide.
+        - `time_limit`: seconds without any event after which a read fails.
+        """
+        active = owners if isinstance(owners, int) else None
+        ranks = None if owners is None or isinstance(owners, int) else list(owners)
+        number = self._file.start(
+            offset, length, ranks, active, base, skip, owner_stripe, write_stripe, fraction, alignment, time_limit
+        )
+        self._call_back()
+        return InputWindow(self, number)
+
+    def progress(self) -> bool:
+        """Serves other ranks and reads at most one fraction. Returns whether anything happened."""
+        moved = self._file.progress()
+        self._call_back()
+        return moved
+
+    def close(self) -> None:
+        """Collective: closes the file when all ranks have ended their parts of all windows."""
+        try:
+            self._file.close()
+        finally:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        """Calls the callbacks of answered requests: all of them, then raises what the first one raised."""
+        raised: BaseException | None = None
+        for number, bytes_of, failure in self._file.due():
+            try:
+                request, callback = self._callbacks.pop(number)
+                callback(None if bytes_of is None else bytes_of.view(request.dtype), failure)
+            except BaseException as e:
+                raised = raised or e
+        if raised is not None:
+            raise raised
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            # The other ranks may be elsewhere: nothing collective can be done.
+            self._file.abandon()
+
+
+class InputWindow:
+    """An input window, made by `Input.start`."""
+
+    def __init__(self, file: Input, number: int) -> None:
+        self._input, self._number = file, number
+
+    def read(self, offset: int, count: int, dtype: Any = np.uint8) -> Request:
+        """Asks for `count` numbers from byte `offset` of the file. Returns at once."""
+        kind = np.dtype(dtype)
+        number = self._input._file.read(self._number, offset, count * kind.itemsize)
+        request = Request(self._input, number, kind)
+        self._input._call_back()
+        return request
+
+    def end(self) -> None:
+        """This rank reads nothing more from the window. Returns at once."""
+        self._input._file.end(self._number)
+        self._input._call_back()
+
+    def finish(self) -> None:
+        """As `end`, and serves other ranks until all have ended their parts: before collective calls of the program's own."""
+        try:
+            self._input._file.finish(self._number)
+        finally:
+            self._input._call_back()
+
+
+class Request:
+    """Bytes that were asked for, made by `InputWindow.read`."""
+
+    def __init__(self, file: Input, number: int, dtype: np.dtype[Any]) -> None:
+        self._input, self._number = file, number
+        #: Type of the numbers.
+        self.dtype: np.dtype[Any] = dtype
+
+    def test(self) -> Any:
+        """The numbers, or `None` if they are not there yet."""
+        try:
+            given = self._input._file.test(self._number)
+        finally:
+            self._input._call_back()
+        return None if given is None else given.view(self.dtype)
+
+    def wait(self) -> Any:
+        """Waits for the numbers."""
+        try:
+            return self._input._file.wait(self._number).view(self.dtype)
+        finally:
+            self._input._call_back()
+
+    def on_read(self, callback: Callable[[Any, Error | None], object]) -> None:
+        """Calls `callback` with the numbers and `None`, or `None` and the failure, inside a later call of this process."""
+        self._input._callbacks[self._number] = (self, callback)
+        try:
+            self._input._file.on_read(self._number)
+        except Error:
+            del self._input._callbacks[self._number]
+            raise
