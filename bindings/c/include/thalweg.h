@@ -438,7 +438,8 @@ typedef enum thalweg_selection_kind {
     THALWEG_SELECT_ALL = 0, /* the global array; block 0 of a local one; the scalar */
     THALWEG_SELECT_BOX = 1,
     THALWEG_SELECT_POINTS = 2,
-    THALWEG_SELECT_BLOCK = 3
+    THALWEG_SELECT_BLOCK = 3,
+    THALWEG_SELECT_STRIDED = 4 /* a box, and `stride` */
 } thalweg_selection_kind;
 
 typedef struct thalweg_selection {
@@ -448,7 +449,7 @@ typedef struct thalweg_selection {
     uint64_t npoints;
     const uint64_t *points;         /* ndim numbers each */
     uint64_t block;                 /* number within the step */
-    const uint64_t *stride;         /* every so many elements of the box along each dimension; NULL: all */
+    const uint64_t *stride;         /* THALWEG_SELECT_STRIDED: every so many elements of the box along each dimension */
 } thalweg_selection;
 
 /* A read request. */

@@ -876,6 +876,7 @@ public:
     {
         Selection s = box(std::move(offset), std::move(count));
         if (stride.size() != s.ndim_) detail::refuse("stride and count of a box have not as many dimensions");
+        s.kind_ = THALWEG_SELECT_STRIDED;
         s.stride_ = std::move(stride);
         return s;
     }
@@ -905,8 +906,8 @@ public:
         thalweg_selection c{};
         c.kind = kind_;
         c.ndim = ndim_;
-        if (kind_ == THALWEG_SELECT_BOX) c.offset = offset_.data(), c.count = count_.data();
-        if (!stride_.empty()) c.stride = stride_.data();
+        if (kind_ == THALWEG_SELECT_BOX || kind_ == THALWEG_SELECT_STRIDED) c.offset = offset_.data(), c.count = count_.data();
+        if (kind_ == THALWEG_SELECT_STRIDED) c.stride = stride_.data();
         if (kind_ == THALWEG_SELECT_POINTS) c.points = offset_.data(), c.npoints = number_;
         if (kind_ == THALWEG_SELECT_BLOCK) c.block = number_;
         return c;
@@ -1450,8 +1451,8 @@ private:
 /// A file open for input windows: owners read ahead, ranks ask for bytes.
 class Input {
 public:
-    /// For one process. memory: most bytes held as an owner; 0: 256 MiB.
-    explicit Input(const std::string& path, std::uint64_t memory = 0) { detail::check(thalweg_input_open(&handle_, path.c_str(), memory)); }
+    /// For one process.
+    explicit Input(const std::string& path) { detail::check(thalweg_input_open(&handle_, path.c_str(), 0)); }
     /// Collective: processes of one machine, with MPI or without, that meet in a folder.
     static Input of_processes(const std::string& path, const std::string& folder, std::uint32_t rank, std::uint32_t ranks,
                               Seconds within, std::uint64_t memory = 0)

@@ -83,8 +83,15 @@ impl Input {
         time_limit: Option<f64>,
     ) -> Outcome<u64> {
         let stripes = Stripes { owner_stripe, write_stripe, fraction, alignment };
-        let options = options((owners, active, base, skip), stripes, time_limit)?;
-        Ok(self.on_file(py, |file| file.start(offset, length, &options))?.0)
+        let options = options((owners, active, base, skip), stripes, time_limit);
+        let Ok(options) = &options else {
+            self.on_file(py, |file| {
+                file.skip();
+                Ok(())
+            })?;
+            return options.map(|_| 0);
+        };
+        Ok(self.on_file(py, |file| file.start(offset, length, options))?.0)
     }
 
     /// The number of the request.

@@ -106,9 +106,17 @@ impl Windows {
         commit: Option<(u64, Vec<u8>)>,
     ) -> Outcome<u64> {
         let stripes = Stripes { owner_stripe, write_stripe, fraction, alignment };
-        let options = Options { durable, ..options((owners, active, base, skip), stripes, time_limit)? };
+        let options = options((owners, active, base, skip), stripes, time_limit);
+        let options = options.map(|options| Options { durable, ..options });
         let commit = commit.map(|(offset, bytes)| Commit { offset, bytes });
-        Ok(self.on_file(py, |file| file.start_with_commit(offset, length, &options, commit))?.0)
+        let Ok(options) = &options else {
+            self.on_file(py, |file| {
+                file.skip();
+                Ok(())
+            })?;
+            return options.map(|_| 0);
+        };
+        Ok(self.on_file(py, |file| file.start_with_commit(offset, length, options, commit))?.0)
     }
 
     fn write(&self, py: Python<'_>, window: u64, offset: u64, data: PyReadonlyArray1<'_, u8>) -> Outcome<()> {

@@ -32,7 +32,7 @@ pub mod alone;
 pub mod at_end;
 pub mod check;
 pub mod counting;
-pub mod guarded;
+pub use thalweg_types::guarded;
 pub mod in_calls;
 pub mod inbox;
 pub mod messages;

@@ -28,8 +28,6 @@ struct Held {
     used: u64,
     /// Demands that are ready.
     wanted: usize,
-    /// Each of its bytes was handed over.
-    spent: bool,
 }
 
 /// See the module's page.
@@ -46,6 +44,8 @@ pub struct Ahead {
     order: VecDeque<u64>,
     ready: VecDeque<Demand>,
     handed: Runs,
+    /// How many bytes of a unit were handed over.
+    handed_of: BTreeMap<u64, u64>,
     uses: u64,
 }
 
@@ -66,6 +66,7 @@ impl Ahead {
             order: VecDeque::new(),
             ready: VecDeque::new(),
             handed: Runs::default(),
+            handed_of: BTreeMap::new(),
             uses: 0,
         }
     }
@@ -111,8 +112,11 @@ impl Ahead {
     }
 
     /// A demand whose bytes are held, and these: they count as handed over.
-    pub fn answer(&mut self) -> Option<(Demand, Vec<u8>)> {
-        let demand = self.ready.pop_front()?;
+    ///
+    /// - `may`: whether the rank can be sent so many bytes now.
+    pub fn answer(&mut self, may: impl Fn(u32, u64) -> bool) -> Option<(Demand, Vec<u8>)> {
+        let at = self.ready.iter().position(|demand| may(demand.rank, demand.extent.length))?;
+        let demand = self.ready.remove(at)?;
         let Extent { offset, length } = demand.extent;
         let unit = self.unit_of(offset);
         let held = self.held.get_mut(&unit.offset)?;
@@ -121,14 +125,14 @@ impl Ahead {
         self.uses += 1;
         held.used = self.uses;
         held.wanted -= 1;
-        self.handed.add(offset, offset + length);
-        held.spent = held.spent || self.handed.count(unit.offset, unit.offset + unit.length) == unit.length;
+        let new: u64 = self.handed.add(offset, offset + length).iter().map(|extent| extent.length).sum();
+        *self.handed_of.entry(unit.offset).or_default() += new;
         Some((demand, bytes))
     }
 
-    /// Length of the next answer.
-    pub fn next_answer(&self) -> Option<u64> {
-        self.ready.front().map(|demand| demand.extent.length)
+    /// Whether each byte of a unit was handed over.
+    fn is_spent(&self, unit: Extent) -> bool {
+        self.handed_of.get(&unit.offset).copied().unwrap_or(0) == unit.length
     }
 
     /// The unit that ranks wait for longest.
@@ -143,7 +147,7 @@ impl Ahead {
             let end = unit.offset + unit.length;
             let is_new = !self.held.contains_key(&unit.offset)
                 && !self.waiting.contains_key(&unit.offset)
-                && self.handed.count(unit.offset, end) < unit.length;
+                && !self.is_spent(unit);
             if is_new {
                 return Some(unit);
             }
@@ -172,8 +176,7 @@ impl Ahead {
         }
         self.uses += 1;
         self.memory += bytes.capacity() as u64;
-        let spent = self.handed.count(unit.offset, unit.offset + unit.length) == unit.length;
-        self.held.insert(unit.offset, Held { bytes, used: self.uses, wanted: wanting.len(), spent });
+        self.held.insert(unit.offset, Held { bytes, used: self.uses, wanted: wanting.len() });
         self.ready.extend(wanting);
     }
 
@@ -187,7 +190,9 @@ impl Ahead {
 
     fn take_waiting(&mut self, unit: Extent) -> Vec<Demand> {
         let wanting = self.waiting.remove(&unit.offset).unwrap_or_default();
-        if !wanting.is_empty() {
+        if self.order.front() == Some(&unit.offset) {
+            self.order.pop_front();
+        } else if !wanting.is_empty() {
             self.order.retain(|start| *start != unit.offset);
         }
         wanting
@@ -197,8 +202,10 @@ impl Ahead {
     ///
     /// - `spent_only`: only one of which each byte was handed over.
     pub fn give_up(&mut self, spent_only: bool) -> bool {
-        let free = self.held.iter().filter(|(_, held)| held.wanted == 0 && (held.spent || !spent_only));
-        let first = free.map(|(start, held)| (!held.spent, held.used, *start)).min();
+        let spent = |start: &u64, held: &Held| self.handed_of.get(start) == Some(&(held.bytes.len() as u64));
+        let free = self.held.iter().filter(|(_, held)| held.wanted == 0);
+        let all = free.map(|(start, held)| (!spent(start, held), held.used, *start));
+        let first = all.filter(|(unspent, ..)| !(*unspent && spent_only)).min();
         if let Some((_, _, start)) = first
             && let Some(held) = self.held.remove(&start)
         {
@@ -209,7 +216,8 @@ impl Ahead {
 
     /// The ranks that wait.
     pub fn waiting(&self) -> Vec<u32> {
-        let mut ranks: Vec<u32> = self.waiting.values().flatten().map(|demand| demand.rank).collect();
+        let mut ranks: Vec<u32> =
+            self.waiting.values().flatten().chain(&self.ready).map(|demand| demand.rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
         ranks
@@ -252,12 +260,12 @@ mod tests {
         assert_eq!(ahead.needed(), Some(Extent::new(60, 10)));
         // What is held is answered at once, in parts.
         assert_eq!(
-            ahead.answer().unwrap(),
+            ahead.answer(|_, _| true).unwrap(),
             (Demand { rank: 4, read: 1, extent: Extent::new(12, 3) }, vec![12, 13, 14])
         );
-        assert_eq!(ahead.answer(), None);
+        assert_eq!(ahead.answer(|_, _| true), None);
         ahead.insert(Extent::new(60, 10), content(Extent::new(60, 10)));
-        assert_eq!(ahead.answer().unwrap().1, [62, 63, 64, 65]);
+        assert_eq!(ahead.answer(|_, _| true).unwrap().1, [62, 63, 64, 65]);
         assert_eq!(ahead.needed(), Some(Extent::new(15, 5)), "a unit ends with its fraction");
         assert_eq!(ahead.fail(Extent::new(15, 5)), [Demand { rank: 4, read: 1, extent: Extent::new(15, 2) }]);
         let mut left = Vec::new();
@@ -305,7 +313,7 @@ mod tests {
                         owner.insert(unit, content(unit));
                     }
                 }
-                while let Some((demand, bytes)) = owner.answer() {
+                while let Some((demand, bytes)) = owner.answer(|_, _| true) {
                     prop_assert_eq!(bytes, content(demand.extent));
                     (demand.extent.offset..demand.extent.offset + demand.extent.length).for_each(|b| came[b as usize] += 1);
                 }
@@ -316,7 +324,7 @@ mod tests {
                     if let Some(unit) = needed {
                         owner.insert(unit, content(unit));
                     }
-                    while let Some((demand, _)) = owner.answer() {
+                    while let Some((demand, _)) = owner.answer(|_, _| true) {
                         (demand.extent.offset..demand.extent.offset + demand.extent.length).for_each(|b| came[b as usize] += 1);
                     }
                     if needed.is_none() {

@@ -186,6 +186,12 @@ impl File {
         Ok(WindowId(number))
     }
 
+    /// Uses up the number of a window that this rank could not describe: others start it, and it ends with an error there.
+    pub fn skip(&mut self) {
+        self.early.remove(&self.next);
+        self.next += 1;
+    }
+
     /// [`File::start_with_commit`] without bytes to commit.
     ///
     /// # Errors

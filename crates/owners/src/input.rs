@@ -218,6 +218,15 @@ impl Input {
         started
     }
 
+    /// Uses up the number of a window that this rank could not describe: others start it.
+    pub fn skip(&mut self) {
+        let number = self.next;
+        self.next += 1;
+        for (from, request) in self.early.remove(&number).into_iter().flatten() {
+            self.handle(from, number, request);
+        }
+    }
+
     fn prepared(&self, window: Extent, options: &Options) -> Result<Window> {
         self.post.works()?;
         let Extent { offset, length } = window;
@@ -355,16 +364,25 @@ impl Input {
         Ok(())
     }
 
-    /// Ends this rank's part of the window, and serves other ranks until all have ended theirs: then no rank waits for bytes of this one, and
-    /// the program may make collective calls of its own.
+    /// Ends this rank's part of the window, and serves other ranks until all have ended theirs: then no rank waits for bytes of this window
+    /// from this rank, and the program may make collective calls of its own, if all windows that are read have been finished.
     ///
     /// # Errors
-    /// `InvalidArgument` for a window that has ended on all ranks; `Timeout` if no message came for the time limit; `PeerLost`.
+    /// `InvalidArgument` for a window that was not started; `Timeout` if no message came for the time limit; `PeerLost`.
     pub fn finish(&mut self, window: InputWindow) -> Result<()> {
-        self.window(window)?.ended = true;
-        let (mut nap, limit) = (Nap::default(), self.window(window)?.limit);
+        let limit = match self.windows.get_mut(&window.0) {
+            Some(of_window) => {
+                of_window.ended = true;
+                of_window.limit
+            }
+            // All ranks have ended it meanwhile.
+            None if window.0 < self.next => self.post.comm.timeout(),
+            None => return Err(wrong("no such window was started")),
+        };
+        let mut nap = Nap::default();
         let mut last = self.post.comm.clock();
-        while self.windows.contains_key(&window.0) {
+        // Those below this rank are to hear of it, also where messages move inside calls alone.
+        while self.windows.contains_key(&window.0) || self.post.is_sending_short() {
             self.post.works().map_err(|e| self.about(e))?;
             let moved = self.serve(true);
             let now = self.post.comm.clock();
@@ -383,8 +401,8 @@ impl Input {
     /// Collective: ends all windows and closes the file.
     ///
     /// # Errors
-    /// The same kind on all ranks: `InvalidArgument` if a rank has not ended its part of a window; the failure of the file, if a rank was
-    /// lost.
+    /// The same kind on all ranks: `InvalidArgument` if a rank has not ended its part of a window; `Timeout` if others have not, and no
+    /// message came for the time limit; the failure of the file, if a rank was lost.
     pub fn close(mut self) -> Result<()> {
         let mut own = Ok(());
         for id in self.windows.iter().filter(|(_, window)| !window.ended).map(|(id, _)| *id).collect::<Vec<u64>>() {
@@ -393,18 +411,24 @@ impl Input {
                 window.ended = true;
             }
         }
-        let (mut nap, started) = (Nap::default(), self.post.comm.clock());
+        let (mut nap, mut last) = (Nap::default(), self.post.comm.clock());
         let limit =
             self.windows.values().map(|window| window.limit).max().unwrap_or_default().max(self.post.comm.timeout());
-        while (!self.windows.is_empty() || self.post.is_sending()) && self.post.broken.is_none() {
-            if self.post.comm.clock().saturating_sub(started) >= limit {
+        // An answer to a rank that has left arrives nowhere, and is not waited for.
+        while (!self.windows.is_empty() || self.post.is_sending_short()) && self.post.broken.is_none() {
+            if self.post.comm.clock().saturating_sub(last) >= limit {
                 own = own
                     .and(Err(self
                         .about(Error::new(ErrorKind::Timeout, "ranks have not ended their part of an input window"))));
                 break;
             }
-            nap.after(self.serve(true));
+            let moved = self.serve(true);
+            if moved {
+                last = self.post.comm.clock();
+            }
+            nap.after(moved);
         }
+        self.strays |= self.post.is_sending();
         // A window that could not be ended is no mistake of the program then.
         let own = self.post.works().map_err(|e| self.about(e)).and(own);
         let failed = self.strays || self.post.broken.is_some() || own.is_err() || !self.windows.is_empty();
@@ -447,7 +471,7 @@ impl Input {
 /// What happens inside a call.
 impl Input {
     fn serve(&mut self, disk: bool) -> bool {
-        self.now.look(&*self.post.comm);
+        self.stand_still();
         let mut moved = false;
         for _ in 0..ROUNDS {
             let letters = self.post.receive();
@@ -467,6 +491,7 @@ impl Input {
             moved |= self.answer();
         }
         for id in self.windows.keys().copied().collect::<Vec<u64>>() {
+            self.tell_waiting(id);
             moved |= self.advance(id);
         }
         moved |= self.post.has_own();
@@ -474,6 +499,19 @@ impl Input {
         self.break_off();
         self.call_back();
         moved
+    }
+
+    /// Looks at the clock. The time that the program was elsewhere does not count: nothing could come.
+    fn stand_still(&mut self) {
+        let before = self.now.get();
+        self.now.look(&*self.post.comm);
+        let now = self.now.get();
+        for read in self.reads.values_mut().filter(|read| read.outcome.is_none()) {
+            let limit = self.windows.get(&read.window).map_or(Duration::ZERO, |window| window.limit);
+            if now.saturating_sub(before) > limit / 4 {
+                read.last = now;
+            }
+        }
     }
 
     fn handle(&mut self, from: u32, id: u64, request: Request) {
@@ -498,7 +536,7 @@ impl Input {
                     self.refuse(from, id, read, e);
                 }
             }
-            Request::Answer { read, offset, bytes } => self.put(read, from, offset, &bytes),
+            Request::Answer { read, offset, bytes } => self.put((id, read), from, offset, &bytes),
             Request::Failed { read, report } => {
                 let rank = self.rank();
                 let error = match ErrorReport::decode(&report) {
@@ -517,7 +555,16 @@ impl Input {
                     window.ending.ended(from, Sums::default());
                 }
             }
-            Request::Over => self.over(id),
+            Request::Over => {
+                let told = self.windows.get(&id).is_some_and(|window| window.told_parent);
+                match told && self.node.parent == Some(from) {
+                    true => self.over(id),
+                    false => self.post.lose(Error::new(
+                        ErrorKind::Corrupt,
+                        format!("rank {from} says that input window {id} is over, which it is not"),
+                    )),
+                }
+            }
         }
     }
 
@@ -527,9 +574,10 @@ impl Input {
     }
 
     /// Bytes of a read have come.
-    fn put(&mut self, number: u64, from: u32, offset: u64, bytes: &[u8]) {
+    fn put(&mut self, (window, number): (u64, u64), from: u32, offset: u64, bytes: &[u8]) {
         let now = self.now.get();
-        let Some(read) = self.reads.get_mut(&number).filter(|read| read.outcome.is_none()) else { return };
+        let waits = |read: &&mut Read| read.outcome.is_none() && read.window == window && read.of.contains_key(&from);
+        let Some(read) = self.reads.get_mut(&number).filter(waits) else { return };
         let at = offset.checked_sub(read.offset).and_then(|at| usize::try_from(at).ok());
         let to = at.and_then(|at| read.bytes.get_mut(at..at.checked_add(bytes.len())?));
         let Some(to) = to else {
@@ -554,6 +602,8 @@ impl Input {
     /// A read is over.
     fn settle(&mut self, number: u64, outcome: Result<()>) {
         let Some(read) = self.reads.get_mut(&number).filter(|read| read.outcome.is_none()) else { return };
+        // What other owners send for it is still to come.
+        self.strays |= outcome.is_err();
         read.outcome = Some(outcome);
         if let Some(window) = self.windows.get_mut(&read.window) {
             window.reads = window.reads.saturating_sub(1);
@@ -565,14 +615,13 @@ impl Input {
         let mut moved = false;
         for id in self.windows.keys().copied().collect::<Vec<u64>>() {
             loop {
-                let in_flight = self.post.memory();
+                let (post, half) = (&self.post, self.half);
+                let in_flight = post.memory();
                 let Some(owned) = self.windows.get_mut(&id).and_then(|window| window.owned.as_mut()) else { break };
-                let Some(length) = owned.next_answer() else { break };
-                // The unit is at most half of that: one message always goes.
-                if in_flight > 0 && in_flight + length + Request::FRAME > self.half {
-                    break;
-                }
-                let Some((demand, bytes)) = owned.answer() else { break };
+                // A unit is at most a quarter: one message always goes. A rank that does not receive holds up no others.
+                let fits = |held: u64, length: u64, most: u64| held == 0 || held + length + Request::FRAME <= most;
+                let may = |rank, length| fits(in_flight, length, half) && fits(post.memory_to(rank), length, half / 4);
+                let Some((demand, bytes)) = owned.answer(may) else { break };
                 let answer = Request::Answer { read: demand.read, offset: demand.extent.offset, bytes };
                 self.post.send(demand.rank, (id, answer));
                 moved = true;
@@ -624,7 +673,6 @@ impl Input {
                 }
             }
         }
-        self.tell_waiting(id);
         true
     }
 
@@ -646,7 +694,7 @@ impl Input {
         Ok(bytes)
     }
 
-    /// Tells ranks that wait for this owner, now and then, that something happens.
+    /// Tells ranks that wait for this owner, now and then, that it makes calls.
     fn tell_waiting(&mut self, id: u64) {
         let now = self.now.get();
         let Some(window) = self.windows.get_mut(&id) else { return };

@@ -10,6 +10,10 @@ pub(crate) trait Letter: Sized {
     fn encode(self) -> Vec<u8>;
     /// What [`Letter::encode`] encoded; `None` for other bytes.
     fn decode(bytes: Vec<u8>) -> Option<Self>;
+    /// Memory of a message of this rank to itself that counts.
+    fn memory(&self) -> u64 {
+        0
+    }
 }
 
 /// Receives that are started at once: so many large messages can arrive at the same time.
@@ -20,8 +24,8 @@ pub(crate) struct Post<L> {
     pub comm: Box<dyn Communicator>,
     tag: u32,
     receives: Vec<Box<dyn Request>>,
-    /// Messages in flight, and their memory.
-    sends: Vec<(Box<dyn Request>, u64)>,
+    /// Messages in flight, their memory, and to whom they go.
+    sends: Vec<(Box<dyn Request>, u64, u32)>,
     to_self: VecDeque<L>,
     /// Why no message comes any more.
     pub broken: Option<Error>,
@@ -92,7 +96,7 @@ impl<L: Letter> Post<L> {
         let bytes = letter.encode();
         let memory = if counted { bytes.capacity() as u64 } else { 0 };
         match self.comm.start_send(to, self.tag, bytes) {
-            Ok(send) => self.sends.push((send, memory)),
+            Ok(send) => self.sends.push((send, memory, to)),
             Err(e) => self.lose(e),
         }
     }
@@ -101,7 +105,7 @@ impl<L: Letter> Post<L> {
     pub fn end_sends(&mut self) -> bool {
         let before = self.sends.len();
         let mut failure = None;
-        self.sends.retain_mut(|(send, _)| match send.test() {
+        self.sends.retain_mut(|(send, ..)| match send.test() {
             Ok(done) => !done,
             Err(e) => {
                 failure.get_or_insert(e);
@@ -117,6 +121,17 @@ impl<L: Letter> Post<L> {
         !self.sends.is_empty()
     }
 
+    /// Whether short messages, whose memory does not count, are in flight.
+    pub fn is_sending_short(&self) -> bool {
+        self.sends.iter().any(|(_, memory, _)| *memory == 0)
+    }
+
+    /// Memory of the messages in flight to a rank.
+    pub fn memory_to(&self, rank: u32) -> u64 {
+        let own = self.to_self.iter().filter(|_| rank == self.comm.rank()).map(Letter::memory);
+        self.sends.iter().filter(|(_, _, to)| *to == rank).map(|(_, memory, _)| memory).sum::<u64>() + own.sum::<u64>()
+    }
+
     /// Whether this rank has messages of its own to act on.
     pub fn has_own(&self) -> bool {
         !self.to_self.is_empty()
@@ -124,7 +139,8 @@ impl<L: Letter> Post<L> {
 
     /// Memory of messages in flight.
     pub fn memory(&self) -> u64 {
-        self.sends.iter().map(|(_, memory)| memory).sum()
+        let own: u64 = self.to_self.iter().map(Letter::memory).sum();
+        self.sends.iter().map(|(_, memory, _)| memory).sum::<u64>() + own
     }
 
     /// Records why no message comes any more. A rank that left because another one died is not named in its place.
@@ -162,7 +178,7 @@ impl<L: Letter> Post<L> {
 /// Returns at once: the memory of a message that no rank receives stays allocated.
 impl<L> Drop for Post<L> {
     fn drop(&mut self) {
-        for (mut send, _) in self.sends.drain(..) {
+        for (mut send, ..) in self.sends.drain(..) {
             if !matches!(send.test(), Ok(true)) {
                 // Its own drop would wait for the receiver.
                 std::mem::forget(send);

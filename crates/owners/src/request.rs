@@ -59,6 +59,13 @@ impl Letter for (u64, Request) {
         out
     }
 
+    fn memory(&self) -> u64 {
+        match &self.1 {
+            Request::Answer { bytes, .. } => bytes.capacity() as u64,
+            _ => 0,
+        }
+    }
+
     fn decode(mut bytes: Vec<u8>) -> Option<(u64, Request)> {
         let kind = bytes.pop()?;
         let window = last(&mut bytes)?;

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use thalweg_layout::locks::{self, FileLocks};
 use thalweg_layout::{Change, Layout, Lease, Life, Mounts, ReadObject, Stripes, WriteObject, WriterId, errno, mount};
+use thalweg_types::guarded::caught;
 use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_view::View;
@@ -751,7 +752,9 @@ impl Shared {
                     *open.segments.lock() = Some(Err("the client cannot map it".into()));
                     Ok(Reply::Done)
                 }
-                (Ok(length), request) => session.answer(request, &body[..length], &mut out),
+                (Ok(length), request) => {
+                    caught("answer a request", || session.answer(request, &body[..length], &mut out))
+                }
             };
             *open.doing.lock() = None;
             match answer {

@@ -22,6 +22,7 @@ pub mod element;
 pub mod equal;
 pub mod error;
 pub mod extent;
+pub mod guarded;
 pub mod holes;
 pub mod memory_selection;
 pub mod mutex;

@@ -121,7 +121,7 @@ static void reads(const char *file)
     check(!thalweg_read(r, "kept", -1, &of_box, box, sizeof box) && box[1][4] == -value_at(2, 2, 14),
           "what was deferred is what memory held until close, and -1 is the last step");
     const uint64_t every[2] = {1, 3};
-    const thalweg_selection of_some = {.kind = THALWEG_SELECT_BOX, .ndim = 2, .offset = offset, .count = count, .stride = every};
+    const thalweg_selection of_some = {.kind = THALWEG_SELECT_STRIDED, .ndim = 2, .offset = offset, .count = count, .stride = every};
     check(!thalweg_read(r, "T", 1, &of_some, box, 4 * sizeof box[0][0]) && box[0][1] == value_at(1, 1, 13) &&
               box[0][3] == value_at(1, 2, 13) && thalweg_read(r, "T", 1, &of_some, box, sizeof box) == THALWEG_INVALID_ARGUMENT,
           "every third element of a box is read");

@@ -160,12 +160,20 @@ unsafe extern "C" fn thalweg_input_start(
         // SAFETY: from C.
         let (window, given) = unsafe { (pointer::out(window, "the place for the window")?, options.as_ref()) };
         // SAFETY: from C.
-        let (options, commit) = given.map_or_else(|| Ok(Default::default()), |given| unsafe { given.options() })?;
-        if commit.is_some() {
-            return Err(wrong("an input window has no bytes to commit"));
-        }
+        let options = given.map_or_else(|| Ok(Default::default()), |given| unsafe { given.options() });
+        let options = options.and_then(|(options, commit)| match commit {
+            Some(_) => Err(wrong("an input window has no bytes to commit")),
+            None => Ok(options),
+        });
+        let start = |file: &mut Input| match options {
+            Ok(options) => file.start(offset, length, &options),
+            Err(e) => {
+                file.skip();
+                Err(e)
+            }
+        };
         // SAFETY: from C.
-        *window = unsafe { on_file(file, |file| file.start(offset, length, &options)) }?.0;
+        *window = unsafe { on_file(file, start) }?.0;
         Ok(())
     })
 }
@@ -215,12 +223,13 @@ unsafe extern "C" fn thalweg_input_test(
     status(|| {
         // SAFETY: from C.
         let complete = unsafe { pointer::out(complete, "the place for the answer") }?;
-        // A failure completes the read as well; where none is, the program must not ask again either.
-        *complete = 1;
+        *complete = 0;
         // SAFETY: from C.
         let came = unsafe {
             on_file(file, |file| {
                 let to = target(file, request, data, bytes)?;
+                // A failure completes the read as well.
+                *complete = 1;
                 Ok(file.test(ReadId(request))?.map(|came| to.copy_from_slice(&came)))
             })
         }?;

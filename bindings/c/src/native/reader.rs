@@ -246,12 +246,12 @@ unsafe fn selection(selection: *const CSelection) -> Result<Selection> {
     unsafe {
         Ok(match c.kind {
             0 => Selection::All,
-            1 => {
+            1 | 4 => {
                 let offset = numbers(c.offset, c.ndim, "the box's offset")?;
                 let bounds = BoundingBox::new(offset, numbers(c.count, c.ndim, "the box's count")?);
-                match c.stride.is_null() {
-                    true => Selection::Box(bounds),
-                    false => Selection::Strided { bounds, stride: numbers(c.stride, c.ndim, "the strides")? },
+                match c.kind {
+                    1 => Selection::Box(bounds),
+                    _ => Selection::Strided { bounds, stride: numbers(c.stride, c.ndim, "the strides")? },
                 }
             }
             2 => {

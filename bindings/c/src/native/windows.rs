@@ -217,9 +217,16 @@ unsafe extern "C" fn thalweg_window_start(
         // SAFETY: from C.
         let (window, given) = unsafe { (pointer::out(window, "the place for the window")?, options.as_ref()) };
         // SAFETY: from C.
-        let (options, commit) = given.map_or_else(|| Ok(Default::default()), |given| unsafe { given.options() })?;
+        let options = given.map_or_else(|| Ok(Default::default()), |given| unsafe { given.options() });
+        let start = |file: &mut File| match options {
+            Ok((options, commit)) => file.start_with_commit(offset, length, &options, commit),
+            Err(e) => {
+                file.skip();
+                Err(e)
+            }
+        };
         // SAFETY: from C.
-        *window = unsafe { on_file(file, |file| file.start_with_commit(offset, length, &options, commit)) }?.0;
+        *window = unsafe { on_file(file, start) }?.0;
         Ok(())
     })
 }

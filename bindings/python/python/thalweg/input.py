@@ -127,21 +127,29 @@ class Request:
         self._input, self._number = file, number
         #: Type of the numbers.
         self.dtype: np.dtype[Any] = dtype
+        # Numbers that were taken when a callback of another request raised.
+        self._kept: Any = None
 
     def test(self) -> Any:
         """The numbers, or `None` if they are not there yet."""
-        try:
-            given = self._input._file.test(self._number)
-        finally:
-            self._input._call_back()
-        return None if given is None else given.view(self.dtype)
+        return self._taken(self._input._file.test)
 
     def wait(self) -> Any:
         """Waits for the numbers."""
+        return self._taken(self._input._file.wait)
+
+    def _taken(self, take: Callable[[int], Any]) -> Any:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            return kept
+        given = None
         try:
-            return self._input._file.wait(self._number).view(self.dtype)
+            given = take(self._number)
         finally:
+            self._kept = None if given is None else given.view(self.dtype)
             self._input._call_back()
+        kept, self._kept = self._kept, None
+        return kept
 
     def on_read(self, callback: Callable[[Any, Error | None], object]) -> None:
         """Calls `callback` with the numbers and `None`, or `None` and the failure, inside a later call of this process."""

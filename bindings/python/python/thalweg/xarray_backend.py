@@ -577,6 +577,9 @@ def _variable(manager: Any, variable: Variable, place: _Place, names: _Names) ->
         values = variable[...] if place.position is None else variable[place.position]
         data = np.asarray(values, object if variable.is_text else None)
         return XVariable(dims, data, attrs)
+    if variable._file.digits is not None and any(k in attrs for k in ("_FillValue", "missing_value")):
+        # Rounded, no value would be equal to these.
+        manager = CachingFileManager(_open, variable._file.path, mode="r", kwargs={"reads": variable._file.reads}, lock=False)
     array: BackendArray
     if place.axis is not None:
         array = JoinedArray(manager, variable, place.axis, place.lengths)

@@ -342,6 +342,60 @@ fn of_every_nth_element_the_server_sends_no_others() {
     server.end();
 }
 
+/// The storage below the server fails at each of its reads in turn, with and without panics: a read that picks elements out gives the error,
+/// or the right numbers, never others; and the next one is right.
+#[test]
+fn where_the_storage_fails_below_picked_reads_they_fail_or_are_right() {
+    let failing = Arc::new(Failing::new(all_files()));
+    let (server, scratch) = (server_over(failing.clone()), Scratch::new());
+    let layout = folder(&scratch);
+    let xml = format!(
+        "<adios-config host-language=\"C\"><adios-group name=\"g\"><global-bounds dimensions=\"{SIDE},{SIDE}\" offsets=\"0,0\">\
+         <var name=\"T\" type=\"double\" dimensions=\"{SIDE},{SIDE}\"/></global-bounds></adios-group>\
+         <method group=\"g\" method=\"STAGING\">partition={};promise=stored</method></adios-config>",
+        server.file()
+    );
+    let schema = thalweg_schema::xml::parse(&xml, "picked.xml").unwrap();
+    let session = Session::with_layout(schema, layout, Box::new(Alone::new())).unwrap();
+    let mut output = session.open("g", "x.bp", Mode::Write, Box::new(Alone::new())).unwrap();
+    output.write_values("T", &(0..SIDE * SIDE).map(|i| i as f64).collect::<Vec<f64>>()).unwrap();
+    output.close().unwrap();
+    session.leave().unwrap();
+    let (through, _) =
+        thalweg_partition::client::staging::open(server.file().as_ref(), Promise::Held, None, |_, _| Ok(())).unwrap();
+    let through: Arc<dyn Layout> = Arc::new(through);
+    let bounds = BoundingBox::new([5, 3], [SIDE - 5, SIDE - 3]);
+    let every = Selection::Strided { bounds, stride: vec![8, 16] };
+    let cells = (5..SIDE).step_by(8).flat_map(|y| (3..SIDE).step_by(16).map(move |x| y * SIDE + x));
+    let wanted: Vec<f64> = cells.map(|i| i as f64).collect();
+    for panics in [false, true] {
+        for skipped in 0.. {
+            let fault = Fault::of(StoreCall::Read).named("x.bp").skipping(skipped).times(1);
+            failing.fail(if panics { fault.panics() } else { fault });
+            let read = || -> thalweg_types::Result<(Vec<f64>, Vec<f64>)> {
+                let reader = Reader::open(through.clone(), &below_the_root(&scratch))?;
+                let rounded = reader.clone().with_digits(thalweg_reader::Digits::new(3));
+                Ok((reader.read_as("T", 0, &every)?, rounded.read_as("T", 0, &Selection::All)?))
+            };
+            let (outcome, met) = (read(), failing.failed().0 > 0);
+            failing.heal();
+            match outcome {
+                Err(e) => assert!(met && e.kind() == ErrorKind::Io, "call {skipped}: {e}"),
+                Ok((some, rounded)) => {
+                    assert!(some == wanted, "call {skipped}");
+                    let near = |(at, got): (usize, &f64)| *got <= at as f64 && at as f64 - got <= 1e-3 * at as f64;
+                    assert!(rounded.iter().enumerate().all(near), "call {skipped}");
+                }
+            }
+            if !met {
+                assert!(skipped > 2, "{skipped} reads of the storage");
+                break;
+            }
+        }
+    }
+    server.end();
+}
+
 #[test]
 fn two_readers_put_the_arrays_of_three_writers_together_while_they_come() {
     let (server, scratch) = (server_over(all_files()), Scratch::new());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::Layout;
-use thalweg_owners::{Input, OpenInput, Options, Owners, ReadId};
+use thalweg_owners::{Input, InputWindow, OpenInput, Options, Owners, ReadId};
 use thalweg_store::wrap::{Counting, Failing, Fault, StoreCall};
 use thalweg_store::{Memory, StoreExt};
 use thalweg_types::mutex::Mutex;
@@ -216,7 +216,8 @@ fn an_owner_that_makes_no_calls_is_named_and_the_file_can_be_used_further() {
         // Nobody leaves before all have what they want.
         input.finish(window).unwrap();
         comm.barrier().unwrap();
-        assert_eq!(input.finish(window).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        input.finish(window).unwrap();
+        assert_eq!(input.finish(InputWindow(window.0 + 1)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         input.close().unwrap();
     });
 }

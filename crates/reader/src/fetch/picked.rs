@@ -16,18 +16,20 @@ const REQUEST_COST: u64 = 64 << 10;
 
 /// Whether picking a piece out saves more than its requests cost: to register its view, to read, and to forget the view. Pieces with
 /// short spans are read with those beside them, as everywhere.
-fn is_sparse(piece: &Piece, limits: &Limits) -> bool {
+///
+/// - `kept`: of each number some bytes, where any saving is one; else gaps must also be long beside what is wanted.
+fn is_sparse(piece: &Piece, kept: bool, limits: &Limits) -> bool {
     let bytes = piece.bytes();
     let gaps = piece.transferred(limits) - bytes;
     let more = (piece.reads(limits) - 1).saturating_mul(REQUEST_COST);
     let own = 3 * REQUEST_COST + bytes / REQUEST * REQUEST_COST;
-    (1..limits.direct).contains(&piece.run) && gaps.saturating_add(more) > own.max(bytes / 2)
+    (1..limits.direct).contains(&piece.run) && gaps.saturating_add(more) > if kept { own } else { own.max(bytes / 2) }
 }
 
 /// What of a piece is picked out, if that is worth it: its kept bytes, or all.
 fn picked(piece: &Piece, order: &Order<'_>, limits: &Limits) -> Option<Piece> {
     let wanted = order.kept.map_or_else(|| piece.clone(), |kept| kept.of(piece));
-    is_sparse(&wanted, limits).then_some(wanted)
+    is_sparse(&wanted, order.kept.is_some(), limits).then_some(wanted)
 }
 
 /// Opens the object of a piece.

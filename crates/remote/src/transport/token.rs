@@ -6,7 +6,7 @@
 //! | proof    | BLAKE3 keyed with the token, of: role (6 bytes), own nonce (32 bytes), nonce of the other side (32 bytes) |
 //! | what a listener on the network learns | nonces and proofs, from which the token cannot be computed |
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
@@ -113,7 +113,13 @@ impl Token {
         own.push(random()?[..8].iter().fold(String::from("."), |name, byte| name + &format!("{byte:02x}")));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::open(&own, flags, Mode::RUSR | Mode::WUSR).map_err(&failed)?;
-        let linked = token.write(&file).and_then(|()| rustix::fs::link(&own, path));
+        let linked = token.write(&file).and_then(|()| match rustix::fs::link(&own, path) {
+            // Where there are no links, a name can be given in the same way.
+            Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
+                rustix::fs::renameat_with(CWD, &own, CWD, path, RenameFlags::NOREPLACE)
+            }
+            linked => linked,
+        });
         let _ = rustix::fs::unlink(&own);
         linked.map_err(failed)?;
         Ok(token)

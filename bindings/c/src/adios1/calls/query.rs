@@ -211,7 +211,9 @@ fn kind_of(method: c_int) -> ResultKind {
 /// Begins to evaluate; `None` where a variable has no such step.
 fn begin(state: &State, terms: &Terms, method: c_int, timestep: c_int) -> Outcome<Option<Running>> {
     let Some(query) = query_at(state, terms, timestep)? else { return Ok(None) };
-    let results = query.results(state.file.reader(), 0, kind_of(method)).map_err(failed)?;
+    // Not of rounded numbers: in blocks that the statistics decide, others would count.
+    let exact = state.file.reader().clone().with_digits(thalweg_reader::Digits::ALL);
+    let results = query.results(&exact, 0, kind_of(method)).map_err(failed)?;
     let container = results.container().and_then(|container| match container {
         Selection::Box(b) => Some(OwnedSelection::Box(b.clone())),
         Selection::Block(index) => Some(OwnedSelection::Block { index: *index, absolute: false, range: None }),

@@ -1,10 +1,10 @@
-//! Panics become errors: a rank that panics between two collective calls must not leave the others waiting in the next one.
+//! Panics become errors: who panics must not leave others waiting: ranks in the next collective call, clients for an answer.
 //!
-//! Each step that a rank takes alone, between collective calls, runs inside [`caught`]. The error is agreed on like any
-//! other failure of a rank ([`crate::agreement`]).
+//! Each step that a rank takes alone, between collective calls, runs inside [`caught`], and the error is agreed on like any other failure of
+//! a rank. So does each request that a server answers.
 
+use crate::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use thalweg_types::{Error, ErrorKind, Result};
 
 /// Runs `work`; a panic in it becomes an error.
 ///
