@@ -12,8 +12,11 @@ use crate::output_file::closing::OpenOutput;
 use crate::output_file::commit::{IndexKeeper, Participant, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
+use crate::output_file::spill::Spill;
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder, take_over};
+use std::io::IoSlice;
 use thalweg_comm::guarded::caught;
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// A subfile that is open for writing.
@@ -167,6 +170,53 @@ impl SubfileOutput {
     pub fn open_another(&mut self, number: u32) -> Result<(&Own, u64)> {
         let (path, object, start) = self.metadata.open_subfile(number)?;
         Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
+    }
+
+    /// Writes this rank's process group into a subfile of its own, because it did not reach that of its set, or it is not known whether it
+    /// did. The survivors have synchronised since, so that no rank writes to the first extent.
+    ///
+    /// - `sets` and `set`: number of sets, and this rank's; `place`: where the group may lie in the subfile of the set.
+    ///
+    /// # Errors
+    /// Errors of the store, with the rank and the subfile.
+    pub fn write_after_loss(
+        &mut self,
+        request: &mut CloseRequest<'_, '_>,
+        (sets, set): (u32, u32),
+        place: Option<Extent>,
+        spill: &Spill,
+    ) -> Result<Written> {
+        if let Some(place) = place {
+            // Recovery without an index would read two copies as two blocks. Errors are ignored: if the file does not exist, there
+            // is only one copy.
+            let _ = caught("erase a process group", || self.erase(set, place));
+        }
+        let number = sets.saturating_add(self.rank());
+        let writer = request.writer(&self.metadata.index, number);
+        let (own, start) = self.open_another(number)?;
+        let extent = Extent::new(start, request.pack.length());
+        let fragment = request
+            .pack
+            .write_spilled(spill.object(), &own.object, extent, request.header, writer, spill.step())
+            .and_then(|fragment| spill.end().map(|()| fragment))
+            .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
+        self.end_own()?;
+        Ok(Written { fragment, extent })
+    }
+
+    /// Overwrites the extent of this rank's group in the subfile of its set with zeros.
+    fn erase(&self, set: u32, place: Extent) -> Result<()> {
+        let path = subfile(self.path(), set);
+        let object = self.metadata.index.layout.open_write(&path, OpenWrite::Existing, WriterId(self.rank()))?;
+        let end = object.length()?.min(place.offset.saturating_add(place.length));
+        let zeros = [0; 4096];
+        let mut at = place.offset;
+        while at < end {
+            let n = (end - at).min(zeros.len() as u64);
+            object.write_at(at, &[IoSlice::new(&zeros[..n as usize])])?;
+            at += n;
+        }
+        Ok(())
     }
 
     /// Closes this rank's subfile; it and its name are durable if the output must be.

@@ -51,6 +51,36 @@ impl Sets {
     }
 }
 
+/// A rank's part in its set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// Number of sets.
+    pub sets: u32,
+    /// The rank's set.
+    pub set: u32,
+    /// The ranks of the set, its writer first.
+    pub members: Vec<u32>,
+    /// Whether the rank is the writer.
+    pub writes: bool,
+}
+
+impl Role {
+    /// - `nodes`: node of each rank; `writers`: most sets.
+    pub fn of(rank: u32, nodes: &[u32], writers: u32) -> Role {
+        let order = by_node(nodes);
+        let sets = Sets::new(nodes.len() as u32, writers);
+        let place = order.iter().position(|r| *r == rank).unwrap_or(0) as u32;
+        let set = sets.of(place);
+        let members: Vec<u32> = sets.members(set).map(|place| order[place as usize]).collect();
+        Role { sets: sets.count(), set, writes: members.first() == Some(&rank), members }
+    }
+
+    /// Position of a rank among the members.
+    pub fn place_of(&self, rank: u32) -> u32 {
+        self.members.iter().position(|member| *member == rank).unwrap_or(0) as u32
+    }
+}
+
 /// All ranks ordered by node, then by rank; nodes are in the order of their first rank. [`Sets`] over positions in this order
 /// contain ranks of one node first.
 ///

@@ -32,12 +32,10 @@ use crate::output_file::commit::{Ahead, IndexKeeper, Participant, Written};
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfile_output::{SubfileOutput, When};
-use crate::output_file::subfiles::subfile;
 use crate::pack::Reach;
-use crate::plan::sets::{Sets, by_node};
-use std::io::IoSlice;
+use crate::plan::sets::Role;
 use thalweg_comm::guarded::caught;
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_layout::WriteObject;
 use thalweg_types::{Error, Extent, Result};
 
 /// The method's entry in the registry.
@@ -217,29 +215,15 @@ struct AggregatedOutput {
 }
 
 /// A rank's part in its set.
-struct Role {
-    sets: u32,
-    set: u32,
-    /// The ranks of the set, its writer first.
-    members: Vec<u32>,
-    writes: bool,
-}
-
-/// A rank's part in its set.
 ///
 /// - `nodes`: node of each rank; `aggregators`: number of sets; `None`: chosen from nodes and ranks.
 fn role(rank: u32, nodes: &[u32], aggregators: Option<u32>) -> Role {
     let ranks = nodes.len() as u32;
-    let order = by_node(nodes);
     let mut distinct = nodes.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
     let writers = aggregators.unwrap_or_else(|| ranks.div_ceil(MOST_PER_WRITER).max(distinct.len() as u32));
-    let sets = Sets::new(ranks, writers);
-    let place = order.iter().position(|r| *r == rank).unwrap_or(0) as u32;
-    let set = sets.of(place);
-    let members: Vec<u32> = sets.members(set).map(|place| order[place as usize]).collect();
-    Role { sets: sets.count(), set, writes: members.first() == Some(&rank), members }
+    Role::of(rank, nodes, writers)
 }
 
 impl Method for Aggregated {
@@ -412,24 +396,6 @@ fn collect<'c>(
     (Some(collected.end), ahead)
 }
 
-impl AggregatedOutput {
-    /// Overwrites the extent of this rank's group in the aggregator's file with zeros.
-    fn erase(&self, place: Extent) -> Result<()> {
-        let output = &self.output;
-        let path = subfile(output.path(), self.role.set);
-        let object = output.metadata.index.layout.open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
-        let end = object.length()?.min(place.offset.saturating_add(place.length));
-        let zeros = [0; 4096];
-        let mut at = place.offset;
-        while at < end {
-            let n = (end - at).min(zeros.len() as u64);
-            object.write_at(at, &[IoSlice::new(&zeros[..n as usize])])?;
-            at += n;
-        }
-        Ok(())
-    }
-}
-
 impl OpenOutput for AggregatedOutput {
     fn index(&self) -> &OpenIndex {
         &self.output.metadata.index
@@ -438,23 +404,8 @@ impl OpenOutput for AggregatedOutput {
     /// Called if this rank's group did not reach its aggregator, or if it is not known whether it did. The survivors have
     /// synchronised since, so that no rank writes to the first extent.
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
-        if let Some(place) = self.place.take() {
-            // Recovery without an index would read two copies as two blocks. Errors are ignored: if the file does not exist, there
-            // is only one copy.
-            let _ = caught("erase a process group", || self.erase(place));
-        }
-        let number = self.role.sets.saturating_add(self.output.rank());
-        let writer = request.writer(self.index(), number);
-        let (own, start) = self.output.open_another(number)?;
-        let extent = Extent::new(start, request.pack.length());
-        let (spill, step) = (self.spill.object(), self.spill.step());
-        let fragment = request
-            .pack
-            .write_spilled(spill, &own.object, extent, request.header, writer, step)
-            .and_then(|fragment| self.spill.end().map(|()| fragment))
-            .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
-        self.output.end_own()?;
-        Ok(Written { fragment, extent })
+        let (role, place) = ((self.role.sets, self.role.set), self.place.take());
+        self.output.write_after_loss(request, role, place, &self.spill)
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {

@@ -1,11 +1,11 @@
-//! Asynchronous writing into one shared file, in output windows: ranks give their bytes to *owners*, which gather whole stripes and write
+//! Asynchronous writing in output windows, into one shared file or into subfiles ([`subfiles`]): ranks give their bytes to *owners*, which gather whole stripes and write
 //! them while all ranks compute.
 //!
 //! | question     | answer |
 //! |--------------|--------|
 //! | who writes   | each owner the stripes that it owns ([`thalweg_owners::domains`]): one rank of each node, or `owners` ranks from rank `base` on. Rank 0 writes the index |
 //! | when         | in the background, after the program's close has returned; with `async=no` inside `close`. An owner writes a stripe when all its bytes have come, in writes of at most `fraction` |
-//! | where        | one file; the process group of rank r follows those of ranks 0 to r-1, and the index follows all groups. The bytes are those of `MPI` |
+//! | where        | one file, or `subfiles` of them; the process group of rank r follows those of ranks 0 to r-1, and the index follows all groups. The bytes are those of `MPI` |
 //! | what moves   | each byte once, to its owner, in messages of at most 4 MiB that the owner has granted memory for. Whole stripes of an owner's own group are written without a copy |
 //! | memory       | the process group; beyond the buffer limit a spill file, as with [`MPI`](super::independent). Besides `buffer` bytes of each rank: half for bytes to send, half for stripes that are gathered; an owner that has no more writes stripes that are not whole |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks sends an empty process group |
@@ -20,6 +20,7 @@
 //! the bytes that complete a window there are the index here, which a failed group does not enter.
 
 use crate::buffer::Reservation;
+use crate::method::asynchronous::subfiles::SetOutput;
 use crate::laid::Laid;
 use crate::method::{
     CloseRequest, Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
@@ -42,6 +43,8 @@ use thalweg_owners::window::Ended;
 use thalweg_owners::{File, Machine, OpenFile, Options, Owners, WindowId};
 use thalweg_types::{Error, Extent, Result};
 
+mod subfiles;
+
 /// Most bytes that are taken from the process group at a time: a piece of a spill file is copied.
 const PIECE: u64 = 4 << 20;
 /// A piece takes at most the eighth part of an output's memory.
@@ -57,6 +60,7 @@ pub const KIND: MethodKind = MethodKind {
         INDEX,
         INDEX_FAN_IN,
         INDEX_AHEAD,
+        SUBFILES,
         OWNERS,
         BASE,
         SKIP,
@@ -76,6 +80,12 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
+/// `subfiles`.
+pub const SUBFILES: Parameter = Parameter::count(
+    "subfiles",
+    0,
+    "number of subfiles; the ranks are divided among them, those of one node together, and each has owners of its own. 0: one shared file",
+);
 /// `owners`.
 pub const OWNERS: Parameter =
     Parameter::count("owners", 0, "number of ranks that write, at most all; 0: as if not given")
@@ -144,6 +154,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         options,
         buffer: parameters.get::<u64>(&BUFFER)?.max(LEAST_MEMORY),
         spill_copy: spill_copy(parameters)?,
+        subfiles: parameters.get(&SUBFILES)?,
         open: None,
     }))
 }
@@ -184,10 +195,18 @@ struct Asynchronous {
     options: Options,
     buffer: u64,
     spill_copy: usize,
-    open: Option<AsynchronousOutput>,
+    /// 0: one shared file.
+    subfiles: u32,
+    open: Option<Open>,
 }
 
-/// State of an output, from open to close.
+/// An output, from open to close.
+enum Open {
+    Shared(AsynchronousOutput),
+    Sets(Box<SetOutput>),
+}
+
+/// State of an output into one shared file.
 struct AsynchronousOutput {
     file: SharedFile,
     machine: Machine,
@@ -202,14 +221,18 @@ impl Method for Asynchronous {
     }
 
     fn subfiles(&self) -> Option<bool> {
-        Some(false)
+        Some(self.subfiles > 0)
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let about = |e: Error| e.in_object(request.path);
         let ranks = request.comm.size();
-        let owners = self.chosen.among(ranks);
         let (nodes, _) = nodes::of(request, None).map_err(about)?;
+        if self.subfiles > 0 {
+            let (open, opened) = SetOutput::open(self, request, &nodes)?;
+            self.open = Some(Open::Sets(Box::new(open)));
+            return Ok(opened);
+        }
         let leaders = (0..ranks).filter(|rank| nodes.get(*rank as usize) == Some(rank)).collect();
         // Where the file system does not tell, owners are chosen without it.
         let targets = match request.comm.rank() {
@@ -220,19 +243,24 @@ impl Method for Asynchronous {
         let memory = request.buffer.reserve(nodes::room(request).share(self.buffer, LEAST_MEMORY));
         let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, false, &told)?;
         let targets = told.first().and_then(|targets| targets.checked_sub(1)).map(|targets| targets as u32);
-        let options = Options { owners, ..self.options.clone() };
+        let options = Options { owners: self.chosen.among(ranks), ..self.options.clone() };
         let machine = Machine { ranks, leaders, targets };
-        self.open = Some(AsynchronousOutput { file, machine, options, memory });
+        self.open = Some(Open::Shared(AsynchronousOutput { file, machine, options, memory }));
         Ok(opened)
     }
 
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
-        let open = self.open.as_mut().ok_or_else(not_open)?;
-        Ok((open.file.spill(None)?, 0))
+        match self.open.as_mut().ok_or_else(not_open)? {
+            Open::Shared(open) => Ok((open.file.spill(None)?, 0)),
+            Open::Sets(open) => Ok((open.spill.through()?, 0)),
+        }
     }
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
-        let AsynchronousOutput { file, machine, options, memory } = self.open.take().ok_or_else(not_open)?;
+        let AsynchronousOutput { file, machine, options, memory } = match self.open.take().ok_or_else(not_open)? {
+            Open::Shared(open) => open,
+            Open::Sets(open) => return open.close(request, self.indexing),
+        };
         let how = file.index.commit(self.indexing, false);
         let (mut closing, mut part) = Closing::begin(file, request, how);
         let exchanged = exchange(&machine, &options, memory.bytes(), &mut part, &mut closing);
@@ -278,18 +306,8 @@ fn exchange<'c>(
     if all == 0 {
         return Ok(None);
     }
-    let (path, layout) = (closing.open.index.path.clone(), closing.open.index.layout.clone());
-    let request = OpenFile {
-        comm,
-        layout: &layout,
-        path: &path,
-        how: OpenWrite::Existing,
-        memory,
-        machine: Some(machine.clone()),
-    };
-    let mut file = File::open(&request)?;
-    let window = file.start(base, all, options)?;
     let writer = closing.request.writer(&closing.open.index, SINGLE_FILE);
+    let (path, layout) = (closing.open.index.path.clone(), closing.open.index.layout.clone());
     let laid = match size {
         0 => None,
         _ => {
@@ -297,25 +315,19 @@ fn exchange<'c>(
             Some(caught("pack the process group", || pack.lay(spilled, place, header, writer)))
         }
     };
-    let (mut own, mut ahead, mut fragment) = (Ok(()), None, None);
+    let (mut group, mut ahead, mut fragment) = (Ok(None), None, None);
     match laid {
-        Some(Ok((group, index))) => {
+        Some(Ok((laid, index))) => {
             ahead = part.ahead(comm, how, place, all, || Ok(index.clone()));
             fragment = Some(index);
-            own = give(&mut file, window, &group, place, PIECE.min(memory / SHARE));
+            group = Ok(Some(laid));
         }
-        Some(Err(e)) => own = Err(e),
+        Some(Err(e)) => group = Err(e),
         None => {}
     }
-    file.end(window)?;
-    let ended = file.wait_for_end(window)?;
-    // Those left write their groups again: nobody knows what the owners have written.
-    match &ended.outcome {
-        Err(e) if !ended.is_complete() => return Err(e.again()),
-        _ => {}
-    }
-    // The owners have closed their files: that all ranks are here is all that can fail.
-    file.close()?;
+    let how = OpenWrite::Existing;
+    let request = OpenFile { comm, layout: &layout, path: &path, how, memory, machine: Some(machine.clone()) };
+    let (own, ended) = write(&request, Extent::new(base, all), options, group, place)?;
     let failed = failure(rank, own, &ended, place);
     match (failed, fragment) {
         (Failure::OfGroup(e), _) => part.wrote(Err(e.at_rank(rank).in_object(path))),
@@ -330,6 +342,36 @@ fn exchange<'c>(
         }
     }
     Ok(ahead)
+}
+
+/// Collective: writes process groups in an output window of a file that exists; `group`: that of this rank, at `place`. Returns whether this
+/// rank gave its bytes, and how the window ended.
+///
+/// # Errors
+/// Of a window of which nobody knows what was written: `PeerLost`, `Timeout`.
+fn write(
+    request: &OpenFile<'_>,
+    window: Extent,
+    options: &Options,
+    group: Result<Option<Laid<'_>>>,
+    place: Extent,
+) -> Result<(Result<()>, Ended)> {
+    let mut file = File::open(request)?;
+    let window = file.start(window.offset, window.length, options)?;
+    let own = group.and_then(|group| match &group {
+        Some(group) => give(&mut file, window, group, place, PIECE.min(request.memory / SHARE)),
+        None => Ok(()),
+    });
+    file.end(window)?;
+    let ended = file.wait_for_end(window)?;
+    // Those left write their groups again: nobody knows what the owners have written.
+    match &ended.outcome {
+        Err(e) if !ended.is_complete() => return Err(e.again()),
+        _ => {}
+    }
+    // The owners have closed their files: that all ranks are here is all that can fail.
+    file.close()?;
+    Ok((own, ended))
 }
 
 /// Gives a process group at `place` to the owners of its bytes, at most `most` bytes at a time. Whole stripes that this rank owns are
