@@ -3,9 +3,27 @@
 use crate::{Communicator, Reduce};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A failure as a number that a maximum can carry: the lowest failing rank wins; 0 is success.
-fn code(rank: u32, failed: Option<ErrorKind>) -> u64 {
-    failed.map_or(0, |kind| (u64::from(u32::MAX - rank) << 8) | u64::from(kind.code()))
+/// A failure of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failed {
+    /// Its kind.
+    pub kind: ErrorKind,
+    /// The rank knows it from another one.
+    pub told: bool,
+}
+
+impl From<&Error> for Failed {
+    fn from(e: &Error) -> Failed {
+        Failed { kind: e.kind(), told: e.reported_by().is_some() }
+    }
+}
+
+/// A failure as a number that a maximum can carry: a rank that has the cause wins, of several the lowest; 0 is success.
+fn code(rank: u32, failed: Option<Failed>) -> u64 {
+    let code = |Failed { kind, told }| {
+        (u64::from(!told) << 40) | (u64::from(u32::MAX - rank) << 8) | u64::from(ErrorKind::code(kind))
+    };
+    failed.map_or(0, code)
 }
 
 /// Collective. Every rank gives its own outcome; numbers that are known on some ranks only are 0 elsewhere and reach
@@ -14,12 +32,13 @@ fn code(rank: u32, failed: Option<ErrorKind>) -> u64 {
 /// Returns these numbers where all succeeded.
 ///
 /// # Errors
-/// Failing ranks keep their error; the others get an error of the kind of the lowest failing rank, which names that rank. `PeerLost`
+/// Failing ranks keep their error; the others get an error of the kind of the lowest failing rank that has the cause (or else that was told
+/// of it), which names that rank. `PeerLost`
 /// or `Timeout` where the reduction fails.
 /// # Cost
 /// One reduction of 1 + `numbers.len()` values.
 pub fn agree(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
-    let failed = own.as_ref().err().map(Error::kind);
+    let failed = own.as_ref().err().map(Failed::from);
     match exchange(comm, comm.rank(), failed, numbers) {
         Ok((verdict, numbers)) => verdict.apply(comm.rank(), own, doing).map(|()| numbers),
         Err(lost) => Err(own.err().unwrap_or(lost)),
@@ -60,7 +79,7 @@ impl Verdict {
 pub fn exchange(
     comm: &dyn Communicator,
     rank: u32,
-    failed: Option<ErrorKind>,
+    failed: Option<Failed>,
     numbers: &[u64],
 ) -> Result<(Verdict, Vec<u64>)> {
     let mut values = vec![code(rank, failed)];
@@ -92,6 +111,20 @@ mod tests {
                 _ => assert_eq!((error.kind(), error.reported_by()), (ErrorKind::NoSpace, Some(2))),
             }
         }
+    }
+
+    #[test]
+    fn a_rank_with_the_cause_is_named_before_one_that_was_told_of_it() {
+        let outcomes = threads::run(4, |comm| {
+            let own = match comm.rank() {
+                0 => Err(Error::reported(ErrorKind::NoSpace, 2, "cannot write")),
+                2 => Err(Error::new(ErrorKind::NoSpace, "cannot write")),
+                _ => Ok(()),
+            };
+            agree(&comm, own, "write", &[])
+        });
+        let named: Vec<_> = outcomes.into_iter().map(|outcome| outcome.unwrap_err().reported_by()).collect();
+        assert_eq!(named, [Some(2), Some(2), None, Some(2)]);
     }
 
     #[test]

@@ -82,6 +82,36 @@ fn whenever_a_rank_dies_the_others_close_the_step_among_themselves() {
 }
 
 #[test]
+fn whenever_a_rank_dies_its_set_writes_subfiles_of_its_own_and_the_others_go_on() {
+    By(METHOD).whenever_a_rank_dies_the_others_close_the_step_among_themselves(
+        "async=no;subfiles=2;owners=2;stripe=4096;write_stripe=4096;buffer=64k",
+    );
+}
+
+#[test]
+fn each_set_of_ranks_has_a_subfile_that_its_owners_write_in_whole_stripes() {
+    let place = Place::memory();
+    place.run(8, |comm| {
+        let session = place.session(&heat(METHOD, "async=no;subfiles=3;owners=2;write_stripe=256;stripe=256"), &comm);
+        for step in 0..2 {
+            write_heat(&session, "x.bp", if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
+        }
+        session.finalize().unwrap();
+    });
+    assert_eq!(place.layout.list("x.bp.dir").unwrap(), ["x.bp.0", "x.bp.1", "x.bp.2"]);
+    (0..2).for_each(|step| assert_eq!(read_heat(&place.layout, "x.bp", step), all_of_t(8, step)));
+    let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+    // Ranks 0 to 2, 3 to 5 and 6 to 7, in this order; each group behind the one before.
+    let blocks = reader.blocks("t", 1).unwrap();
+    let sets: Vec<Option<u32>> = blocks.iter().map(|block| block.subfile).collect();
+    assert_eq!(sets, [0, 0, 0, 1, 1, 1, 2, 2].map(Some));
+    assert!(
+        blocks.windows(2).all(|two| two[0].subfile != two[1].subfile || two[0].payload.offset < two[1].payload.offset)
+    );
+    assert!(thalweg_reader::verify(&*place.layout, "x.bp").unwrap().findings.is_empty());
+}
+
+#[test]
 fn groups_lie_where_method_mpi_puts_them_and_each_method_goes_on_where_another_left_off() {
     let groups = |methods: &[(&str, &str)]| {
         let place = Place::memory();

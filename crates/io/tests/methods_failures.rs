@@ -44,6 +44,8 @@ fn setups() -> Vec<(&'static str, &'static str)> {
         ("ADAPTIVE", "num_files=2;chunk=8k"),
         ("ASYNC", "async=no;owners=3;stripe=256;write_stripe=256;buffer=64k;index_ahead=0"),
         ("ASYNC", "async=no;owners=2;base=1;owner_stripe=300;fraction=100"),
+        ("ASYNC", "async=no;subfiles=2;owners=2;stripe=256;write_stripe=256;buffer=64k;index_ahead=0"),
+        ("ASYNC", "async=no;subfiles=2"),
     ];
     let all = registry::that_write_by_themselves().map(|kind| (kind.names[0], registry::written_by_close(kind)));
     // `METHOD=NAME` runs that method alone.

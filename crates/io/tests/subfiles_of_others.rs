@@ -19,6 +19,7 @@ const METHODS: &[(&str, &str)] = &[
     ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
     ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
     ("ADAPTIVE", "num_files=2;chunk=8k"),
+    ("ASYNC", "async=no;subfiles=2;stripe=256"),
 ];
 
 /// What became of a subfile.

@@ -189,6 +189,14 @@ impl Error {
         self
     }
 
+    /// The error of a part of the ranks, as all know it: `ranks[r]` is the rank that counts there as r.
+    pub fn among(mut self, ranks: &[u32]) -> Error {
+        let all = |rank: u32| ranks.get(rank as usize).copied().unwrap_or(rank);
+        self.0.place.rank = self.0.place.rank.map(all);
+        self.0.reported_by = self.0.reported_by.map(all);
+        self
+    }
+
     /// Adds the group, where none is known yet.
     pub fn in_group(mut self, group: impl Into<String>) -> Error {
         self.0.place.group.get_or_insert_with(|| group.into());

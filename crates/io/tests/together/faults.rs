@@ -32,6 +32,7 @@ const METHODS: &[(&str, &str)] = &[
     ("MPI_AGGREGATE", "pattern=brigade;aggregators=1;chunk=300"),
     ("ADAPTIVE", "num_files=2;chunk=8k"),
     ("ASYNC", "async=no;owners=2;stripe=256;write_stripe=256"),
+    ("ASYNC", "async=no;subfiles=2;owners=1;stripe=256;write_stripe=256"),
 ];
 
 /// How the output under test is opened.

@@ -22,6 +22,7 @@ const WITH_SUBFILES: &[(&str, &str)] = &[
     ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
     ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
     ("ADAPTIVE", "num_files=2;chunk=8k"),
+    ("ASYNC", "async=no;subfiles=2;stripe=256"),
 ];
 
 /// What becomes of a file.

@@ -30,6 +30,7 @@ const METHODS: &[(&str, &str)] = &[
     ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
     ("ADAPTIVE", "num_files=2;chunk=8k"),
     ("ASYNC", "async=no;owners=2;stripe=256;write_stripe=256"),
+    ("ASYNC", "async=no;subfiles=2;owners=1;stripe=256;write_stripe=256"),
 ];
 
 fn holding(objects: &Objects) -> Arc<dyn Store> {

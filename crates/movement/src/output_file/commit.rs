@@ -24,7 +24,7 @@ use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::opening::{Opening, Openings};
 use thalweg_bp::wire::{Cursor, Put};
-use thalweg_comm::agreement::exchange;
+use thalweg_comm::agreement::{Failed, exchange};
 use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
 use thalweg_comm::tree_gather::{self, ChildMessage, Gathering};
@@ -224,11 +224,11 @@ impl Participant {
         }
     }
 
-    fn failed(&self) -> Option<ErrorKind> {
+    fn failed(&self) -> Option<Failed> {
         match (&self.written, &self.index_failed) {
-            (None, _) => Some(ErrorKind::PeerLost),
-            (Some(Err(e)), Some(own)) => Some(nearer(e, own).kind()),
-            (Some(Err(e)), None) | (Some(Ok(_)), Some(e)) => Some(e.kind()),
+            (None, _) => Some(Failed { kind: ErrorKind::PeerLost, told: false }),
+            (Some(Err(e)), Some(own)) => Some(nearer(e, own).into()),
+            (Some(Err(e)), None) | (Some(Ok(_)), Some(e)) => Some(e.into()),
             (Some(Ok(_)), None) => None,
         }
     }

@@ -16,7 +16,7 @@ use crate::output_file::spill::Spill;
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder, take_over};
 use std::io::IoSlice;
 use thalweg_comm::guarded::caught;
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_layout::{OpenWrite, WriterId};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// A subfile that is open for writing.

@@ -20,8 +20,8 @@
 //! the bytes that complete a window there are the index here, which a failed group does not enter.
 
 use crate::buffer::Reservation;
-use crate::method::asynchronous::subfiles::SetOutput;
 use crate::laid::Laid;
+use crate::method::asynchronous::subfiles::SetOutput;
 use crate::method::{
     CloseRequest, Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
     Parameter, Parameters, SPILL_COPY, SYNC, Tried, folder_of, not_open, spill_copy,

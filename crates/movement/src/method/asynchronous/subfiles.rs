@@ -131,7 +131,8 @@ fn in_set<'c>(
             Err(e) => found = Err(e),
         }
     }
-    let start = agreed(set, found, "find the end of the subfile", &[start])?[0];
+    let agreed = agreed(set, found, "find the end of the subfile", &[start]);
+    let start = agreed.map_err(|e| e.among(&closing.open.role.members))?[0];
     let before = set.exclusive_scan(size)?;
     let all = set.all_reduce(&[before.saturating_add(size)], Reduce::Max)?[0];
     plan::shared(writer.rank, start, 0, all)?;
@@ -176,7 +177,14 @@ fn in_set<'c>(
     let existing = OpenWrite::Existing;
     let request =
         OpenFile { comm: set, layout: &layout, path: &path, how: existing, memory, machine: Some(machine.clone()) };
-    let (own, ended) = write(&request, Extent::new(start, all), options, group, place)?;
+    let members = &role.members;
+    let of_all = |e: Error| e.among(members);
+    let (own, mut ended) = write(&request, Extent::new(start, all), options, group, place).map_err(|e| {
+        let what = format!("among ranks {members:?}, counted from 0: {}", e.what());
+        Error::new(e.kind(), what).caused_by(e)
+    })?;
+    let own = own.map_err(of_all);
+    ended.outcome = ended.outcome.map_err(of_all);
     match (failure(writer.rank, own, &ended, place), fragment) {
         (Failure::OfGroup(e), _) => part.wrote(Err(e.at_rank(writer.rank).in_object(path.clone()))),
         (failed, fragment) => {

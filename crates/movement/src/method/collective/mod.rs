@@ -37,10 +37,10 @@ use crate::pack::Reach;
 use crate::plan;
 use crate::plan::domains::{self, Domains};
 use thalweg_bp::characteristic::SINGLE_FILE;
-use thalweg_comm::agreement;
+use thalweg_comm::agreement::{self, Failed};
 use thalweg_comm::guarded::caught;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, Extent, Result};
+use thalweg_types::{Extent, Result};
 
 /// Largest data message, in bytes.
 const PIECE: u64 = 4 << 20;
@@ -266,7 +266,7 @@ impl Collective {
         let lacking = lacking.map_or(Ok(()), |e| Err(e.at_rank(rank)));
         // The complement makes the maximum yield the smallest piece: a rank must be able to send pieces of any requested length.
         let numbers = [before.saturating_add(size), !shares.piece];
-        let (verdict, told) = agreement::exchange(comm, rank, lacking.as_ref().err().map(Error::kind), &numbers)?;
+        let (verdict, told) = agreement::exchange(comm, rank, lacking.as_ref().err().map(Failed::from), &numbers)?;
         let (all, piece) = (told[0], !told[1]);
         if let Err(e) = verdict.apply(rank, lacking, "get memory to carry the process groups") {
             // A rank that failed earlier reports its own error.
