@@ -53,6 +53,18 @@ const OURS: [Contender; 11] = [
 /// How the names of those end that lend their arrays to the output, of which they have three in turns.
 const LENT: &str = "-lent";
 
+/// Ranks of the curve by owners, which all compute.
+const CURVE_RANKS: u32 = 4;
+/// Its points: name, how it is shown, parameters of method ASYNC.
+const CURVE: [(&str, &str, &str); 6] = [
+    ("owners-1", "1 owner, one file", "owners=1"),
+    ("owners-2", "2 owners, one file", "owners=2"),
+    ("owners-4", "4 owners, one file", "owners=4"),
+    ("subfiles-2", "2 subfiles, an owner each", "subfiles=2;owners=1"),
+    ("subfiles-4", "4 subfiles, an owner each", "subfiles=4;owners=1"),
+    ("MPI", "(method MPI, all ranks write)", ""),
+];
+
 /// Whether a contender is for a program: that of atoms changes its positions in place.
 fn suits(load: &Load, contender: &Contender) -> bool {
     load.name == "gray-scott" || !contender.0.ends_with(LENT)
@@ -126,6 +138,26 @@ fn main() -> Result<ExitCode, Failure> {
             }
         }
     }
+    let curve = (0..rounds).flat_map(|round| [(round, false), (round, true)]);
+    for (round, limited) in curve {
+        let load = &LOADS[1];
+        for i in 0..CURVE.len() {
+            let (name, _, parameters) = CURVE[(i + 2 * round) % CURVE.len()];
+            let key = key(load, CURVE_RANKS, name, limited);
+            let method = if name == "MPI" { "MPI" } else { "ASYNC" };
+            let parameters = format!("async=no;{parameters}");
+            let mut command = on_ranks(CURVE_RANKS, &format!("{folder}/load"))?;
+            let numbers = [mib, LIMITED_OUTPUTS, load.steps].map(|n| n.to_string());
+            command.args([&place, &key, load.name]).args(&numbers).args(["multiple", method, parameters.as_str()]);
+            command.env("THALWEG_MOUNTS", if limited { &slow } else { "" });
+            if Path::new(&place).exists() {
+                std::fs::remove_dir_all(&place)?;
+            }
+            std::fs::create_dir_all(&place)?;
+            memory::warm(&folder, options.size(u64::from(mib * LIMITED_OUTPUTS * CURVE_RANKS * 2), 1))?;
+            all.run(command.env("BENCH_FOLDER", &folder)).map_err(|e| format!("{key}: {e}"))?;
+        }
+    }
     std::fs::remove_dir_all(&place)?;
 
     let about = format!(
@@ -145,6 +177,7 @@ fn main() -> Result<ExitCode, Failure> {
             }
         }
     }
+    report.table(by_owners(&all, mib));
     for load in &LOADS {
         for &ranks in &ranks {
             targets(&mut report, &all, load, ranks, ranks < cores);
@@ -185,6 +218,21 @@ fn table(all: &Measurements, load: &Load, ranks: u32, limited: bool, with_python
     shown.filter(|c| suits(load, c)).for_each(|c| row(c.0, c.1, "null"));
     if with_python && ranks == 1 && !limited {
         BP5.iter().for_each(|(name, shown, _)| row(name, shown, BP5[0].0));
+    }
+    table
+}
+
+/// Bandwidth of synchronous outputs by the number of owners.
+fn by_owners(all: &Measurements, mib: u32) -> Table {
+    let title = format!("by owners, {CURVE_RANKS} ranks");
+    let heads = ["MiB/s", "best MiB/s", "MiB/s, limited store"];
+    let mut table = Table::with_heads(std::iter::once(title.as_str()).chain(heads));
+    let bytes = f64::from(mib * CURVE_RANKS);
+    for (name, shown, _) in CURVE {
+        let of = |limited| format!("{}/blocked", key(&LOADS[1], CURVE_RANKS, name, limited));
+        let best = all.find(&of(false)).map_or(f64::NAN, |seconds| seconds.min());
+        let cells = [bytes / all.median(&of(false)), bytes / best, bytes / all.median(&of(true))];
+        table.row(std::iter::once(shown.to_string()).chain(cells.map(number)));
     }
     table
 }

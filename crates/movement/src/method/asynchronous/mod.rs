@@ -202,7 +202,7 @@ struct Asynchronous {
 
 /// An output, from open to close.
 enum Open {
-    Shared(AsynchronousOutput),
+    Shared(Box<AsynchronousOutput>),
     Sets(Box<SetOutput>),
 }
 
@@ -245,7 +245,7 @@ impl Method for Asynchronous {
         let targets = told.first().and_then(|targets| targets.checked_sub(1)).map(|targets| targets as u32);
         let options = Options { owners: self.chosen.among(ranks), ..self.options.clone() };
         let machine = Machine { ranks, leaders, targets };
-        self.open = Some(Open::Shared(AsynchronousOutput { file, machine, options, memory }));
+        self.open = Some(Open::Shared(Box::new(AsynchronousOutput { file, machine, options, memory })));
         Ok(opened)
     }
 
@@ -258,7 +258,7 @@ impl Method for Asynchronous {
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
         let AsynchronousOutput { file, machine, options, memory } = match self.open.take().ok_or_else(not_open)? {
-            Open::Shared(open) => open,
+            Open::Shared(open) => *open,
             Open::Sets(open) => return open.close(request, self.indexing),
         };
         let how = file.index.commit(self.indexing, false);
