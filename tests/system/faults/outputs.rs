@@ -22,7 +22,7 @@ fn parameters(method: &str) -> &'static [&'static str] {
     match method {
         "MPI_AGGREGATE" => &["pattern=simple;aggregators=1", "pattern=brigade"],
         "MPI_SCHEDULED" | "ADAPTIVE" => &["num_files=2"],
-        "ASYNC" => &["async=no;owners=2;stripe=256"],
+        "ASYNC" => &["async=no;owners=2;stripe=256", "async=no;subfiles=2;stripe=256"],
         "MPI" | "POSIX" => &["", "sync=yes;index=each"],
         _ => &[""],
     }

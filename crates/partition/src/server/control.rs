@@ -4,7 +4,7 @@
 use super::data::Data;
 use super::draining::Outlook;
 use super::locks::LockStatus;
-use super::staging::{Service, Staged};
+use super::staging::{Staged, Taking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -76,7 +76,7 @@ pub(super) struct Control {
     number: u32,
     since: Instant,
     data: Option<Data>,
-    staging: Option<Service>,
+    staging: Option<Taking>,
     connections: Arc<Connections>,
     kill_wait: Duration,
     tell: Mutex<Sender<()>>,
@@ -102,7 +102,7 @@ impl Control {
     pub(super) fn new(
         number: u32,
         data: Option<Data>,
-        staging: Option<Service>,
+        staging: Option<Taking>,
         connections: Arc<Connections>,
         kill_wait: Duration,
         tell: Sender<()>,
@@ -131,7 +131,7 @@ impl Control {
             kill_wait: self.kill_wait.as_secs(),
             failures: failures.count,
             last_failure: failures.last,
-            staging: self.staging.as_ref().map(Service::staged),
+            staging: self.staging.as_ref().map(Taking::staged),
             requests: waits().count() as u64,
             oldest_ms: waits().map(|client| client.waits_ms).max().unwrap_or(0),
             traffic: self.connections.traffic(super::CONTROL),
@@ -184,7 +184,7 @@ impl Layout for Control {
             // What cannot be written is told to who asks, and the server goes on with it.
             "running" => {
                 self.data.as_ref().map_or(Ok(()), Data::drain)?;
-                self.staging.as_ref().map_or(Ok(()), Service::drain)?;
+                self.staging.as_ref().map_or(Ok(()), Taking::drain)?;
                 // What they are still to get is there now.
                 if let Some(staging) = &self.staging {
                     staging.services.finish(None);

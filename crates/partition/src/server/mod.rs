@@ -28,7 +28,7 @@ use control::Control;
 use data::Data;
 use draining::Outlook;
 use names::Names;
-use staging::{Service, Staging};
+use staging::{Staging, Taking};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +75,7 @@ pub struct Serving {
     served: Vec<Served>,
     connections: Arc<Connections>,
     data: Option<Data>,
-    staging: Option<Service>,
+    staging: Option<Taking>,
     told_to_end: Receiver<()>,
     needed: Arc<AtomicBool>,
     kill_wait: Duration,
@@ -157,7 +157,7 @@ impl Serving {
             let striping = Striping::new(entry.stripe_size, entry.servers.len() as u32)?;
             mounts.push(mount(NAMES, Arc::new(Names::new(storage.clone(), striping)?)));
         }
-        let staging = what.staging.as_ref().map(Service::begin).transpose()?;
+        let staging = what.staging.as_ref().map(Taking::begin).transpose()?;
         for promise in [Promise::Held, Promise::Stored] {
             mounts.extend(staging.iter().map(|service| mount(staging::prefix(promise), service.files(promise))));
         }
@@ -189,7 +189,7 @@ impl Serving {
 
     /// What it has staged; `None` for a server that stages nothing.
     pub fn staged(&self) -> Option<staging::Staged> {
-        self.staging.as_ref().map(Service::staged)
+        self.staging.as_ref().map(Taking::staged)
     }
 
     /// What is not stored, and how long storing it takes.
@@ -251,7 +251,7 @@ impl Serving {
 }
 
 /// What is not stored of stripes and of staged files.
-fn outlook(data: Option<&Data>, staging: Option<&Service>) -> Outlook {
+fn outlook(data: Option<&Data>, staging: Option<&Taking>) -> Outlook {
     let data = data.map(Data::outlook).unwrap_or_default();
-    data.and(staging.map(Service::outlook).unwrap_or_default())
+    data.and(staging.map(Taking::outlook).unwrap_or_default())
 }

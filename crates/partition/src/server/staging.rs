@@ -53,9 +53,9 @@ pub struct Staged {
     pub services: Vec<ServicesStatus>,
 }
 
-/// The service.
+/// The server's part that takes outputs over.
 #[derive(Clone)]
-pub(super) struct Service {
+pub(super) struct Taking {
     files: WriteBehind,
     pub(super) services: Services,
     measured: Arc<Measured>,
@@ -69,11 +69,11 @@ struct Measured {
     last: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Service {
-    pub(super) fn begin(staging: &Staging) -> Result<Service> {
+impl Taking {
+    pub(super) fn begin(staging: &Staging) -> Result<Taking> {
         let files = WriteBehind::new(staging.storage.clone(), staging.memory)?;
         let services = Services::new(staging.launch.clone());
-        Ok(Service { files, services, measured: Arc::default() })
+        Ok(Taking { files, services, measured: Arc::default() })
     }
 
     /// The files, as clients see them.
