@@ -251,6 +251,30 @@ served_badly() { # a function that dies: the program hears nothing of it; the pr
     as_served killed 5
 }
 try "where services fail, the program's file is whole, and the rest is served later ($MPI)" served_badly
+killed_services() { # whenever the process of the services is killed: its file has whole steps, and the rest is served later
+    local n name program delay hit=0
+    for ((n = 0; n < service_kills; n++)); do
+        name=at$n delay=$((RANDOM % 1500))
+        with_services "$name" "$all"
+        begin "$([[ $((n % 2)) == 0 ]] || echo "$work/slow4.toml")"
+        run "$MPI_RANKS" ./methods write "$work/out" "$name" &
+        program=$!
+        sleep "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))"
+        if pkill -9 -f "copy $work/out/$name.bp"; then hit=$((hit + 1)); fi
+        wait "$program"
+        end
+        run 1 ./methods check "$work/out" "$MPI_RANKS" 5 "$name"
+        if [[ -e $work/out/$name.served.bp ]]; then "$thalweg" recover "$work/out/$name.served.bp" >&2 || true; fi
+        (cd "$work" && "$thalweg" copy "out/$name.bp" "out/$name.served.bp" --services "out/$name.xml" --continue)
+        as_served "$name" 5
+        rm -rf "$work/out/$name"*
+    done
+    echo "$hit of $service_kills kills met a process of services (STAGING_SEED=$seed)"
+    [[ $hit -gt 0 ]]
+}
+service_kills=4
+[[ ${LONG:-0} == 0 ]] || service_kills=200
+try "whole steps are served, and the rest later, after $service_kills kills of services ($MPI)" killed_services
 unserved() { # a library that is not there, and a document that asks for nothing known
     with_services none '<function library="./none.so" name="f" var="field"/>'
     begin ''
