@@ -258,7 +258,7 @@ mod tests {
         Served { kernel, threads, readers }
     }
 
-    fn until(holds: impl Fn() -> bool) {
+    fn until(mut holds: impl FnMut() -> bool) {
         let began = Instant::now();
         while !holds() {
             assert!(began.elapsed() < LONG);
