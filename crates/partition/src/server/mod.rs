@@ -217,9 +217,9 @@ impl Serving {
         self.connections.traffic(CONTROL)
     }
 
-    /// Number of connections of clients.
+    /// Number of connections of clients, without those that ask how the server is: who watches it keeps it from no end.
     pub fn connections(&self) -> usize {
-        self.served.iter().map(Served::connections).sum()
+        self.served.iter().map(|served| served.connections(CONTROL)).sum()
     }
 
     /// Whether nobody has said that the server may end when no client is connected.
