@@ -62,7 +62,7 @@ const CURVE: [(&str, &str, &str); 6] = [
     ("owners-4", "4 owners, one file", "owners=4"),
     ("subfiles-2", "2 subfiles, an owner each", "subfiles=2;owners=1"),
     ("subfiles-4", "4 subfiles, an owner each", "subfiles=4;owners=1"),
-    ("MPI", "(method MPI, all ranks write)", ""),
+    ("curve-MPI", "(method MPI, all ranks write)", ""),
 ];
 
 /// Whether a contender is for a program: that of atoms changes its positions in place.
@@ -144,12 +144,15 @@ fn main() -> Result<ExitCode, Failure> {
         for i in 0..CURVE.len() {
             let (name, _, parameters) = CURVE[(i + 2 * round) % CURVE.len()];
             let key = key(load, CURVE_RANKS, name, limited);
-            let method = if name == "MPI" { "MPI" } else { "ASYNC" };
+            let method = if name == "curve-MPI" { "MPI" } else { "ASYNC" };
             let parameters = format!("async=no;{parameters}");
             let mut command = on_ranks(CURVE_RANKS, &format!("{folder}/load"))?;
             let numbers = [mib, LIMITED_OUTPUTS, load.steps].map(|n| n.to_string());
             command.args([&place, &key, load.name]).args(&numbers).args(["multiple", method, parameters.as_str()]);
             command.env("THALWEG_MOUNTS", if limited { &slow } else { "" });
+            if round == 0 {
+                command.env("CHECK", "1");
+            }
             if Path::new(&place).exists() {
                 std::fs::remove_dir_all(&place)?;
             }

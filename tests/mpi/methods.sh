@@ -54,6 +54,7 @@ further=(
     'MPI_SCHEDULED num_files=2;targets=1;writers_per_target=1;index_ahead=0'
     'ASYNC owners=2;stripe=64k;write_stripe=64k;buffer=256k;index_ahead=0'
     'ASYNC owners=1'
+    'ASYNC subfiles=2;owners=2;stripe=64k;write_stripe=64k;index_ahead=0'
 )
 names=()
 for way in "${methods[@]}" "${further[@]}"; do

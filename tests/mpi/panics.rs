@@ -32,7 +32,7 @@ const ELEMENTS: usize = 3000;
 type Outcome<T> = Result<T, String>;
 
 /// Methods, their parameters, and the buffer limit; with 0 blocks are written to the store by the write calls.
-const METHODS: [(&str, &str, Option<u64>); 7] = [
+const METHODS: [(&str, &str, Option<u64>); 9] = [
     ("MPI", "", None),
     ("MPI", "index_ahead=0;sync=yes", Some(0)),
     ("POSIX", "", Some(0)),
@@ -40,6 +40,8 @@ const METHODS: [(&str, &str, Option<u64>); 7] = [
     ("MPI_COLLECTIVE", "aggregators=2;stripe=4k", None),
     ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1", None),
     ("ADAPTIVE", "num_files=2", None),
+    ("ASYNC", "async=no;owners=2;stripe=4k;write_stripe=4k", None),
+    ("ASYNC", "async=no;subfiles=2;owners=2;stripe=4k;write_stripe=4k", None),
 ];
 
 /// The call in which a panic was met.

@@ -671,7 +671,7 @@ try "a partition is removed with its files" removed
 nothing() {
     ended
     [[ -z $(ls "$XDG_RUNTIME_DIR"/thalweg/*.sock 2>/dev/null) ]]
-    no pgrep -f "partition serve $work"
+    no pgrep -f "partition serve $work/"
     [[ -z $(find /dev/shm -name '*thalweg*') ]]
 }
 try "nothing is left" nothing

@@ -109,7 +109,9 @@ impl ErrorReport {
     ///
     /// - `by`: the rank that failed; `rank`: this one.
     pub fn error(self, by: u32, rank: u32) -> Error {
-        let mut error = Error::reported(self.kind, by, self.what).at_rank(rank);
+        let error =
+            if by == rank { Error::new(self.kind, self.what) } else { Error::reported(self.kind, by, self.what) };
+        let mut error = error.at_rank(rank);
         if !self.object.is_empty() {
             error = error.in_object(self.object);
         }

@@ -26,8 +26,10 @@ impl File {
         moved |= self.keep_own();
         self.ask();
         moved |= self.grant();
-        if disk {
-            moved |= self.write_one();
+        if disk && self.write_one() {
+            moved = true;
+            // The write may have taken long: rank 0 may have judged meanwhile, which counts more than who has left since.
+            self.receive();
         }
         for id in self.under_way() {
             moved |= self.advance(id, disk);
@@ -380,7 +382,12 @@ impl File {
             let written = caught("commit the window", || self.commit(commit, outcome.order, durable));
             match written {
                 Ok(()) => outcome.order = self.object.as_ref().map_or(0, |object| object.order()).max(outcome.order),
-                Err(e) => outcome.failure = ErrorReport::of(&self.about(e)).encode(),
+                Err(e) => {
+                    outcome.failure = ErrorReport::of(&self.about(e)).encode();
+                    // Nobody can rely on any byte.
+                    outcome.failed = owners;
+                    outcome.failed.sort_unstable();
+                }
             }
         }
         self.complete(id, outcome);

@@ -622,8 +622,9 @@ pub fn serve_among(mounts: Arc<Mounts>, listener: Arc<dyn Listener>, connections
 impl Served {
     /// Number of connections to all mounts but one, by its prefix.
     pub fn connections(&self, except: &str) -> usize {
-        let counts =
-            |open: &&Arc<Open>| open.listener == self.number && open.prefix.get().is_some_and(|prefix| prefix != except);
+        let counts = |open: &&Arc<Open>| {
+            open.listener == self.number && open.prefix.get().is_some_and(|prefix| prefix != except)
+        };
         self.shared.connections.all.lock().values().filter(counts).count()
     }
 }

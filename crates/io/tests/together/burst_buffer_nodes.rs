@@ -200,6 +200,7 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         Placed::InBlocks => in_blocks,
         Placed::Together => OfOneNode,
     };
+    let further = [("ASYNC", "async=no;subfiles=2;owners=2;stripe=256", of(OfOneNode, Apart))];
     // A server writes what STAGING hands over, to files of the system.
     let kinds = registry::that_write_by_themselves();
     let all = kinds.map(|kind| match kind.names[0] {
@@ -215,7 +216,7 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         "MPI_SCHEDULED" => ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1", of(Apart, Sharing)),
         other => panic!("no row for method {other}"),
     });
-    all.collect()
+    all.chain(further).collect()
 }
 
 /// Whether a session of ranks on both nodes writes.

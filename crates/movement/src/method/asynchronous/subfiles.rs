@@ -4,11 +4,11 @@
 //! | question | answer |
 //! |---|---|
 //! | which ranks | as with [`MPI_AGGREGATE`](crate::method::aggregated): ranks of one node first. The first rank of a set makes the subfile |
-//! | who writes | the owners among the ranks of the set; `owners`, `base` and `skip` count within it |
+//! | who writes | the owners among the ranks of the set; `owners`, `base` and `skip` count within it. Where a file belongs to one node until it is drained (a burst buffer), the first rank alone |
 //! | where | `<name>.dir/<name>.<set>`: the process groups in the order of the set's ranks; the index in `<name>` |
 //! | on failure | a set's owner that cannot write loses the groups with bytes in its stripes. After the loss of a rank, those of its set write their groups into subfiles of their own |
 //!
-//! Cost besides that of one shared file: a split of the communicator for each output.
+//! Cost besides that of one shared file: for each output a split of the communicator, and an agreement in the set.
 
 use super::{Asynchronous, Chosen, Failure, failure, write};
 use crate::buffer::Reservation;
@@ -25,9 +25,9 @@ use crate::plan::sets::Role;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::agreed;
 use thalweg_comm::{Communicator, Reduce};
-use thalweg_layout::OpenWrite;
+use thalweg_layout::{OpenWrite, OtherNodes};
 use thalweg_owners::file::LEAST_MEMORY;
-use thalweg_owners::{Machine, OpenFile, Options};
+use thalweg_owners::{Machine, OpenFile, Options, Owners};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// State of an output with subfiles, from open to close.
@@ -64,7 +64,10 @@ impl SetOutput {
         let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, method.sync)?;
         let spill = Spill::new(request.layout, request.path, rank, method.spill_copy, request.buffer);
         let chosen: Chosen = method.chosen;
-        let options = Options { owners: chosen.among(machine.ranks), ..method.options.clone() };
+        let mut options = Options { owners: chosen.among(machine.ranks), ..method.options.clone() };
+        if request.layout.other_nodes(request.path) == OtherNodes::Nothing {
+            options.owners = Owners::Ranks(vec![0]);
+        }
         Ok((SetOutput { output, role, machine, options, memory, spill, place: None }, opened))
     }
 
@@ -126,15 +129,20 @@ fn in_set<'c>(
     };
     let (mut start, mut found) = (0, Ok(()));
     if closing.open.role.writes {
-        match closing.open.output.start() {
-            Ok((_, at)) => start = at,
-            Err(e) => found = Err(e),
+        let output = &closing.open.output;
+        // Owners open the subfile: what its first rank did to it, and its name, must be there, and a failure of that is one of all groups.
+        let ended = |at| if closing.open.role.members.len() > 1 { output.end_own().map(|()| at) } else { Ok(at) };
+        match output.start().and_then(|(_, at)| caught("make the subfile", || ended(at))) {
+            Ok(at) => start = at,
+            Err(e) => found = Err(of_store(e)),
         }
     }
-    let agreed = agreed(set, found, "find the end of the subfile", &[start]);
-    let start = agreed.map_err(|e| e.among(&closing.open.role.members))?[0];
-    let before = set.exclusive_scan(size)?;
-    let all = set.all_reduce(&[before.saturating_add(size)], Reduce::Max)?[0];
+    let members = closing.open.role.members.clone();
+    // A rank's own failure names it already as all know it.
+    let of_all = |e: Error| if e.reported_by().is_some() { e.among(&members) } else { e };
+    let start = agreed(set, found, "find the end of the subfile", &[start]).map_err(of_all)?[0];
+    let before = set.exclusive_scan(size).map_err(|e| e.among(&members))?;
+    let all = set.all_reduce(&[before.saturating_add(size)], Reduce::Max).map_err(|e| e.among(&members))?[0];
     plan::shared(writer.rank, start, 0, all)?;
     if closing.open.role.writes {
         left.0 = Some(start + all);
@@ -148,14 +156,14 @@ fn in_set<'c>(
     if role.members.len() == 1 {
         if size > 0 {
             left.1 = part.ahead(comm, how, place, size, || pack.fragment(place, header, writer));
-            let (own, _) = output.start()?;
-            let fragment = pack.write_spilled(spill.object(), &own.object, place, header, writer, spill.step());
-            let written = fragment.and_then(|fragment| {
+            let written = caught("write the process group", || {
+                let (own, _) = output.start()?;
+                let fragment = pack.write_spilled(spill.object(), &own.object, place, header, writer, spill.step())?;
                 spill.end()?;
                 output.end_own()?;
                 Ok(Written { fragment, extent: place })
             });
-            part.wrote(written.map_err(|e| e.at_rank(writer.rank).in_object(path)));
+            part.wrote(written.map_err(|e| of_store(e).at_rank(writer.rank).in_object(path)));
         }
         return Ok(());
     }
@@ -177,14 +185,13 @@ fn in_set<'c>(
     let existing = OpenWrite::Existing;
     let request =
         OpenFile { comm: set, layout: &layout, path: &path, how: existing, memory, machine: Some(machine.clone()) };
-    let members = &role.members;
-    let of_all = |e: Error| e.among(members);
     let (own, mut ended) = write(&request, Extent::new(start, all), options, group, place).map_err(|e| {
         let what = format!("among ranks {members:?}, counted from 0: {}", e.what());
         Error::new(e.kind(), what).caused_by(e)
     })?;
-    let own = own.map_err(of_all);
-    ended.outcome = ended.outcome.map_err(of_all);
+    // These count ranks as the set does.
+    let own = own.map_err(|e| e.among(&members));
+    ended.outcome = ended.outcome.map_err(|e| e.among(&members));
     match (failure(writer.rank, own, &ended, place), fragment) {
         (Failure::OfGroup(e), _) => part.wrote(Err(e.at_rank(writer.rank).in_object(path.clone()))),
         (failed, fragment) => {
@@ -197,13 +204,15 @@ fn in_set<'c>(
             }
         }
     }
-    if role.writes {
-        // The owners have closed theirs; this is the name, and what was made at open.
-        if let Err(e) = caught("close a subfile", || output.end_own()) {
-            part.spoiled(e.at_rank(writer.rank).in_object(path));
-        }
-    }
     Ok(())
+}
+
+/// A failure of the store. A server that was lost is not a rank that was lost: the ranks go on together.
+fn of_store(e: Error) -> Error {
+    match e.kind() {
+        ErrorKind::PeerLost => Error::new(ErrorKind::Io, e.what().to_string()).caused_by(e),
+        _ => e,
+    }
 }
 
 impl OpenOutput for SetOutput {
