@@ -200,7 +200,7 @@ fn methods(placed: Placed) -> Vec<(&'static str, &'static str, Writers)> {
         Placed::InBlocks => in_blocks,
         Placed::Together => OfOneNode,
     };
-    let further = [("ASYNC", "async=no;subfiles=2;owners=2;stripe=256", of(OfOneNode, Apart))];
+    let further = [("ASYNC", "async=no;subfiles=2;owners=1;stripe=256", of(OfOneNode, Apart))];
     // A server writes what STAGING hands over, to files of the system.
     let kinds = registry::that_write_by_themselves();
     let all = kinds.map(|kind| match kind.names[0] {
