@@ -1,4 +1,4 @@
-//! Asynchronous writing in output windows, into one shared file or into subfiles ([`subfiles`]): ranks give their bytes to *owners*, which gather whole stripes and write
+//! Asynchronous writing in output windows, into one shared file or into subfiles: ranks give their bytes to *owners*, which gather whole stripes and write
 //! them while all ranks compute.
 //!
 //! | question     | answer |
