@@ -254,12 +254,17 @@ try "where services fail, the program's file is whole, and the rest is served la
 killed_services() { # whenever the process of the services is killed: its file has whole steps, and the rest is served later
     local n name program delay hit=0
     for ((n = 0; n < service_kills; n++)); do
-        name=at$n delay=$((RANDOM % 1500))
+        # The first one is met as soon as it is there.
+        name=at$n delay=$((n == 0 ? 0 : RANDOM % 600))
         with_services "$name" "$all"
         begin "$([[ $((n % 2)) == 0 ]] || echo "$work/slow4.toml")"
         run "$MPI_RANKS" ./methods write "$work/out" "$name" &
         program=$!
-        sleep "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))"
+        for _ in {1..400}; do
+            if pgrep -f "copy $work/out/$name.bp" >/dev/null; then break; fi
+            sleep 0.02
+        done
+        sleep "$(printf '0.%03d' "$delay")"
         if pkill -9 -f "copy $work/out/$name.bp"; then hit=$((hit + 1)); fi
         wait "$program"
         end
