@@ -57,6 +57,8 @@ use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// Rounds of receives in one call.
 const ROUNDS: usize = 32;
+/// Owners that one error names.
+const NAMED: usize = 16;
 /// Extents that one message asks for.
 const ASKED: usize = 4096;
 
@@ -543,7 +545,9 @@ impl Input {
                     Some(report) => report.error(from, rank),
                     None => Error::new(ErrorKind::Corrupt, "the failure of a read cannot be read"),
                 };
-                self.settle(read, Err(self.about(error)));
+                if self.waits(id, read, from).is_some() {
+                    self.settle(read, Err(self.about(error)));
+                }
             }
             Request::Alive => {
                 let now = self.now.get();
@@ -573,11 +577,16 @@ impl Input {
         self.post.send_short(rank, (window, Request::Failed { read, report }));
     }
 
+    /// The read of a window, if it is under way and this owner has bytes of it to send: others are answered no more.
+    fn waits(&mut self, window: u64, number: u64, owner: u32) -> Option<&mut Read> {
+        let read = self.reads.get_mut(&number)?;
+        (read.outcome.is_none() && read.window == window && read.of.contains_key(&owner)).then_some(read)
+    }
+
     /// Bytes of a read have come.
     fn put(&mut self, (window, number): (u64, u64), from: u32, offset: u64, bytes: &[u8]) {
         let now = self.now.get();
-        let waits = |read: &&mut Read| read.outcome.is_none() && read.window == window && read.of.contains_key(&from);
-        let Some(read) = self.reads.get_mut(&number).filter(waits) else { return };
+        let Some(read) = self.waits(window, number, from) else { return };
         let at = offset.checked_sub(read.offset).and_then(|at| usize::try_from(at).ok());
         let to = at.and_then(|at| read.bytes.get_mut(at..at.checked_add(bytes.len())?));
         let Some(to) = to else {
@@ -743,16 +752,19 @@ impl Input {
             let limit = self.windows.get(&read.window).map(|window| window.limit);
             read.outcome.is_none() && limit.is_some_and(|limit| now.saturating_sub(read.last) > limit)
         };
-        let late: Vec<(u64, u32)> = self
+        let late: Vec<(u64, u64, Vec<u32>)> = self
             .reads
             .iter()
             .filter(|(_, read)| late(read))
-            .map(|(number, read)| (*number, read.of.keys().next().copied().unwrap_or(0)))
+            .map(|(number, read)| (*number, read.offset, read.of.keys().copied().take(NAMED).collect()))
             .collect();
-        for (number, owner) in late {
-            self.strays = true;
-            let what = format!("rank {owner}, which owns the bytes, did not send them within the time limit");
-            self.settle(number, Err(self.about(Error::new(ErrorKind::Timeout, what))));
+        for (number, offset, owners) in late {
+            let ranks: Vec<String> = owners.iter().map(u32::to_string).collect();
+            let what = format!(
+                "rank {} did not send bytes of a read within the time limit: an owner serves others only inside its calls",
+                ranks.join(", ")
+            );
+            self.settle(number, Err(self.about(Error::new(ErrorKind::Timeout, what).at_byte(offset))));
         }
     }
 

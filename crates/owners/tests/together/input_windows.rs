@@ -197,6 +197,49 @@ fn a_failure_of_the_store_is_one_of_the_reads_that_it_concerns() {
     });
 }
 
+/// Every call of the store fails once, on whichever rank makes it: all opens fail, or each read gives what the file has or this failure, with
+/// its byte; the close is one of all ranks, and the next read tries again.
+#[test]
+fn whichever_call_of_the_store_fails_a_read_fails_or_is_right() {
+    let mut number = 0;
+    loop {
+        let failing = Arc::new(Failing::new(filled(LENGTH)));
+        failing.fail(Fault::any().skipping(number).times(1));
+        let layout = direct(failing.clone());
+        let opened = threads::run(3, |comm| {
+            let mut input = match Input::open(&OpenInput::new(&comm, &layout, "in")) {
+                Ok(input) => input,
+                Err(e) => {
+                    assert_eq!((e.kind(), e.place().rank), (ErrorKind::Io, Some(comm.rank())), "call {number}: {e}");
+                    return false;
+                }
+            };
+            let window = input.start(0, LENGTH, &small(2)).unwrap();
+            let at = u64::from(comm.rank()) * 9000;
+            let reads = [(at, 5000), (LENGTH - 5000, 5000)].map(|(at, length)| (input.read(window, at, length), at));
+            for (read, at) in reads {
+                match input.wait(read.unwrap()) {
+                    Ok(bytes) => assert_eq!(bytes, content(at, 5000), "call {number}"),
+                    Err(e) => {
+                        assert!(e.kind() == ErrorKind::Io && e.place().byte.is_some(), "call {number}: {e}");
+                        let again = input.read(window, at, 5000).unwrap();
+                        assert_eq!(input.wait(again).unwrap(), content(at, 5000), "call {number}");
+                    }
+                }
+            }
+            input.finish(window).unwrap();
+            input.close().unwrap();
+            true
+        });
+        assert!(opened.iter().all(|o| *o == opened[0]), "call {number}: {opened:?}");
+        if failing.failed().0 == 0 {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 20, "{number} calls");
+}
+
 #[test]
 fn an_owner_that_makes_no_calls_is_named_and_the_file_can_be_used_further() {
     let layout = direct(filled(LENGTH));
