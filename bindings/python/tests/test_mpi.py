@@ -310,3 +310,41 @@ print(thalweg.mpi.find())
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == str(library), done.stderr
     assert thalweg.open(tmp_path / "x.bp")["x"].value == 1
+
+
+AGAIN = """
+import sys
+import numpy as np, thalweg
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+folder, *methods = sys.argv[1:]
+for number, words in enumerate(methods):
+    method, _, parameters = words.partition(";")
+    for again in range(3):      # "w" on a file that is not there, then on one that is
+        with thalweg.Writer(f"{folder}/{number}.bp", comm=comm, method=method, parameters=parameters) as w, w.step() as s:
+            s.write("T", np.full(20, 100.0 * again + comm.rank), shape=(20 * comm.size,), offset=(20 * comm.rank,))
+    comm.barrier()
+    with thalweg.open(f"{folder}/{number}.bp") as f:
+        expected = np.repeat(200.0 + np.arange(comm.size), 20)
+        assert np.array_equal(f["T"][0], expected) and not f.status.partial, (words, f["T"][0][::20], f.status.partial)
+"""
+SHARING = [
+    "MPI;",
+    "MPI_COLLECTIVE;aggregators=3;stripe=100",
+    "ASYNC;async=no;owners=3;stripe=100;write_stripe=100",
+    "ASYNC;async=no;subfiles=2;owners=2;stripe=100",
+    "MPI_SCHEDULED;num_files=1;targets=1",
+    "ADAPTIVE;num_files=1",
+]
+
+
+def test_small_files_that_several_processes_share_have_what_each_wrote(mpi, tmp_path, monkeypatch):
+    """Where a file is shown when it is published, bytes of others must not be replaced with the file that an open replaces."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "out").mkdir()
+    table = f'[[mount]]\npath = "{tmp_path}/out"\nlayout = "small_file"\nstore = "posix:{tmp_path}/store"\n'
+    (tmp_path / "mounts.toml").write_text(table)
+    monkeypatch.setenv("THALWEG_MOUNTS", str(tmp_path / "mounts.toml"))
+    program = tmp_path / "again.py"
+    program.write_text(AGAIN)
+    mpi.run(program, tmp_path / "out", *SHARING)

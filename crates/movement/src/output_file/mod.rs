@@ -18,6 +18,7 @@
 //! | [`targets`] | the number of storage targets, and placement of files on one of them |
 //! | [`cache`] | live indexes and ends of subfiles, kept between outputs |
 //! | [`memory`] | state that methods keep between outputs |
+//! | [`made`] | a file that one rank makes or replaces is shown to the ranks that open it |
 
 pub mod cache;
 pub mod closing;
@@ -26,6 +27,7 @@ mod fragments;
 pub mod handle;
 pub mod levels;
 pub mod live_index;
+pub mod made;
 pub mod memory;
 pub mod open_index;
 pub mod serial_open;

@@ -13,7 +13,7 @@ use crate::output_file::cache::{Cache, File, InUse};
 use crate::output_file::commit::{Commit, IndexFile};
 use crate::output_file::levels::{self, ArrayLevel};
 use crate::output_file::live_index::{ClosedSteps, LiveIndex};
-use crate::output_file::spill;
+use crate::output_file::{made, spill};
 use std::sync::Arc;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
@@ -51,6 +51,9 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     if request.mode == Mode::Write {
         request.cache.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
+        if !subfiles {
+            made::show(request, &*object)?;
+        }
         let single = request.cache.begins(request.group, request.layout, request.path);
         // A file for this output only is leased while the output is open, if a lease is a lock on the open file; in other
         // layouts a lease would create objects.
@@ -88,7 +91,12 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     let known = kept.is_some();
     let (mut live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
-        None if object.length()? == 0 => (LiveIndex::new(subfiles), request.run),
+        None if object.length()? == 0 => {
+            if !subfiles {
+                made::show(request, &*object)?;
+            }
+            (LiveIndex::new(subfiles), request.run)
+        }
         None => (LiveIndex::load_with(&*object, subfiles, closed)?, request.run),
     };
     live.check_steps(closed)?;

@@ -44,7 +44,7 @@ use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfiles::{Early, LastGroup, Metadata, begin, check_known, open_own, subfile, subfile_folder};
-use crate::output_file::targets;
+use crate::output_file::{made, targets};
 use crate::pack::{Reach, WORTH_RESERVING};
 use crate::plan::adaptive::{Late, Params, State};
 use std::collections::{HashMap, HashSet};
@@ -236,7 +236,13 @@ impl Adaptive {
                 }
                 mode => open_own(&**request.layout, &path, mode, rank),
             };
-            let (object, is_new) = opened.map_err(|e| e.at_rank(rank).in_object(&*path))?;
+            let shown = opened.and_then(|(object, is_new)| {
+                if is_new || request.mode == Mode::Write {
+                    made::show(request, &*object)?;
+                }
+                Ok((object, is_new))
+            });
+            let (object, is_new) = shown.map_err(|e| e.at_rank(rank).in_object(&*path))?;
             if request.mode == Mode::Write {
                 request.cache.set_least(&path, 0);
             }

@@ -32,7 +32,7 @@ use crate::output_file::open_index::OpenIndex;
 use crate::output_file::serial_open::in_turns;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, take_over};
-use crate::output_file::targets;
+use crate::output_file::{made, targets};
 use crate::pack::Reach;
 use crate::plan::stripes::Striped;
 use crate::plan::turns;
@@ -217,11 +217,15 @@ impl Method for Scheduled {
                 first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
             }
             let open = |how| request.layout.open_write(&file_path, how, WriterId(rank));
-            match (leads, request.mode) {
-                (true, Mode::Write) => Ok((open(targets::place(request, files.target(file), &file_path))?, false)),
-                (true, mode) => open_own(&**request.layout, &file_path, mode, rank),
-                (false, _) => Ok((open(OpenWrite::Existing)?, false)),
+            let (object, is_new) = match (leads, request.mode) {
+                (true, Mode::Write) => (open(targets::place(request, files.target(file), &file_path))?, false),
+                (true, mode) => open_own(&**request.layout, &file_path, mode, rank)?,
+                (false, _) => (open(OpenWrite::Existing)?, false),
+            };
+            if leads && (is_new || request.mode == Mode::Write) {
+                made::show(request, &*object)?;
             }
+            Ok((object, is_new))
         });
         let (object, outcome) = match object {
             Ok(object) => (Some(object), Ok(())),
