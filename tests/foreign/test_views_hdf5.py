@@ -39,19 +39,10 @@ def numbers(got, variable):
     return got.view("i1") if variable.kind == "char" else got
 
 
-class Hdf5Reads(viewed.ViewReads):
-    """One test per file."""
+class Compared(viewed.ViewReads):
+    """What h5py, netCDF4 and others read of an HDF5 file, compared with what was written."""
 
     ENDING = ".h5"
-    REASONS = REASONS
-
-    def compare(self, manifest):
-        """Compares all values; returns the number of variables that are shown."""
-        _, remarks = thalweg("view", "hdf5", self.path, expect=None)
-        with h5py.File(self.view) as view:
-            shown = self.variables(view, manifest, remarks)
-        self.others()
-        return shown
 
     def values(self, found, variable, manifest):
         steps = sorted(variable.steps)
@@ -106,6 +97,19 @@ class Hdf5Reads(viewed.ViewReads):
         if shutil.which("h5dump") and shutil.which("ncdump"):
             for command in (["h5dump", "-H"], ["ncdump", "-h"]):
                 subprocess.run([*command, self.view], check=True, stdout=subprocess.DEVNULL)
+
+class Hdf5Reads(Compared):
+    """One test per file."""
+
+    REASONS = REASONS
+
+    def compare(self, manifest):
+        """Compares all values; returns the number of variables that are shown."""
+        _, remarks = thalweg("view", "hdf5", self.path, expect=None)
+        with h5py.File(self.view) as view:
+            shown = self.variables(view, manifest, remarks)
+        self.others()
+        return shown
 
     def test_names_of_axes_steps_and_attributes_are_read_by_all(self):
         manifest = written.write(self.path, method="MPI", ranks=3, steps=3)

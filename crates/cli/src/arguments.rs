@@ -40,6 +40,7 @@ pub enum Command {
     Recover(Recover),
     Stat(Stat),
     Index(Index),
+    Convert(Convert),
     Copy(Copy),
     Diff(Diff),
     #[command(subcommand)]
@@ -346,6 +347,70 @@ pub struct Copy {
     /// Read through the staging server of this partition, which has steps before they are stored
     #[arg(long, value_name = "PARTITION", value_hint = ValueHint::FilePath)]
     pub through: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Convert a file to another format, by the endings of the names.
+///
+/// BP to HDF5 and netCDF-4, and these to BP. What has no place in the target is listed on standard error. The file is not changed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Endings: .bp; .h5 .hdf5 .he5 (HDF5); .nc .nc4 .cdf (netCDF-4).
+PATTERN: a name, or a pattern with * (any characters, / too), ?, [a-z]. Of several that fit, the last counts.
+
+Examples:
+  thalweg convert run.bp run.h5                          all variables and steps; steps are the first axis
+  thalweg convert run.bp u.nc --only u --steps ::10 --region 'u[:, :, 32]'
+  thalweg convert run.bp small.h5 --type '*=real' --transform '*=zlib:5' --chunks 'u=64x64'
+  thalweg convert climate.nc climate.bp                  a dataset, in one step
+  thalweg convert climate.nc climate.bp --steps-along time
+
+Exit codes: 0 converted, 1 no variable fits, 2 usage, 3 a file can't be read or written.")]
+pub struct Convert {
+    /// File to convert
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The file that is made
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Convert only variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave out variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Convert these steps: FIRST:END, FIRST:END:STRIDE, or one, from 0
+    #[arg(long, value_name = "STEPS")]
+    pub steps: Option<String>,
+    /// Convert this part of arrays
+    #[arg(long = "region", value_name = "PATTERN[RANGES]")]
+    pub regions: Vec<String>,
+    /// Give variables another number type: real, double, integer, ...
+    #[arg(long = "type", value_name = "PATTERN=TYPE")]
+    pub types: Vec<String>,
+    /// Compress arrays: zlib:5; in BP files any transform
+    #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
+    pub transforms: Vec<String>,
+    /// Extents of chunks in HDF5 files, without the axis of steps
+    #[arg(long, value_name = "PATTERN=64x64")]
+    pub chunks: Vec<String>,
+    /// In BP files: blocks of arrays, so many along each dimension: 4x2
+    #[arg(long)]
+    pub blocks: Option<String>,
+    /// In BP files: the axis whose positions become steps
+    #[arg(long, value_name = "AXIS")]
+    pub steps_along: Option<String>,
+    /// In BP files: the method that writes, with its parameters (default: MPI)
+    #[arg(long)]
+    pub method: Option<String>,
+    /// Memory for values: 256MiB, 1GB; a block that is read whole may be larger
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
+    pub memory: u64,
+    /// Replace a file of this name
+    #[arg(short, long)]
+    pub force: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

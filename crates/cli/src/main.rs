@@ -20,6 +20,7 @@
 
 mod arguments;
 mod command;
+mod converter;
 mod detached;
 mod document;
 mod file;
@@ -78,6 +79,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Recover(a) => command::recover::run(a, out),
         Command::Stat(a) => command::stat::run(a, out),
         Command::Index(a) => command::index::run(a, out),
+        Command::Convert(a) => command::convert::run(a, out),
         Command::Copy(a) => command::copy::run(a, out),
         Command::Diff(a) => command::diff::run(a, out),
         Command::View(View::Zarr(a)) => command::view::zarr(a, out),

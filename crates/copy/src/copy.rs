@@ -1,13 +1,14 @@
 //! From the source to the target: one thread reads, one writes.
 
-use crate::choice::{Choice, check_transform};
+use crate::events::{Event, InStep, Opening};
 use crate::services::{self, Unprocessed};
-use crate::source::{Event, InStep, Opening, Source};
-use crate::target::{Target, Writing};
+use crate::source::Source;
+use crate::target::Target;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
+use thalweg_choice::choice::{Choice, check_transform};
 use thalweg_functions::caller::Hosts;
 use thalweg_layout::Layout;
 use thalweg_reader::{Follower, Next, Reader, Wait};
@@ -189,7 +190,7 @@ pub fn copy(
             unknown.append(&mut reading.unknown());
             (reading.left_out(), unknown, reading.unprocessed(), steps.ended)
         });
-        let written = write(&mut writer, &receive, progress);
+        let written = writer.take(&receive, progress);
         // Otherwise the other thread would wait for a step of the source to hear of it.
         failed.store(written.is_err(), Ordering::Relaxed);
         drop(receive);
@@ -211,36 +212,6 @@ pub fn copy(
     left_out.append(&mut writer.left_out);
     let (steps, blocks, bytes) = (writer.outputs, writer.blocks, writer.bytes);
     Ok(Copied { steps, had, blocks, bytes, left_out, unknown, unprocessed, ended })
-}
-
-/// Writes what comes.
-fn write(
-    writer: &mut Target,
-    events: &std::sync::mpsc::Receiver<Result<Event>>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<()> {
-    let mut writing: Option<Writing> = None;
-    while let Ok(event) = events.recv() {
-        match (event?, &mut writing) {
-            (Event::Open(opening), None) => writing = Some(writer.open(&opening).map_err(|e| e.at_step(opening.step))?),
-            (Event::Blocks(blocks), Some(open)) => {
-                writer.write(open, blocks)?;
-                progress(writer.bytes);
-            }
-            (Event::Drop, Some(_)) => {
-                if let Some(open) = writing.take() {
-                    writer.drop_output(open)?;
-                }
-            }
-            (Event::Close, Some(_)) => {
-                if let Some(open) = writing.take() {
-                    writer.close(open)?;
-                }
-            }
-            _ => return Err(Error::new(ErrorKind::InvalidArgument, "blocks outside of an output")),
-        }
-    }
-    Ok(())
 }
 
 /// The target that is there, if steps are added to it.

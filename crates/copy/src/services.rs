@@ -10,14 +10,14 @@
 //!
 //! Source: data services of staging servers: Lofstead et al., SAND2009-7763; CUG 2009.
 
-use crate::cast;
-use crate::choice::{Blocks, Choice};
-use crate::pattern::Pattern;
-use crate::plan::Place;
-use crate::source::{Form, InStep, Values};
+use crate::events::{Form, InStep, Values};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use thalweg_choice::cast;
+use thalweg_choice::choice::{Blocks, Choice};
+use thalweg_choice::pattern::Pattern;
+use thalweg_choice::plan::Place;
 use thalweg_functions::caller::Hosts;
 use thalweg_functions::{Argument, Caller, Language};
 use thalweg_reader::variable::Kind;
@@ -162,7 +162,7 @@ pub fn begin(services: &Services, hosts: &Hosts, choice: &mut Choice) -> Result<
             Work::Transform { variables, transform } => {
                 let transforms = patterns(variables)?.into_iter().map(|pattern| (pattern, transform.clone()));
                 asked.transforms.extend(transforms);
-                crate::choice::check_transform(transform).map_err(wrong)?;
+                thalweg_choice::choice::check_transform(transform).map_err(wrong)?;
                 continue;
             }
             Work::Histogram { variables, bins, min, max } => Job::Histogram(Histogram {
@@ -447,7 +447,7 @@ impl Called {
         let count = self.function.values.map_or_else(|| own.count.clone(), |values| vec![values]);
         let element = self.into.as_ref().map_or(block.form.element, |form| form.element);
         let form = thalweg_functions::Form::new(element, &count)?;
-        let mut result = crate::source::zeros(form.bytes)?;
+        let mut result = crate::fetch::zeros(form.bytes)?;
         self.caller.call(step, &arguments, &form, &mut result)?;
         let Some(into) = &self.into else {
             block.bytes = result;
@@ -491,7 +491,7 @@ fn other(reader: &Reader, step: u64, name: &str, block: &Values, own: &Place) ->
     if batch.bytes(number) != elements.saturating_mul(variable.element.size()) {
         return Err(differs());
     }
-    let mut memory = crate::source::zeros(batch.bytes(number))?;
+    let mut memory = crate::fetch::zeros(batch.bytes(number))?;
     let filled: u64 = batch.perform(&mut [&mut memory])?.iter().sum();
     if filled < elements {
         // Elements that no block has would read as zeros.

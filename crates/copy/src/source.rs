@@ -1,105 +1,18 @@
 //! Reads the chosen steps of a file, and hands them on a bounded number of bytes at a time.
 
-use crate::cast;
-use crate::choice::Choice;
 use crate::copy::LeftOut;
-use crate::plan::{How, Part, Place, parts};
+use crate::events::{Event, Form, GroupForm, InStep, Opening, Values};
+use crate::fetch;
 use crate::services::{self, Pipeline, Stopped, Unprocessed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use thalweg_choice::cast;
+use thalweg_choice::choice::Choice;
+use thalweg_choice::plan::{How, Part, parts};
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Attribute, Block, Reader};
 use thalweg_schema::Statistics;
 use thalweg_types::{ElementType, Error, ErrorKind, Result, Selection};
-
-/// What a variable of the copy is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Form {
-    /// Its full name.
-    pub full: String,
-    /// Path alone.
-    pub path: String,
-    /// Name alone.
-    pub name: String,
-    /// Type of its values.
-    pub element: ElementType,
-    /// Its kind in the source.
-    pub kind: Kind,
-    /// Number of dimensions.
-    pub dimensions: usize,
-    /// Its statistics.
-    pub statistics: Statistics,
-    /// Its transform; empty for none.
-    pub transform: String,
-}
-
-/// The beginning of an output.
-#[derive(Clone)]
-pub struct Opening {
-    /// Step of the source.
-    pub step: u64,
-    /// Its group.
-    pub group: Arc<GroupForm>,
-    /// The variables of this step.
-    pub variables: Vec<InStep>,
-    /// Attributes, where they are new or have changed.
-    pub attributes: Option<Vec<Attribute>>,
-    /// Services without which it passes.
-    pub unprocessed: Vec<Unprocessed>,
-    /// The services, as they were written.
-    pub document: Option<String>,
-}
-
-/// A variable in a step of the copy.
-#[derive(Clone)]
-pub struct InStep {
-    /// What it is.
-    pub form: Arc<Form>,
-    /// Number of its blocks.
-    pub blocks: u64,
-    /// Shape of its global array; empty for others.
-    pub shape: Vec<u64>,
-    /// A service makes it: it is none of the source.
-    pub made: bool,
-}
-
-/// What a group of the copy is.
-#[derive(Debug, PartialEq)]
-pub struct GroupForm {
-    /// Its name.
-    pub name: String,
-    /// Dimensions are stored fastest first.
-    pub fortran: bool,
-    /// Name of its time dimension.
-    pub time_name: String,
-}
-
-/// A block with its values.
-#[derive(Clone)]
-pub struct Values {
-    /// Its variable.
-    pub form: Arc<Form>,
-    /// Where it lies in the copy.
-    pub place: Option<Place>,
-    /// The values, in this machine's byte order.
-    pub bytes: Vec<u8>,
-    /// Where they lie in the source.
-    pub from: Selection,
-    /// Number of the block among those of its variable in the copy.
-    pub number: u64,
-}
-
-/// What the target is told, in this order for each output.
-pub enum Event {
-    /// An output begins.
-    Open(Opening),
-    /// Some of its blocks.
-    Blocks(Vec<Values>),
-    /// It is no output: it begins again.
-    Drop,
-    /// It is whole.
-    Close,
-}
 
 /// What is known of a variable of the source.
 struct Known {
@@ -295,7 +208,7 @@ impl<'a> Source<'a> {
         wanted: Vec<Wanted<'_>>,
         hand: &mut dyn FnMut(Event) -> Result<()>,
     ) -> std::result::Result<(), Stopped> {
-        let mut blocks = fetch(reader, step, wanted)?;
+        let mut blocks = read(reader, step, wanted)?;
         if let Some(services) = &mut self.services {
             blocks = services.process(reader, step, blocks)?;
         }
@@ -349,11 +262,6 @@ impl<'a> Source<'a> {
 
     fn look(&mut self, reader: &Reader, name: &str, step: u64) -> Result<Known> {
         let variable = reader.variable(name)?;
-        // Text of one byte, which adios2 alone writes.
-        let own = if variable.element == ElementType::Char { ElementType::U8 } else { variable.element };
-        if own != variable.element {
-            self.leave_out(name, format!("its type {}: values become {own}", variable.element));
-        }
         let element = match self.choice.element(name) {
             // Of a pattern, variables with other values are not meant.
             Some(other) if cast::is_possible(variable.element, other) => other,
@@ -361,7 +269,7 @@ impl<'a> Source<'a> {
                 let what = format!("{} values cannot become {other}", variable.element);
                 return Err(Error::new(ErrorKind::InvalidArgument, what));
             }
-            _ => own,
+            _ => variable.element,
         };
         let first = reader.block_of_step(name, step, 0)?;
         let is_array = variable.kind != Kind::Scalar;
@@ -462,48 +370,25 @@ struct Wanted<'a> {
 }
 
 /// Reads blocks together.
-fn fetch(reader: &Reader, step: u64, wanted: Vec<Wanted<'_>>) -> Result<Vec<Values>> {
-    let mut batch = reader.batch();
-    let mut memory: Vec<Vec<u8>> = Vec::new();
-    for Wanted { known, part, value, length, .. } in &wanted {
-        if value.is_none() && *length > 0 {
-            let number = batch.add(&known.form.full, &[step], &part.from, None)?;
-            memory.push(zeros(batch.bytes(number))?);
-        }
+fn read(reader: &Reader, step: u64, wanted: Vec<Wanted<'_>>) -> Result<Vec<Values>> {
+    let is_read = |wanted: &&Wanted<'_>| wanted.value.is_none() && wanted.length > 0;
+    let mut asked = Vec::new();
+    for Wanted { known, part, .. } in wanted.iter().filter(is_read) {
+        let (element, becomes) = (known.element, known.form.element);
+        asked.push(fetch::Wanted { name: &known.form.full, element, becomes, step, from: &part.from });
     }
-    let mut out: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
-    let filled = if batch.is_empty() { vec![] } else { batch.perform(&mut out)? };
-    let mut read = memory.into_iter().zip(filled);
+    let mut read = fetch::fetch(reader, &asked)?.into_iter();
     let mut values = Vec::new();
-    for Wanted { known, part, value, length, number } in wanted {
-        let failed = |e: Error| e.in_variable(known.form.full.clone()).at_step(step);
+    for Wanted { known, part, value, length, number } in &wanted {
         let bytes = match value {
-            Some(value) => value.clone(),
-            None if length == 0 => Vec::new(),
-            None => {
-                let (bytes, filled) = read.next().unwrap_or_default();
-                if filled.saturating_mul(known.element.size()) != bytes.len() as u64 {
-                    let what = format!("{filled} elements of a block of {} bytes were found", bytes.len());
-                    return Err(failed(Error::new(ErrorKind::Corrupt, what)));
-                }
-                bytes
-            }
-        };
-        let bytes = match known.form.element == known.element {
-            true => bytes,
-            false => cast::cast(known.element, known.form.element, &bytes).map_err(failed)?,
+            Some(value) if known.form.element == known.element => (*value).clone(),
+            Some(value) => cast::cast(known.element, known.form.element, value)
+                .map_err(|e| e.in_variable(known.form.full.clone()).at_step(step))?,
+            None if *length == 0 => Vec::new(),
+            None => read.next().unwrap_or_default(),
         };
         let (form, place, from) = (known.form.clone(), part.place.clone(), part.from.clone());
-        values.push(Values { form, place, bytes, from, number });
+        values.push(Values { form, place, bytes, from, number: *number });
     }
     Ok(values)
-}
-
-pub(crate) fn zeros(bytes: u64) -> Result<Vec<u8>> {
-    let none = || Error::new(ErrorKind::NoMemory, format!("the system has no {bytes} bytes of memory for a block"));
-    let length = usize::try_from(bytes).map_err(|_| none())?;
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(length).map_err(|_| none())?;
-    memory.resize(length, 0);
-    Ok(memory)
 }

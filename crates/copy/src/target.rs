@@ -1,10 +1,11 @@
 //! Declares the groups of the copy as they come, and writes its steps.
 
 use crate::copy::LeftOut;
+use crate::events::{Event, Form, InStep, Opening, Values};
 use crate::services;
-use crate::source::{Form, InStep, Opening, Values};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use thalweg_comm::alone::Alone;
 use thalweg_io::session::SharedGroup;
 use thalweg_io::{BlockBox, Mode, Output, Session, WriteRequest};
@@ -83,6 +84,39 @@ impl Target {
             blocks: 0,
             bytes: 0,
         })
+    }
+
+    /// Writes what comes, until nothing more can come or one of the two ends fails.
+    ///
+    /// - `progress`: is told the bytes of values written so far.
+    ///
+    /// # Errors
+    /// The one that comes, or that of a write, with its step.
+    pub fn take(&mut self, events: &Receiver<Result<Event>>, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut writing: Option<Writing> = None;
+        while let Ok(event) = events.recv() {
+            match (event?, &mut writing) {
+                (Event::Open(opening), None) => {
+                    writing = Some(self.open(&opening).map_err(|e| e.at_step(opening.step))?);
+                }
+                (Event::Blocks(blocks), Some(open)) => {
+                    self.write(open, blocks)?;
+                    progress(self.bytes);
+                }
+                (Event::Drop, Some(_)) => {
+                    if let Some(open) = writing.take() {
+                        self.drop_output(open)?;
+                    }
+                }
+                (Event::Close, Some(_)) => {
+                    if let Some(open) = writing.take() {
+                        self.close(open)?;
+                    }
+                }
+                _ => return Err(Error::new(ErrorKind::InvalidArgument, "blocks outside of an output")),
+            }
+        }
+        Ok(())
     }
 
     /// Begins an output.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_bp::statistics::Level;
+use thalweg_choice::{Blocks, Choice, Pattern, Region, Steps};
 use thalweg_comm::alone::Alone;
 use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, everything, in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::sweep;
 use thalweg_copy::copy::Ended;
-use thalweg_copy::{Asked, Blocks, Choice, Copied, Existing, Options, Pattern, Region, Steps, copy};
+use thalweg_copy::{Asked, Copied, Existing, Options, copy};
 use thalweg_io::{BlockBox, Mode, Session, WriteRequest};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Block, Kind, Reader, Wait};
@@ -282,8 +283,8 @@ fn transforms_stay_are_changed_or_undone() {
         assert_eq!((of("b.bp").as_deref(), done.left_out.len()), (wanted, 0), "{transform:?}");
         assert_same(&source, &open(&layout, "b.bp"), &[]);
     }
-    assert_eq!(thalweg_copy::choice::check_transform("nonsense").unwrap_err().kind(), ErrorKind::Config);
-    assert!(thalweg_copy::choice::check_transform("zlib:99").is_err());
+    assert_eq!(thalweg_choice::choice::check_transform("nonsense").unwrap_err().kind(), ErrorKind::Config);
+    assert!(thalweg_choice::choice::check_transform("zlib:99").is_err());
     // What a lossy transform has kept is not changed again.
     write_steps(&layout, "z.bp", 0..2, "MPI", r#"transform="zfp:accuracy=0.5""#);
     let done = copied(&layout, "z.bp", "y.bp", &Options::default()).unwrap();

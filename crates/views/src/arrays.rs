@@ -17,32 +17,72 @@
 //! | array whose shape changes | `NAME/step_S`, one for each step |
 //! | local array of several blocks in a step | `NAME/step_S/block_N`, one for each block |
 //!
+//! Formats that get the values ([`Pieces::Values`]) get all of these arrays, compressed or not, and of each what is chosen.
+//!
 //! Axes have the names of the attribute `_ARRAY_DIMENSIONS`, else `dim_0`, `dim_1`...; a name has one extent: with another extent, it
 //! is followed by this extent. Axes of steps are named `step`, `step_1`..., one for each list of steps, and have their numbers as
 //! coordinates; no axis has the name of a group. These are the names that `xarray.open_dataset(..., engine="thalweg")` gives.
 
 use crate::boxes;
+use crate::chosen::{self, Along, Chosen, Read, Taken as Values};
 use crate::grid::{Grid, Place, Taken};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_choice::cast;
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Attribute, Block, Form, Reader, Variable};
-use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Extent, Result, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Extent, Result, Value};
 
 /// The attribute that names the axes of an array.
-const AXES: &str = "_ARRAY_DIMENSIONS";
+pub const AXES: &str = "_ARRAY_DIMENSIONS";
 /// Most bytes of values that a view contains itself, for one variable.
 const MOST_INLINE: u64 = 64 << 20;
+/// The attribute `long_name` of axes of steps.
+pub const STEP_IN_FILE: &str = "step in the file";
 
 /// What can be shown, or the reason why it cannot.
-type Shown<T> = std::result::Result<T, String>;
+pub type Shown<T> = std::result::Result<T, String>;
 
 /// What a format can refer to as parts of one array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pieces {
+#[derive(Debug, Clone, Copy)]
+pub enum Pieces<'c> {
     /// Chunks of one regular grid, all compressed in the same way.
     Chunks,
     /// Boxes at any place of the array, not compressed.
     Boxes,
+    /// Values, which are read.
+    Values(Chosen<'c>),
+}
+
+impl Pieces<'_> {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Pieces::Values(chosen) => chosen.choice.has(name),
+            Pieces::Chunks | Pieces::Boxes => true,
+        }
+    }
+
+    fn steps<'s>(&self, steps: &'s [u64]) -> Cow<'s, [u64]> {
+        match self {
+            Pieces::Values(chosen) => chosen.steps(steps),
+            Pieces::Chunks | Pieces::Boxes => Cow::Borrowed(steps),
+        }
+    }
+
+    /// Whether one step of so many is shown.
+    fn has_one_step(&self, steps: u64) -> bool {
+        match self {
+            Pieces::Values(chosen) => (0..steps).filter(|step| chosen.choice.steps.contain(*step)).take(2).count() == 1,
+            Pieces::Chunks | Pieces::Boxes => steps == 1,
+        }
+    }
+
+    fn element(&self, name: &str, own: ElementType) -> Shown<ElementType> {
+        match self {
+            Pieces::Values(chosen) => chosen.element(name, own),
+            Pieces::Chunks | Pieces::Boxes => Ok(own),
+        }
+    }
 }
 
 /// An array of another format.
@@ -88,6 +128,17 @@ pub enum Content {
         /// The boxes that were written.
         boxes: Vec<Piece>,
         /// Elements are in no box: they have no values.
+        has_holes: bool,
+    },
+    /// In files, to be read.
+    Read {
+        /// Full name of their variable.
+        variable: String,
+        /// Type of its values, which the array may have in another one.
+        element: ElementType,
+        /// The parts, by step; of elements that several have, those of the last count.
+        parts: Vec<Read>,
+        /// Elements may be in no part: they have no values.
         has_holes: bool,
     },
     /// Here, in order, slowest axis first.
@@ -175,13 +226,14 @@ impl Arrays {
     /// `NotFound` if a file with payloads is missing; errors of reading the index.
     /// # Cost
     /// Time and memory proportional to the number of blocks; no payload is read, but for scalars that the index does not contain.
-    pub fn of(reader: &Reader, pieces: Pieces) -> Result<Arrays> {
+    pub fn of(reader: &Reader, pieces: Pieces<'_>) -> Result<Arrays> {
         let mut all = Arrays::default();
-        let groups = reader.variables().iter().filter_map(|head| head.name.trim_matches('/').split_once('/'));
+        let heads = || reader.variables().iter().filter(|head| pieces.has(&head.name));
+        let groups = heads().filter_map(|head| head.name.trim_matches('/').split_once('/'));
         let mut axes = Axes { groups: groups.map(|(group, _)| group.to_string()).collect(), ..Axes::default() };
         let mut attributes = Attributes::of(reader, &mut all.left_out)?;
-        let names: HashSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
-        for head in reader.variables() {
+        let names: HashSet<&str> = heads().map(|head| head.name.trim_matches('/')).collect();
+        for head in heads() {
             let name = head.name.trim_matches('/').to_string();
             let own = attributes.take(&name);
             let parents = name.match_indices('/').map(|(at, _)| &name[..at]);
@@ -190,7 +242,7 @@ impl Arrays {
                 Some(parent) => Err(format!("its name lies below that of the variable {parent}")),
                 None => {
                     let variable = reader.variable(&head.name)?;
-                    arrays_of(reader, &variable, &name, own, pieces, &mut axes)?
+                    arrays_of(reader, &variable, &name, own, pieces, &mut axes, &mut all.left_out)?
                 }
             };
             match made {
@@ -210,7 +262,7 @@ impl Arrays {
                 shape: vec![steps.len() as u64],
                 has_steps: true,
                 content: Content::Values(steps.iter().map(|step| Value::I64(*step as i64)).collect()),
-                attributes: vec![("long_name".into(), text("step in the file"))],
+                attributes: vec![("long_name".into(), text(STEP_IN_FILE))],
                 name: axis,
             });
         }
@@ -229,8 +281,9 @@ fn arrays_of(
     variable: &Variable,
     name: &str,
     mut attributes: Vec<(String, AttributeValue)>,
-    pieces: Pieces,
+    pieces: Pieces<'_>,
     axes: &mut Axes,
+    left_out: &mut Vec<LeftOut>,
 ) -> Result<Shown<Vec<Array>>> {
     if variable.steps.is_empty() {
         return Ok(Err("it has no blocks".into()));
@@ -240,10 +293,60 @@ fn arrays_of(
     let named = wanted.clone().filter(|names| names.len() == variable.shape.len());
     let is_coordinate = named.as_deref() == Some(&[name.to_string()]);
     // As the engine for xarray: a variable of one of several steps, and a coordinate of the only one, have no axis for steps.
-    let has_steps = variable.steps.len() > 1 || (reader.status().steps == 1 && !is_coordinate);
-    let element = variable.element;
+    let steps = pieces.steps(&variable.steps);
+    let Some(last) = steps.last() else { return Ok(Ok(vec![])) };
+    let along = match pieces {
+        Pieces::Values(_) => chosen::along(&mut attributes, named.as_deref()),
+        Pieces::Chunks | Pieces::Boxes => Along::Axis(None),
+    };
+    let is_axis = matches!(along, Along::Axis(_));
+    let has_steps = is_axis && (steps.len() > 1 || (pieces.has_one_step(reader.status().steps) && !is_coordinate));
+    let element = match pieces.element(&variable.name, variable.element) {
+        Ok(element) => element,
+        Err(why) => return Ok(Err(why)),
+    };
+    if element != variable.element && variable.element == ElementType::LongDouble {
+        let why = format!("its type {}: values become {element}", variable.element);
+        left_out.push(LeftOut { name: name.into(), why });
+    }
+    let part = |content, shape, below: String| Array {
+        name: format!("{name}/{below}"),
+        variable: name.to_string(),
+        element,
+        // Values that are read have this machine's.
+        order: if matches!(pieces, Pieces::Values(_)) { ByteOrder::NATIVE } else { reader.byte_order() },
+        axes: Vec::new(),
+        shape,
+        has_steps: false,
+        content,
+        attributes: attributes.clone(),
+    };
     let (content, shape) = match (variable.kind, pieces) {
-        (Kind::Scalar | Kind::LocalValue, _) => match values_of(reader, variable)? {
+        (Kind::Scalar, Pieces::Values(_)) => {
+            let steps = if has_steps { &*steps } else { std::slice::from_ref(last) };
+            if let Some(step) = has_others(reader, variable, steps)? {
+                let why =
+                    format!("each writer has its own value, first in step {step}: that of the first writer is left");
+                left_out.push(LeftOut { name: name.into(), why });
+            }
+            match values_of(reader, variable, steps, element)? {
+                Ok((values, shape)) => (Content::Values(values), shape),
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        (_, Pieces::Values(chosen)) => {
+            match chosen.take(reader, variable, &steps, if is_axis && !has_steps { &Along::Last } else { &along })? {
+                Ok(Values::Whole(content, shape)) => (content, shape),
+                Ok(Values::Parts(parts)) => {
+                    return Ok(Ok(parts
+                        .into_iter()
+                        .map(|(below, content, shape)| part(content, shape, below))
+                        .collect()));
+                }
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        (Kind::Scalar | Kind::LocalValue, _) => match values_of(reader, variable, &steps, element)? {
             Ok((values, shape)) => (Content::Values(values), shape),
             Err(why) => return Ok(Err(why)),
         },
@@ -254,30 +357,18 @@ fn arrays_of(
         (Kind::Global | Kind::Local, Pieces::Boxes) => match boxes_of(reader, variable, has_steps)? {
             Ok(Boxed::Whole(content, shape)) => (content, shape),
             Ok(Boxed::Parts(parts)) => {
-                let order = reader.byte_order();
-                let part = |(below, content, shape)| {
-                    let (variable, attributes) = (name.to_string(), attributes.clone());
-                    let name = format!("{name}/{below}");
-                    Array {
-                        name,
-                        variable,
-                        element,
-                        order,
-                        axes: Vec::new(),
-                        shape,
-                        has_steps: false,
-                        content,
-                        attributes,
-                    }
-                };
-                return Ok(Ok(parts.into_iter().map(part).collect()));
+                return Ok(Ok(parts.into_iter().map(|(below, content, shape)| part(content, shape, below)).collect()));
             }
             Err(why) => return Ok(Err(why)),
         },
     };
-    let order = if matches!(content, Content::Values(_)) { ByteOrder::NATIVE } else { reader.byte_order() };
+    let order = match content {
+        Content::Values(_) | Content::Read { .. } => ByteOrder::NATIVE,
+        Content::Chunks { .. } | Content::Boxes { .. } => reader.byte_order(),
+    };
     // Axes of steps are named first, so that no other axis gets their names.
-    let of_steps = has_steps.then(|| (axes.of_steps(&variable.steps), variable.steps.len() as u64));
+    let own = if let Along::Axis(name) = &along { name.as_deref() } else { None };
+    let of_steps = has_steps.then(|| (axes.of_steps(&steps, own), steps.len() as u64));
     let wanted = wanted.filter(|names| names.len() == shape.len());
     let wanted = wanted.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect());
     let others = axes.of_shape(&wanted, &shape).into_iter().zip(shape);
@@ -286,12 +377,32 @@ fn arrays_of(
     Ok(Ok(vec![Array { name, variable, element, order, axes, shape, has_steps, content, attributes }]))
 }
 
+/// The first step in which writers of a scalar have other values than the first one.
+fn has_others(reader: &Reader, variable: &Variable, steps: &[u64]) -> Result<Option<u64>> {
+    for step in steps {
+        if reader.block_count(&variable.name, *step)? > 1 {
+            let blocks = reader.blocks(&variable.name, *step)?;
+            if blocks.windows(2).any(|pair| pair[0].value != pair[1].value) {
+                return Ok(Some(*step));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// The values of a variable that the index contains, step by step, and the shape at each step.
-fn values_of(reader: &Reader, variable: &Variable) -> Result<Shown<(Vec<Value>, Vec<u64>)>> {
+///
+/// - `element`: the type that they get.
+fn values_of(
+    reader: &Reader,
+    variable: &Variable,
+    steps: &[u64],
+    element: ElementType,
+) -> Result<Shown<(Vec<Value>, Vec<u64>)>> {
     let mut values = Vec::new();
     let mut writers: Option<u64> = None;
     let mut bytes = 0u64;
-    for step in &variable.steps {
+    for step in steps {
         let before = values.len();
         match variable.kind {
             Kind::Scalar => values.push(reader.value(&variable.name, *step)?),
@@ -320,6 +431,17 @@ fn values_of(reader: &Reader, variable: &Variable) -> Result<Shown<(Vec<Value>, 
         if bytes > MOST_INLINE {
             return Ok(Err(format!("its values have more than {} MiB", MOST_INLINE >> 20)));
         }
+    }
+    if element != variable.element {
+        let cast = |value: Value| {
+            let mut bytes = Vec::new();
+            value.append_to(&mut bytes);
+            let cast = cast::cast(variable.element, element, &bytes)?;
+            Value::from_bytes(element, &cast, ByteOrder::NATIVE)
+                .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("no value of {element}")))
+        };
+        let cast: Result<Vec<Value>> = values.into_iter().map(cast).collect();
+        values = cast.map_err(|e| e.in_variable(variable.name.clone()))?;
     }
     Ok(Ok((values, writers.into_iter().collect())))
 }
@@ -575,13 +697,16 @@ struct Axes {
 }
 
 impl Axes {
-    fn of_steps(&mut self, steps: &[u64]) -> String {
-        if let Some((axis, _)) = self.of_steps.iter().find(|(_, known)| *known == steps) {
+    /// - `wanted`: the name that the file says.
+    fn of_steps(&mut self, steps: &[u64], wanted: Option<&str>) -> String {
+        let fits = |axis: &str| wanted.is_none_or(|wanted| axis == wanted || axis.starts_with(&format!("{wanted}_")));
+        if let Some((axis, _)) = self.of_steps.iter().find(|(axis, known)| *known == steps && fits(axis)) {
             return axis.clone();
         }
-        let mut number = self.of_steps.len();
+        let wanted = wanted.unwrap_or("step");
+        let mut number = if self.of_steps.contains_key(wanted) { self.of_steps.len() } else { 0 };
         let axis = loop {
-            let axis = if number == 0 { "step".to_string() } else { format!("step_{number}") };
+            let axis = if number == 0 { wanted.to_string() } else { format!("{wanted}_{number}") };
             if !self.groups.contains(&axis) && !self.of_steps.contains_key(&axis) {
                 break axis;
             }

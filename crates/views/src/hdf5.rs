@@ -1,4 +1,4 @@
-//! The content of a view for HDF5.
+//! The content of a view for HDF5, and of a file that has the values themselves.
 //!
 //! | in the view | from the file |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | virtual dataset | an array: its [runs](crate::runs::Run) of blocks are selections of these |
 //! | dataset with external storage | an array of one block |
 //! | dataset with values | scalars, texts, one value per writer |
+//! | dataset whose values are read and written | in a conversion: an array |
 //! | dimension scale | a named axis: the variable of this name with its values, else a dimension without a variable, as netCDF has it |
 //! | attribute | an attribute |
 //!
@@ -20,11 +21,14 @@
 //! Source: the file format of netCDF-4, in its users' guide; HDF5's dimension scales; h5py's complex numbers.
 
 use crate::arrays::{Array, Arrays, Content, LeftOut, Pieces};
+use crate::chosen::{Chosen, Read};
+use crate::chunks;
 use crate::place::url_of;
 use crate::runs;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_choice::Pattern;
 use thalweg_reader::Reader;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
@@ -83,6 +87,18 @@ pub struct Dataset {
     pub axes: Vec<String>,
     /// Attributes.
     pub attributes: Vec<Attribute>,
+    /// How the file stores the elements itself.
+    #[serde(default)]
+    pub stored: Stored,
+}
+
+/// How a file stores elements itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// Extents of chunks; `None`: one chunk if the dataset can grow, else none.
+    pub chunk: Option<Vec<u64>>,
+    /// The level of deflate, 0 to 9; `None`: not compressed.
+    pub deflate: Option<u32>,
 }
 
 /// The elements of a dataset.
@@ -96,6 +112,16 @@ pub enum Elements {
     Block(Place),
     /// The elements of blocks.
     Boxes(Vec<Mapping>),
+    /// They are read from a variable, and written.
+    #[serde(skip)]
+    Read {
+        /// Its full name.
+        variable: String,
+        /// Type of its values.
+        element: ElementType,
+        /// The parts.
+        parts: Vec<Read>,
+    },
 }
 
 /// A file as an array of elements, or of enumerations of them.
@@ -217,6 +243,7 @@ impl Elements {
             Elements::Missing | Elements::Values(_) => 0,
             Elements::Block(_) => 1,
             Elements::Boxes(runs) => runs.iter().map(|run| run.times).sum(),
+            Elements::Read { .. } => 0,
         }
     }
 }
@@ -256,9 +283,47 @@ pub struct View {
 /// # Cost
 /// As [`Arrays::of`].
 pub fn view(reader: &Reader) -> Result<View> {
-    let Arrays { arrays, left_out, attributes } = Arrays::of(reader, Pieces::Boxes)?;
+    planned(reader, Arrays::of(reader, Pieces::Boxes)?, None)
+}
+
+/// How a file is converted.
+#[derive(Debug, Clone, Copy)]
+pub struct Conversion<'c> {
+    /// What is converted. Transforms `zlib` and `none` of the choice say what is compressed.
+    pub chosen: Chosen<'c>,
+    /// Extents of chunks by name, without the axis of steps; the last one that fits counts.
+    pub chunks: &'c [(Pattern, Vec<u64>)],
+}
+
+/// The content of a file that has the values themselves.
+///
+/// # Errors
+/// `Unsupported` for a transform that HDF5 does not have; errors of [`Arrays::of`].
+/// # Cost
+/// As [`Arrays::of`].
+pub fn converted(reader: &Reader, conversion: Conversion<'_>) -> Result<View> {
+    planned(reader, Arrays::of(reader, Pieces::Values(conversion.chosen))?, Some(conversion))
+}
+
+/// The level of a transform that HDF5 has; `None` if it does not compress.
+fn deflate(transform: Option<&str>) -> Result<Option<u32>> {
+    /// That of zlib, where nothing is said.
+    const USUAL: u32 = 6;
+    let Some(text) = transform.filter(|text| *text != "none") else { return Ok(None) };
+    let (name, level) = text.split_once(':').unwrap_or((text, ""));
+    if !name.eq_ignore_ascii_case("zlib") {
+        let what = format!("transform {text}: programs of HDF5 and netCDF decode zlib alone everywhere");
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    let level = level.rsplit('=').next().unwrap_or_default().trim();
+    Ok(Some(level.parse().unwrap_or(USUAL)))
+}
+
+fn planned(reader: &Reader, arrays: Arrays, conversion: Option<Conversion<'_>>) -> Result<View> {
+    let Arrays { arrays, left_out, attributes } = arrays;
     let mut names = Names::of(&arrays);
-    let mut all = Planned { reader, files: HashMap::new(), names: Vec::new(), sources: Sources::default(), left_out };
+    let (files, names_of_files, sources) = (HashMap::new(), Vec::new(), Sources::default());
+    let mut all = Planned { reader, conversion, files, names: names_of_files, sources, left_out };
     let mut taken: HashSet<String> = HashSet::new();
     let mut datasets = Vec::new();
     let mut axes: BTreeMap<String, (String, u64)> = BTreeMap::new();
@@ -301,6 +366,7 @@ pub fn view(reader: &Reader) -> Result<View> {
             scale: Some(format!("This is a netCDF dimension but not a netCDF variable. {extent:10}")),
             axes: Vec::new(),
             attributes: Vec::new(),
+            stored: Stored::default(),
         })
         .collect();
     datasets.extend(without);
@@ -352,11 +418,13 @@ impl Names {
 const AXIS_OF_ITSELF: &str = "\0";
 
 /// Attributes that HDF5's dimension scales and netCDF have for themselves.
-const RESERVED: [&str; 6] = ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid"];
+pub const RESERVED: [&str; 7] =
+    ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates"];
 
 /// What is being planned.
 struct Planned<'r> {
     reader: &'r Reader,
+    conversion: Option<Conversion<'r>>,
     files: HashMap<Option<u32>, usize>,
     names: Vec<String>,
     sources: Sources,
@@ -472,6 +540,16 @@ impl Planned<'_> {
                     }
                 }
             }
+            Content::Read { variable, element, parts, has_holes } => {
+                is_nan_missing = *has_holes && is_real;
+                match &parts[..] {
+                    [] => Elements::Missing,
+                    parts => {
+                        let (variable, parts) = (variable.clone(), parts.to_vec());
+                        Elements::Read { variable, element: *element, parts }
+                    }
+                }
+            }
             Content::Chunks { .. } => unreachable!("arrays of boxes were asked for"),
         };
         if array.axes.len() == 1 && array.axes[0] == *name {
@@ -486,8 +564,28 @@ impl Planned<'_> {
             scale: None,
             axes: array.axes.clone(),
             attributes: self.attributes(&array.variable, &array.attributes, Some(array.element)),
+            stored: self.stored(array, kind)?,
             name: name.clone(),
         }))
+    }
+
+    /// How an array that is converted is stored.
+    fn stored(&self, array: &Array, kind: Kind) -> Result<Stored> {
+        let Some(Conversion { chosen, chunks }) = self.conversion else { return Ok(Stored::default()) };
+        let wanted =
+            chunks.iter().rev().find(|(pattern, _)| pattern.fits(&array.variable)).map(|(_, chunk)| &chunk[..]);
+        let is_scalar = array.shape.len() == usize::from(array.has_steps);
+        let deflate = match is_scalar || kind == Kind::Text {
+            true => None,
+            false => {
+                deflate(chosen.choice.transform(&array.variable)).map_err(|e| e.in_variable(array.variable.clone()))?
+            }
+        };
+        if array.shape.is_empty() || !(array.has_steps || wanted.is_some() || deflate.is_some()) {
+            return Ok(Stored::default());
+        }
+        let size = if kind == Kind::Text { 16 } else { kind.size() };
+        Ok(Stored { chunk: Some(chunks::extents(&array.shape, size, array.has_steps, wanted)), deflate })
     }
 
     /// - `element`: type of the variable that they belong to.

@@ -8,6 +8,8 @@
 //! | room | what it owns |
 //! |---|---|
 //! | [`arrays`] | what of a file's variables is one array of other formats: shapes, dimension names, attributes, where its blocks are; what cannot be shown, and why |
+//! | [`chunks`] | extents of chunks, where another format stores an array in chunks; pure |
+//! | [`chosen`] | the chosen values of a variable as parts of arrays |
 //! | [`boxes`] | whether boxes of an array meet; pure |
 //! | [`grid`] | whether the blocks of an array form the chunks of a regular grid; pure |
 //! | [`place`] | URLs of the files with payloads |
@@ -24,6 +26,8 @@
 
 pub mod arrays;
 pub mod boxes;
+pub mod chosen;
+pub mod chunks;
 pub mod grid;
 pub mod hdf5;
 pub mod place;
@@ -32,3 +36,4 @@ pub mod vtk;
 pub mod zarr;
 
 pub use arrays::{Array, Arrays, Content, LeftOut, Pieces};
+pub use chosen::Chosen;

@@ -14,7 +14,7 @@
 //! Source: Kitware, VTKHDF file format specification, version 2; what `vtkHDFWriter` of VTK 9.7 writes.
 
 use crate::LeftOut;
-use crate::hdf5::{self, Attribute, Dataset, Elements, Group, Kind, Mapping, Plan, Source, Values, View};
+use crate::hdf5::{self, Attribute, Dataset, Elements, Group, Kind, Mapping, Plan, Source, Stored, Values, View};
 use std::collections::{HashMap, HashSet};
 use thalweg_reader::Reader;
 use thalweg_types::{AttributeValue, Error, ErrorKind, Result, Value};
@@ -473,6 +473,7 @@ impl<'p> Made<'p> {
             scale: None,
             axes: Vec::new(),
             attributes: Vec::new(),
+            stored: Stored::default(),
         });
     }
 

@@ -133,7 +133,7 @@ impl Document {
                 }
                 Ok(chunks.len() as u64)
             }
-            Content::Boxes { .. } => unreachable!("arrays of chunks were asked for"),
+            Content::Boxes { .. } | Content::Read { .. } => unreachable!("arrays of chunks were asked for"),
             Content::Values(values) => {
                 if !array.shape.contains(&0) {
                     let key = format!("{}/{}", array.name, number(&vec![0; array.shape.len()]));
@@ -200,7 +200,7 @@ fn metadata(array: &Array, kind: &str) -> Json {
     let whole = || array.shape.iter().map(|extent| (*extent).max(1)).collect();
     let (chunks, has_holes, codec) = match &array.content {
         Content::Chunks { extents, has_holes, codec, .. } => (extents.clone(), *has_holes, *codec),
-        Content::Values(_) | Content::Boxes { .. } => (whole(), false, Codec::Plain),
+        Content::Values(_) | Content::Boxes { .. } | Content::Read { .. } => (whole(), false, Codec::Plain),
     };
     // Streams say how they are decoded; the other parameters are for writing.
     let compressor = match codec {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from . import _core, mpi
+from .background import Served, chosen
 from .errors import Error
 
 
-class Input:
+class Input(Served):
     """A file open for input windows. Collective; so are `start`, without waiting, and `close`.
 
     - `comm`: a communicator of mpi4py, `Processes`, or `None` for this process alone.
@@ -21,13 +21,13 @@ class Input:
     """
 
     def __init__(self, path: str | os.PathLike[str], comm: Any = None, *, memory: int = 256 << 20) -> None:
-        self._callbacks: dict[int, tuple[Request, Callable[[Any, Error | None], object]]] = {}
-        self._file = _core.Input.open(mpi.ranks(comm), os.fspath(path), memory)
+        super().__init__(_core.Input.open(mpi.ranks(comm), os.fspath(path), memory))
 
     @property
     def length(self) -> int:
         """Bytes of the file when it was opened."""
-        return self._file.length()
+        length: int = self._file.length()
+        return length
 
     def start(
         self,
@@ -49,48 +49,12 @@ class Input:
         - `owner_stripe`, `write_stripe`, `fraction`, `alignment`: in bytes, see the guide.
         - `time_limit`: seconds without any event after which a read fails.
         """
-        active = owners if isinstance(owners, int) else None
-        ranks = None if owners is None or isinstance(owners, int) else list(owners)
+        ranks, active = chosen(owners)
         number = self._file.start(
             offset, length, ranks, active, base, skip, owner_stripe, write_stripe, fraction, alignment, time_limit
         )
         self._call_back()
         return InputWindow(self, number)
-
-    def progress(self) -> bool:
-        """Serves other ranks and reads at most one fraction. Returns whether anything happened."""
-        moved = self._file.progress()
-        self._call_back()
-        return moved
-
-    def close(self) -> None:
-        """Collective: closes the file when all ranks have ended their parts of all windows."""
-        try:
-            self._file.close()
-        finally:
-            self._call_back()
-
-    def _call_back(self) -> None:
-        """Calls the callbacks of answered requests: all of them, then raises what the first one raised."""
-        raised: BaseException | None = None
-        for number, bytes_of, failure in self._file.due():
-            try:
-                request, callback = self._callbacks.pop(number)
-                callback(None if bytes_of is None else bytes_of.view(request.dtype), failure)
-            except BaseException as e:
-                raised = raised or e
-        if raised is not None:
-            raise raised
-
-    def __enter__(self) -> Input:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            # The other ranks may be elsewhere: nothing collective can be done.
-            self._file.abandon()
 
 
 class InputWindow:
@@ -153,7 +117,9 @@ class Request:
 
     def on_read(self, callback: Callable[[Any, Error | None], object]) -> None:
         """Calls `callback` with the numbers and `None`, or `None` and the failure, inside a later call of this process."""
-        self._input._callbacks[self._number] = (self, callback)
+        self._input._callbacks[self._number] = lambda given, failure: callback(
+            None if given is None else given.view(self.dtype), failure
+        )
         try:
             self._input._file.on_read(self._number)
         except Error:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from . import _core, mpi
+from .background import Served, chosen
 from .errors import Error, InvalidArgument
 
 
-class Windows:
+class Windows(Served):
     """A file open for output windows. Collective; so are `start`, without waiting, and `close`.
 
     - `comm`: a communicator of mpi4py, `Processes`, or `None` for this process alone.
@@ -24,8 +24,7 @@ class Windows:
     def __init__(
         self, path: str | os.PathLike[str], comm: Any = None, *, keep: bool = False, memory: int = 256 << 20
     ) -> None:
-        self._callbacks: dict[int, Callable[[Error | None], object]] = {}
-        self._file = _core.Windows.open(mpi.ranks(comm), os.fspath(path), keep, memory)
+        super().__init__(_core.Windows.open(mpi.ranks(comm), os.fspath(path), keep, memory))
 
     def start(
         self,
@@ -51,47 +50,12 @@ class Windows:
         - `durable`: the window is complete when its bytes are on the device.
         - `commit`: offset and bytes that rank 0 writes when all others are written.
         """
-        active = owners if isinstance(owners, int) else None
-        ranks = None if owners is None or isinstance(owners, int) else list(owners)
+        ranks, active = chosen(owners)
         number = self._file.start(
             offset, length, ranks, active, base, skip, owner_stripe, write_stripe, fraction, alignment, time_limit, durable, commit
         )
         self._call_back()
         return Window(self, number)
-
-    def progress(self) -> bool:
-        """Serves other ranks and writes at most one fraction. Returns whether anything happened."""
-        moved = self._file.progress()
-        self._call_back()
-        return moved
-
-    def close(self) -> None:
-        """Collective: completes all windows and closes the file."""
-        try:
-            self._file.close()
-        finally:
-            self._call_back()
-
-    def _call_back(self) -> None:
-        """Calls the callbacks of complete windows: all of them, then raises what the first one raised."""
-        raised: BaseException | None = None
-        for number, failure in self._file.due():
-            try:
-                self._callbacks.pop(number)(failure)
-            except BaseException as e:
-                raised = raised or e
-        if raised is not None:
-            raise raised
-
-    def __enter__(self) -> Windows:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            # The other ranks may be elsewhere: nothing collective can be done.
-            self._file.abandon()
 
 
 class Window:

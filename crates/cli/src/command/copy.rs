@@ -10,13 +10,14 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGURG};
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
+use thalweg_choice::Written;
 use thalweg_copy::copy::Ended;
 use thalweg_copy::services::Unprocessed;
-use thalweg_copy::{Asked, Blocks, Choice, Copied, Existing, Options, Pattern, Region, Served, Steps, copy};
+use thalweg_copy::{Asked, Copied, Existing, Options, Served, copy};
 use thalweg_functions::caller::Hosts;
 use thalweg_reader::{Reader, Wait};
 use thalweg_report::text::count;
-use thalweg_types::{ElementType, Error};
+use thalweg_types::Error;
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
     let options = options(arguments)?;
@@ -82,32 +83,16 @@ fn values(reader: &Reader) -> u64 {
 
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let usage = |e: Error| Failure::Usage(e.what().to_string());
-    let patterns = |all: &[String]| all.iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>, _>>();
-    let mut choice = Choice {
-        variables: patterns(&arguments.only).map_err(usage)?,
-        without: patterns(&arguments.without).map_err(usage)?,
-        blocks: Blocks::parse(&arguments.blocks).map_err(|e| Failure::Usage(format!("--{}", e.what())))?,
-        ..Choice::default()
+    let choice = Written {
+        only: arguments.only.clone(),
+        without: arguments.without.clone(),
+        steps: arguments.steps.clone(),
+        regions: arguments.regions.clone(),
+        types: arguments.types.clone(),
+        transforms: arguments.transforms.clone(),
+        blocks: Some(arguments.blocks.clone()),
     };
-    if let Some(steps) = &arguments.steps {
-        choice.steps = Steps::parse(steps).map_err(usage)?;
-    }
-    for text in &arguments.regions {
-        let (name, region) = Region::parse_of(text).map_err(usage)?;
-        choice.regions.push((Pattern::parse(&name).map_err(usage)?, region));
-    }
-    for text in &arguments.types {
-        let (pattern, name) = assigned(text, "--type u=real")?;
-        let element = ElementType::parse(name).ok_or_else(|| Failure::Usage(format!("'{text}': no type '{name}'")))?;
-        choice.elements.push((pattern, element));
-    }
-    for text in &arguments.transforms {
-        let (pattern, transform) = assigned(text, "--transform u=zlib:5")?;
-        if transform != "none" {
-            thalweg_copy::choice::check_transform(transform).map_err(usage)?;
-        }
-        choice.transforms.push((pattern, transform.to_string()));
-    }
+    let choice = choice.parse().map_err(usage)?;
     let services = arguments.services.as_ref().map(|config| served(config, arguments.group.as_deref())).transpose()?;
     let (method, parameters) = arguments.method.split_once(';').unwrap_or((&arguments.method, ""));
     Ok(Options {
@@ -143,15 +128,6 @@ fn served(config: &Path, group: Option<&str>) -> Result<Served, Failure> {
     };
     let thalweg = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
     Ok(Served { services, hosts: Hosts::of(thalweg) })
-}
-
-/// `PATTERN=VALUE`.
-fn assigned<'a>(text: &'a str, like: &str) -> Result<(Pattern, &'a str), Failure> {
-    let (pattern, value) = text
-        .split_once('=')
-        .filter(|(pattern, value)| !pattern.is_empty() && !value.is_empty())
-        .ok_or_else(|| Failure::Usage(format!("'{text}' is no assignment; write {like}")))?;
-    Ok((Pattern::parse(pattern).map_err(|e| Failure::Usage(e.what().to_string()))?, value))
 }
 
 fn tell(arguments: &Arguments, copied: &Copied, out: &mut Terminal) -> Result<Outcome, Failure> {

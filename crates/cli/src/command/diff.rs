@@ -8,7 +8,7 @@ use crate::terminal::{Terminal, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::path::Path;
-use thalweg_copy::Pattern;
+use thalweg_choice::Pattern;
 use thalweg_diff::{Difference, Options, Side, Tolerance, diff};
 use thalweg_report::text::count;
 use thalweg_types::{AttributeValue, Error, ErrorKind};

@@ -75,7 +75,7 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
 struct Patterns(Vec<Pattern>);
 
 enum Pattern {
-    Name(thalweg_copy::Pattern),
+    Name(thalweg_choice::Pattern),
     Regex(regex::Regex),
 }
 
@@ -85,7 +85,7 @@ impl Patterns {
             if regex {
                 regex::Regex::new(p).map(Pattern::Regex).map_err(|e| Failure::Usage(e.to_string()))
             } else {
-                let pattern = thalweg_copy::Pattern::parse(p).map(Pattern::Name);
+                let pattern = thalweg_choice::Pattern::parse(p).map(Pattern::Name);
                 pattern.map_err(|e| Failure::Usage(e.what().to_string()))
             }
         };

@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod config;
 pub mod control;
+pub mod convert;
 pub mod copy;
 pub mod diff;
 pub mod drain;

@@ -1,20 +1,17 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
 use crate::arguments::{ViewHdf5, ViewVtk, ViewZarr};
+use crate::converter::{Program, SAFE, replace, unwritten};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain, plain};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
 use thalweg_views::hdf5::{Plan, View};
-
-/// The program that is linked with the libraries of other formats.
-const CONVERT: &str = "thalweg-convert";
 
 pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
@@ -51,7 +48,7 @@ fn in_hdf5(
     if is_relative {
         relate(&mut view.plan, target)?;
     }
-    replace(target, |made| converted(&view.plan, made.path(), target))?;
+    replace(target, |made| planned(&view.plan, made.path(), target))?;
     let outcome = tell(file, target, view.arrays, view.blocks, &view.left_out, out)?;
     if is_relative {
         writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
@@ -100,58 +97,8 @@ fn tell(
 /// Writes the HDF5 file of a plan with the program that is linked with HDF5.
 ///
 /// - `target`: the name that the file will have, for messages.
-fn converted(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
-    let program = convert_program();
-    let mut running = Command::new(&program).arg("hdf5").arg(file).stdin(Stdio::piped()).spawn().map_err(|e| {
-        let what = match e.kind() {
-            io::ErrorKind::NotFound => format!(
-                "views for HDF5 and VTK are written by the program {CONVERT}, which is neither beside thalweg nor in PATH; it is installed \
-                 with thalweg where HDF5 is (Debian: libhdf5-dev)"
-            ),
-            _ => format!("cannot start '{}'", program.display()),
-        };
-        Error::io(what, e)
-    })?;
-    let mut plan_text = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
-    let sent = serde_json::to_writer(&mut plan_text, plan).map_err(io::Error::from).and_then(|()| plan_text.flush());
-    drop(plan_text);
-    let ended = running.wait().map_err(|e| unwritten(target, e))?;
-    if !ended.success() {
-        // The program has said why.
-        let what = format!("cannot write '{}': {CONVERT} failed ({ended})", target.display());
-        return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
-    }
-    sent.map_err(|e| unwritten(target, e).into())
-}
-
-/// The program beside this one; else its name, which is looked for in PATH.
-fn convert_program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(CONVERT));
-    beside.filter(|program| program.is_file()).unwrap_or_else(|| CONVERT.into())
-}
-
-/// What a failure leaves as it was.
-const SAFE: &str = "the data, and an earlier view file of this name";
-
-fn unwritten(target: &Path, cause: io::Error) -> Error {
-    Error::io(format!("cannot write '{}'", target.display()), cause).safe(SAFE)
-}
-
-/// Writes a file under another name, and gives it its name: readers of an older view see it whole, before and after.
-fn replace(
-    target: &Path,
-    write: impl FnOnce(&mut tempfile::NamedTempFile<File>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder);
-    let mut file = made.map_err(|e| unwritten(target, e))?;
-    write(&mut file)?;
-    file.persist(target).map_err(|e| unwritten(target, e.error))?;
-    Ok(())
-}
-
-/// As for other new files: the umask is subtracted when the file is made.
-fn mode() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
+fn planned(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
+    let program =
+        Program::start("views for HDF5 and VTK are written", &[OsStr::new("hdf5"), file.as_os_str()], target)?;
+    program.ask(plan, &mut |_| {})
 }

@@ -1,14 +1,10 @@
-//! The calls of the HDF5 library that views need, with handles that close themselves and errors as values.
-//!
-//! Each call gets handles that live, texts that end with a byte 0, and arrays with as many entries as the space has axes; this
-//! is checked here, so callers need no `unsafe`. The program has one thread: HDF5 of most systems allows no more.
-#![allow(unsafe_code)] // The border to a C library.
+//! New files.
 
-use hdf5_metno_sys::{h5, h5a, h5d, h5e, h5f, h5g, h5i, h5p, h5s, h5t};
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::ptr;
-use thalweg_types::{Error, ErrorKind, Result};
-use thalweg_views::hdf5::{Kind, Mapping, Values};
+use super::{Handle, begin, c_text, datatype, done, handle, mistaken, number_of, space};
+use hdf5_metno_sys::{h5a, h5d, h5f, h5g, h5i, h5p, h5t};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use thalweg_types::Result;
+use thalweg_views::hdf5::{Kind, Mapping, Stored, Values};
 
 // HDF5's library for dimension scales, which hdf5-metno-sys does not declare.
 #[link(name = "hdf5_hl")]
@@ -20,58 +16,10 @@ unsafe extern "C" {
 /// Links and attributes keep the order in which they were made: `H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED`.
 const IN_ORDER: c_uint = 3;
 
-/// An object of the library.
-#[derive(Debug)]
-pub struct Handle(h5i::hid_t);
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and lives; it is not used again.
-        unsafe { h5i::H5Idec_ref(self.0) };
-    }
-}
-
-/// The error of the library's last call.
-fn failed(what: &str) -> Error {
-    unsafe extern "C" fn first(_: c_uint, error: *const h5e::H5E_error2_t, into: *mut c_void) -> c_int {
-        // SAFETY: the library passes an entry of its list, and `into` is the text of `failed`, which waits for this call.
-        let (error, text) = unsafe { (&*error, &mut *into.cast::<String>()) };
-        if text.is_empty() && !error.desc.is_null() {
-            // SAFETY: a text of the library, which lives as long as the entry.
-            *text = unsafe { CStr::from_ptr(error.desc) }.to_string_lossy().into_owned();
-        }
-        0
-    }
-    let mut text = String::new();
-    // SAFETY: the function fits the type of the callback, and `text` outlives the call. The innermost error comes first.
-    unsafe {
-        h5e::H5Ewalk2(h5e::H5E_DEFAULT, h5e::H5E_direction_t::H5E_WALK_UPWARD, Some(first), (&raw mut text).cast())
-    };
-    Error::new(ErrorKind::Io, format!("cannot {what}: HDF5: {text}"))
-}
-
-fn handle(id: h5i::hid_t, what: &str) -> Result<Handle> {
-    if id < 0 { Err(failed(what)) } else { Ok(Handle(id)) }
-}
-
-fn done(status: c_int, what: &str) -> Result<()> {
-    if status < 0 { Err(failed(what)) } else { Ok(()) }
-}
-
-fn c_text(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("'{text}' contains a byte 0")))
-}
-
-fn mistaken(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("the plan is wrong: {what}"))
-}
-
 /// How a dataset is stored.
 pub enum Storage<'p> {
-    /// In the view.
-    Own,
-    /// In the view, in one chunk, so that it can grow.
-    Chunk,
+    /// In the file.
+    Own(&'p Stored),
     /// In another file.
     External(External<'p>),
     /// In other datasets.
@@ -133,95 +81,12 @@ impl Mappings {
     }
 }
 
-impl Handle {
-    /// Selects blocks of a space; all arrays have an entry for each of its axes.
-    fn select(&self, offset: &[u64], stride: &[u64], times: &[u64], block: &[u64]) -> Result<()> {
-        let set = h5s::H5S_seloper_t::H5S_SELECT_SET;
-        // SAFETY: all arrays have an entry for each axis of the space, as the caller promises.
-        let selected = unsafe {
-            h5s::H5Sselect_hyperslab(self.0, set, offset.as_ptr(), stride.as_ptr(), times.as_ptr(), block.as_ptr())
-        };
-        done(selected, "select blocks")
-    }
-}
-
 fn dataset_properties() -> Result<Handle> {
     // SAFETY: the class is the library's own.
     let made = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_CREATE) }, "create properties")?;
     // SAFETY: the handle lives.
     done(unsafe { h5p::H5Pset_attr_creation_order(made.0, IN_ORDER) }, "keep the order of attributes")?;
     Ok(made)
-}
-
-/// A space of these extents; `None` for a single value.
-fn space(shape: Option<&[u64]>, is_unlimited: bool) -> Result<Handle> {
-    let made = match shape {
-        // SAFETY: no pointers.
-        None | Some([]) => unsafe { h5s::H5Screate(h5s::H5S_class_t::H5S_SCALAR) },
-        Some(shape) => {
-            let mut most = shape.to_vec();
-            if is_unlimited {
-                most[0] = h5s::H5S_UNLIMITED;
-            }
-            // SAFETY: both arrays have as many entries as the first argument says.
-            unsafe { h5s::H5Screate_simple(shape.len() as c_int, shape.as_ptr(), most.as_ptr()) }
-        }
-    };
-    handle(made, "create a space")
-}
-
-/// The library's type.
-fn datatype(kind: Kind) -> Result<Handle> {
-    use h5t::*;
-    let copied = |id: h5i::hid_t| {
-        // SAFETY: a type of the library, which never ends.
-        handle(unsafe { H5Tcopy(id) }, "create a type")
-    };
-    let real = |bytes: u64, is_big: bool| match (bytes, is_big) {
-        (4, false) => Ok(*H5T_IEEE_F32LE),
-        (4, true) => Ok(*H5T_IEEE_F32BE),
-        (8, false) => Ok(*H5T_IEEE_F64LE),
-        (8, true) => Ok(*H5T_IEEE_F64BE),
-        _ => Err(mistaken("a real type has 4 or 8 bytes")),
-    };
-    match kind {
-        Kind::Integer(bytes, is_signed, is_big) => {
-            let made = copied(if is_signed { *H5T_STD_I64LE } else { *H5T_STD_U64LE })?;
-            let order = if is_big { H5T_order_t::H5T_ORDER_BE } else { H5T_order_t::H5T_ORDER_LE };
-            // SAFETY: the handle lives.
-            let (sized, ordered) = unsafe { (H5Tset_size(made.0, bytes as usize), H5Tset_order(made.0, order)) };
-            done(sized.min(ordered), "set the size and order of a type")?;
-            Ok(made)
-        }
-        Kind::Real(bytes, is_big) => copied(real(bytes, is_big)?),
-        Kind::Complex(bytes, is_big) => {
-            let part = real(bytes, is_big)?;
-            // SAFETY: no pointers.
-            let made = handle(unsafe { H5Tcreate(H5T_class_t::H5T_COMPOUND, 2 * bytes as usize) }, "create a type")?;
-            for (name, offset) in [(c"r", 0), (c"i", bytes as usize)] {
-                // SAFETY: the handle lives, and the text ends with a byte 0.
-                done(unsafe { H5Tinsert(made.0, name.as_ptr(), offset, part) }, "add a member to a type")?;
-            }
-            Ok(made)
-        }
-        Kind::Letter => copied(*H5T_C_S1),
-        Kind::Word(bytes) => {
-            let made = copied(*H5T_C_S1)?;
-            // SAFETY: the handle lives.
-            let (sized, padded) =
-                unsafe { (H5Tset_size(made.0, bytes as usize), H5Tset_strpad(made.0, H5T_str_t::H5T_STR_NULLPAD)) };
-            done(sized.min(padded), "set the size of a type of texts")?;
-            Ok(made)
-        }
-        Kind::Text => {
-            let made = copied(*H5T_C_S1)?;
-            // SAFETY: the handle lives.
-            let (sized, coded) =
-                unsafe { (H5Tset_size(made.0, H5T_VARIABLE), H5Tset_cset(made.0, H5T_cset_t::H5T_CSET_UTF8)) };
-            done(sized.min(coded), "set the size of a type of texts")?;
-            Ok(made)
-        }
-    }
 }
 
 /// An enumeration of integers, whose only member 0 has this name.
@@ -269,11 +134,6 @@ impl Given {
     }
 }
 
-/// Elements of an array.
-fn number_of(shape: &[u64]) -> Option<u64> {
-    shape.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent))
-}
-
 /// A new file.
 pub struct File {
     file: Handle,
@@ -284,11 +144,7 @@ pub struct File {
 impl File {
     /// Creates a file, in place of an existing one.
     pub fn create(name: &str) -> Result<File> {
-        // SAFETY: no pointers; without a function the library prints no errors of its own.
-        unsafe {
-            h5::H5open();
-            h5e::H5Eset_auto2(h5e::H5E_DEFAULT, None, ptr::null_mut());
-        }
+        begin();
         let path = c_text(name)?;
         // SAFETY: the classes are the library's own.
         let (how, access) =
@@ -330,6 +186,21 @@ impl File {
         handle(made, &format!("create the group {name}"))
     }
 
+    /// Opens a dataset, to write values of it.
+    pub fn dataset(&self, name: &str) -> Result<Handle> {
+        /// Bytes of chunks that are kept: rows of chunks, which writes may meet in part.
+        const CACHE: usize = 64 << 20;
+        let path = c_text(name)?;
+        // SAFETY: the class is the library's own.
+        let access = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_ACCESS) }, "create properties")?;
+        // A prime number of places, and chunks that are written whole go first.
+        // SAFETY: the handle lives.
+        done(unsafe { h5p::H5Pset_chunk_cache(access.0, 12_421, CACHE, 1.0) }, "set a cache")?;
+        // SAFETY: the handles live, and the text ends with a byte 0.
+        let opened = unsafe { h5d::H5Dopen2(self.file.0, path.as_ptr(), access.0) };
+        handle(opened, &format!("open the dataset {name}"))
+    }
+
     /// Writes all to the file, and closes it.
     pub fn close(self) -> Result<()> {
         // SAFETY: the handle lives.
@@ -364,11 +235,24 @@ pub fn dataset(
         (_, None) => unreachable!("made above"),
     };
     match storage {
-        Storage::Own | Storage::Virtual(_) => {}
-        Storage::Chunk => {
-            let chunk: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
-            // SAFETY: the array has an entry for each axis.
-            done(unsafe { h5p::H5Pset_chunk(properties.0, shape.len() as c_int, chunk.as_ptr()) }, "set a chunk")?;
+        Storage::Virtual(_) => {}
+        Storage::Own(Stored { chunk, deflate }) => {
+            let whole = || shape.iter().map(|extent| (*extent).max(1)).collect();
+            let chunk = chunk.clone().or_else(|| is_unlimited.then(whole));
+            if let Some(chunk) = chunk.filter(|_| !shape.is_empty()) {
+                if chunk.len() != shape.len() {
+                    return Err(mistaken("a chunk has other axes than its dataset"));
+                }
+                // SAFETY: the array has an entry for each axis.
+                done(unsafe { h5p::H5Pset_chunk(properties.0, shape.len() as c_int, chunk.as_ptr()) }, "set a chunk")?;
+                if let Some(level) = deflate {
+                    // The bytes of a number one after the other: few of the first ones differ.
+                    // SAFETY: the handle lives.
+                    let set =
+                        unsafe { h5p::H5Pset_shuffle(properties.0).min(h5p::H5Pset_deflate(properties.0, *level)) };
+                    done(set, "set the compression")?;
+                }
+            }
         }
         Storage::External(External { file, offset }) => {
             let length = number_of(shape).and_then(|all| all.checked_mul(kind.size()));
@@ -395,6 +279,31 @@ pub fn write(dataset: &Handle, kind: Kind, shape: &[u64], values: &Values) -> Re
     let (own, given) = (datatype(kind)?, Given::of(values, kind, number_of(shape))?);
     // SAFETY: `given` has as many values of this type as the dataset.
     done(unsafe { h5d::H5Dwrite(dataset.0, own.0, 0, 0, 0, given.as_ptr()) }, "write values")
+}
+
+/// Writes a box of a dataset.
+///
+/// - `bytes`: its elements in this machine's byte order, as the type says it, slowest axis first.
+pub fn write_box(dataset: &Handle, kind: Kind, offset: &[u64], count: &[u64], bytes: &[u8]) -> Result<()> {
+    let elements = number_of(count).filter(|all| all.checked_mul(kind.size()) == Some(bytes.len() as u64));
+    if elements.is_none() || kind == Kind::Text || offset.len() != count.len() {
+        return Err(mistaken("a box has other values than its extents say"));
+    }
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let own = datatype(kind)?;
+    // SAFETY: the handle lives.
+    let there = handle(unsafe { h5d::H5Dget_space(dataset.0) }, "get the extents of a dataset")?;
+    let here = space(Some(count), false)?;
+    if there.axes()? != count.len() {
+        return Err(mistaken("a box has other axes than its dataset"));
+    }
+    if !count.is_empty() {
+        there.select(offset, &vec![1; count.len()], count, &vec![1; count.len()])?;
+    }
+    // SAFETY: the handles live, and there are as many bytes as the box has.
+    done(unsafe { h5d::H5Dwrite(dataset.0, own.0, here.0, there.0, 0, bytes.as_ptr().cast()) }, "write values")
 }
 
 /// Writes an attribute; `length`: `None` for a single value.

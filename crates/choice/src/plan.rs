@@ -137,7 +137,7 @@ fn cover(blocks: &[Block], wanted: &BoundingBox) -> bool {
 }
 
 /// Divides an array into so many boxes along each dimension; fewer where it has fewer elements.
-fn divide(count: &[u64], grid: &[u64]) -> Vec<BoundingBox> {
+pub fn divide(count: &[u64], grid: &[u64]) -> Vec<BoundingBox> {
     if count.contains(&0) {
         return vec![BoundingBox { offset: vec![0; count.len()], count: count.to_vec() }];
     }
@@ -162,7 +162,7 @@ fn divide(count: &[u64], grid: &[u64]) -> Vec<BoundingBox> {
 }
 
 /// Divides an array into as few boxes as there must be of at most `most` bytes each, or of one element.
-fn pieces(count: &[u64], size: u64, most: u64) -> Vec<BoundingBox> {
+pub fn pieces(count: &[u64], size: u64, most: u64) -> Vec<BoundingBox> {
     let mut grid = vec![1; count.len()];
     for d in 0..count.len() {
         let row = count[d + 1..].iter().fold(size.max(1), |bytes, n| bytes.saturating_mul((*n).max(1)));

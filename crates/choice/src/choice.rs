@@ -45,7 +45,7 @@ pub enum Blocks {
     /// As in the source.
     #[default]
     AsWritten,
-    /// As few as the memory allows: one for each global array, if it is not larger than a share of [`crate::Options::memory`].
+    /// As few as the memory allows: one for each global array, if it is not larger than a share of the memory.
     Merged,
     /// Global arrays of as many dimensions into so many blocks along each of them, slowest first; other arrays as in the source.
     Grid(Vec<u64>),

@@ -1,0 +1,91 @@
+//! The program that is linked with the libraries of other formats, and files that replace others when they are whole.
+
+use crate::outcome::Failure;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use thalweg_types::{Error, ErrorKind};
+
+/// Its name.
+const CONVERT: &str = "thalweg-convert";
+
+/// What a failure leaves as it was.
+pub const SAFE: &str = "the data, and an earlier file of this name";
+
+/// The running program.
+pub struct Program {
+    running: Child,
+    target: PathBuf,
+}
+
+impl Program {
+    /// Starts it.
+    ///
+    /// - `what`: what it is needed for, as the begin of a sentence; `target`: what is written, for messages.
+    pub fn start(what: &str, arguments: &[&OsStr], target: &Path) -> Result<Program, Failure> {
+        let program = program();
+        let mut command = Command::new(&program);
+        let running = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|e| {
+            let what = match e.kind() {
+                io::ErrorKind::NotFound => format!(
+                    "{what} by the program {CONVERT}, which is neither beside thalweg nor in PATH; it is installed with thalweg where HDF5 \
+                     is (Debian: libhdf5-dev)"
+                ),
+                _ => format!("cannot start '{}'", program.display()),
+            };
+            Error::io(what, e)
+        })?;
+        Ok(Program { running, target: target.to_path_buf() })
+    }
+
+    /// Tells it what to do, and waits until it has done it.
+    ///
+    /// - `line`: gets each line that it prints.
+    pub fn ask<T: Serialize>(mut self, what: &T, line: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+        let Program { running, target } = &mut self;
+        let mut input = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
+        let sent = serde_json::to_writer(&mut input, what).map_err(io::Error::from).and_then(|()| input.flush());
+        drop(input);
+        let told = BufReader::new(running.stdout.take().expect("a pipe was asked for"));
+        let heard = told.lines().try_for_each(|text| text.map(|text| line(&text)));
+        let ended = running.wait().map_err(|e| unwritten(target, e))?;
+        if !ended.success() {
+            // The program has said why.
+            let what = format!("cannot write '{}': {CONVERT} failed ({ended})", target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
+        }
+        sent.and(heard).map_err(|e| unwritten(target, e).into())
+    }
+}
+
+/// The program beside this one; else its name, which is looked for in PATH.
+fn program() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(CONVERT));
+    beside.filter(|program| program.is_file()).unwrap_or_else(|| CONVERT.into())
+}
+
+pub fn unwritten(target: &Path, cause: io::Error) -> Error {
+    Error::io(format!("cannot write '{}'", target.display()), cause).safe(SAFE)
+}
+
+/// Writes a file under another name, and gives it its name: readers of an older one see it whole, before and after.
+pub fn replace(
+    target: &Path,
+    write: impl FnOnce(&mut tempfile::NamedTempFile<File>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder);
+    let mut file = made.map_err(|e| unwritten(target, e))?;
+    write(&mut file)?;
+    file.persist(target).map_err(|e| unwritten(target, e.error))?;
+    Ok(())
+}
+
+/// As for other new files: the umask is subtracted when the file is made.
+fn mode() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o666)
+}
