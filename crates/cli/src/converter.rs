@@ -12,6 +12,9 @@ use thalweg_types::{Error, ErrorKind};
 /// Its name.
 const CONVERT: &str = "thalweg-convert";
 
+/// Its exit code for a file that can't be read or written, with the reason on standard error.
+const SAID: i32 = 3;
+
 /// What a failure leaves as it was.
 pub const SAFE: &str = "the data, and an earlier file of this name";
 
@@ -52,8 +55,10 @@ impl Program {
         let told = BufReader::new(running.stdout.take().expect("a pipe was asked for"));
         let heard = told.lines().try_for_each(|text| text.map(|text| line(&text)));
         let ended = running.wait().map_err(|e| unwritten(target, e))?;
+        if ended.code() == Some(SAID) {
+            return Err(Failure::Told);
+        }
         if !ended.success() {
-            // The program has said why.
             let what = format!("cannot write '{}': {CONVERT} failed ({ended})", target.display());
             return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
         }

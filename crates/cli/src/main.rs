@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(failure) => failure,
     };
-    if !matches!(failure, Failure::Pipe) {
+    if !matches!(failure, Failure::Pipe | Failure::Told) {
         // The output so far is printed before the reason of the failure.
         let _ = out.flush();
         terminal::complain("thalweg", &failure.to_string());

@@ -27,6 +27,8 @@ impl Outcome {
 pub enum Failure {
     /// The reader of our output has ended (`| head`), which is no failure.
     Pipe,
+    /// A file can't be read or written, as another program of ours has said: exit code 3.
+    Told,
     /// The file does not contain the requested item: exit code 1.
     Absent(String),
     /// The command line makes no sense: exit code 2.
@@ -41,7 +43,7 @@ impl Failure {
             Failure::Pipe => 0,
             Failure::Absent(_) => 1,
             Failure::Usage(_) => 2,
-            Failure::File(_) => 3,
+            Failure::File(_) | Failure::Told => 3,
         }
     }
 }
@@ -49,7 +51,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Pipe => Ok(()),
+            Failure::Pipe | Failure::Told => Ok(()),
             Failure::Absent(what) | Failure::Usage(what) => f.write_str(what),
             Failure::File(error) => write!(f, "{error}"),
         }

@@ -38,7 +38,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("thalweg-convert: {error}");
+            // Users have started the command.
+            eprintln!("thalweg: {error}");
             ExitCode::from(3)
         }
     }

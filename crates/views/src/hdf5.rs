@@ -418,8 +418,16 @@ impl Names {
 const AXIS_OF_ITSELF: &str = "\0";
 
 /// Attributes that HDF5's dimension scales and netCDF have for themselves.
-pub const RESERVED: [&str; 7] =
-    ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates"];
+pub const RESERVED: [&str; 8] = [
+    "CLASS",
+    "NAME",
+    "DIMENSION_LIST",
+    "REFERENCE_LIST",
+    "_NCProperties",
+    "_Netcdf4Dimid",
+    "_Netcdf4Coordinates",
+    "_nc3_strict",
+];
 
 /// What is being planned.
 struct Planned<'r> {

@@ -64,7 +64,10 @@ pub fn convert(
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.map(|()| read)
     });
-    let kept = format!("{} steps of {}", target.outputs, request.target);
+    let kept = match target.outputs {
+        0 => "the source".to_string(),
+        steps => format!("the source, and {steps} steps of {}", request.target),
+    };
     let with_kept = |e: Error| if e.still_safe().is_some() { e } else { e.safe(kept.clone()) };
     let mut converted = outcome.map_err(|e| {
         // The failure that matters is the first one.

@@ -35,7 +35,9 @@ pub fn convert(request: &Request, chunks: &[String], tell: &dyn Fn(Message)) -> 
     let view = hdf5::converted(&reader, Conversion { chosen: Chosen { choice: &choice, most }, chunks: &chunks })?;
     let bytes = values::total(&view.plan.datasets);
     tell(Message::Total(bytes));
-    write(&request.target, &view.plan, Some(&Values { reader: &reader, most, tell }))?;
+    // The command gives the file its name when it is whole.
+    write(&request.target, &view.plan, Some(&Values { reader: &reader, most, tell }))
+        .map_err(|e| e.safe("the source, and an earlier file of the target's name"))?;
     let names: Vec<&str> = reader.variables().iter().map(|head| head.name.as_str()).collect();
     Ok(Converted {
         variables: view.arrays,

@@ -20,8 +20,10 @@ use thalweg_views::hdf5::Kind;
 
 /// Begins to use the library.
 fn begin() {
-    // SAFETY: no pointers; without a function the library prints no errors of its own.
+    // SAFETY: no pointers; without a function the library prints no errors of its own. At its end the process has closed all files: what the
+    // library does then finds errors of threads that have ended, and prints that it runs in circles.
     unsafe {
+        h5::H5dont_atexit();
         h5::H5open();
         h5e::H5Eset_auto2(h5e::H5E_DEFAULT, None, ptr::null_mut());
     }

@@ -41,7 +41,8 @@ unsafe extern "C" {
 
 /// A file that is read.
 pub struct File {
-    file: Handle,
+    root: Handle,
+    _file: Handle,
 }
 
 /// What a link leads to.
@@ -96,13 +97,29 @@ impl File {
         let path = c_text(name)?;
         // SAFETY: the text ends with a byte 0.
         let file = unsafe { h5f::H5Fopen(path.as_ptr(), h5f::H5F_ACC_RDONLY, 0) };
-        Ok(File { file: handle(file, &format!("open '{name}'"))? })
+        let file = handle(file, &format!("open '{name}'")).map_err(|e| match is_classic(name) {
+            true => {
+                let what = "it has netCDF's classic format, which is not read here: 'nccopy -k nc4 IN OUT' makes a netCDF-4 file of it";
+                Error::new(ErrorKind::Unsupported, what)
+            }
+            false => e,
+        })?;
+        // SAFETY: the handle lives.
+        let root = unsafe { h5g::H5Gopen2(file.0, c"/".as_ptr(), 0) };
+        Ok(File { root: handle(root, "open the root group")?, _file: file })
     }
 
     /// The root group.
     pub fn root(&self) -> &Handle {
-        &self.file
+        &self.root
     }
+}
+
+/// Whether a file begins as netCDF's classic formats do.
+fn is_classic(name: &str) -> bool {
+    use std::io::Read;
+    let mut begin = [0u8; 3];
+    std::fs::File::open(name).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && &begin == b"CDF"
 }
 
 /// Names of the links in a group, in the order in which they were made where the file knows it.

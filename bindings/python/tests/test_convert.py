@@ -1,0 +1,273 @@
+"""`thalweg convert`: HDF5 and netCDF-4 files of other programs as BP files, and back."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import thalweg
+
+h5py = pytest.importorskip("h5py")
+xr = pytest.importorskip("xarray")
+
+
+@pytest.fixture
+def convert(prefix, tmp_path):
+    """Runs the command; returns what it prints as JSON, and its remarks by name."""
+    if not (prefix / "bin" / "thalweg-convert").exists():
+        pytest.skip("thalweg-convert: HDF5 is missing")
+
+    def call(*words, expect=0):
+        command = [prefix / "bin" / "thalweg", "convert", *map(str, words), "--json"]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert ran.returncode == expect, ran.stderr
+        if expect > 1:
+            return ran.stderr
+        told = json.loads(ran.stdout)
+        remarks = {left["name"]: left["why"] for left in told.pop("not_as_it_was")}
+        return told, remarks
+
+    return call
+
+
+def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, tmp_path):
+    netcdf = pytest.importorskip("netCDF4")
+    found = 0
+    for folder, _, files in os.walk(pytest.importorskip("iris_sample_data").path):
+        for name in sorted(n for n in files if n.endswith(".nc")):
+            source = os.path.join(folder, name)
+            with netcdf.Dataset(source) as dataset:
+                is_classic = dataset.disk_format != "HDF5"
+            if is_classic:
+                assert "nccopy -k nc4" in convert(source, "x.bp", "--force", expect=3)
+                continue
+            wanted = xr.open_dataset(source).load()
+            assert convert(source, "x.bp", "--force")[1] == {}, name
+            xr.testing.assert_identical(xr.open_dataset(tmp_path / "x.bp", engine="thalweg").load(), wanted)
+            assert convert("x.bp", "x.nc", "--force")[1] == {}, name
+            for engine in ("netcdf4", "h5netcdf"):
+                with xr.open_dataset(tmp_path / "x.nc", engine=engine) as back:
+                    xr.testing.assert_identical(back.load(), wanted)
+            found += 1
+    assert found >= 13
+
+
+NUMBERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16", ">i2", ">u8", ">f8", ">c16"]
+
+
+def test_numbers_of_every_type_stay_what_they_are(convert, tmp_path):
+    wanted = {}
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name in NUMBERS:
+            values = (np.arange(60).reshape(3, 4, 5) * (1 - 2j if "c" in name else 1)).astype(name)
+            f[f"plain/{name}"] = wanted[f"plain/{name}"] = values
+            f.create_dataset(f"chunks/{name}", data=values, chunks=(2, 3, 2), compression="gzip", shuffle=True, fletcher32=True)
+            wanted[f"chunks/{name}"] = values
+            f[f"one/{name}"] = wanted[f"one/{name}"] = values[1, 1, 1]
+            f[f"none/{name}"] = wanted[f"none/{name}"] = values[:0]
+        f.create_dataset("filled", (4, 3), "i4", fillvalue=7, chunks=(2, 3))[:2] = 1
+    told, remarks = convert("x.h5", "x.bp")
+    assert (told["variables"], told["steps"], remarks) == (4 * len(NUMBERS) + 1, 1, {})
+    f = thalweg.open(tmp_path / "x.bp")
+    for name, values in wanted.items():
+        got = f[name][0]
+        assert np.asarray(got).dtype == values.dtype.newbyteorder("="), name
+        np.testing.assert_array_equal(got, values, err_msg=name)
+    np.testing.assert_array_equal(f["filled"][0], [[1] * 3] * 2 + [[7] * 3] * 2)
+    convert("x.bp", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as back:
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(back[name][()], values, err_msg=name)
+
+
+def test_texts_stay_texts(convert, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["one"] = "eins ü"
+        f["fixed"] = np.bytes_("zwei")
+        f["letters"] = np.array([b"a", b"", b"c"], "S1")
+        f["words"] = np.array([[b"ab", b"c"], [b"", b"wort"]], "S4")
+        f.create_dataset("long", data=["kurz", "ein längerer", ""], dtype=h5py.string_dtype())
+        f.create_dataset("nothing", (0,), dtype=h5py.string_dtype())
+        f.create_dataset("spaces", data=np.array([b"ab", b"c"], h5py.string_dtype(length=4)))
+    convert("x.h5", "x.bp")
+    f = thalweg.open(tmp_path / "x.bp")
+    assert (f["one"][0], f["fixed"][0]) == ("eins ü", "zwei")
+    assert f["letters"][0].tolist() == [b"a", b"", b"c"]
+    joined = {name: f[name][0].view(f"S{f[name][0].shape[-1]}")[..., 0] for name in ("words", "long", "spaces")}
+    assert joined["words"].tolist() == [[b"ab", b"c"], [b"", b"wort"]]
+    assert joined["long"].tolist() == ["kurz".encode(), "ein längerer".encode(), b""]
+    assert joined["spaces"].tolist() == [b"ab", b"c"]
+    assert f["nothing"][0].shape == (0, 1)
+    ds = xr.open_dataset(tmp_path / "x.bp", engine="thalweg")
+    assert ds["long"].values.tolist() == ["kurz", "ein längerer", ""]
+    convert("x.bp", "y.nc")
+    with xr.open_dataset(tmp_path / "y.nc") as back:
+        assert back["long"].values.tolist() == ["kurz", "ein längerer", ""]
+        assert back["one"].item() == "eins ü"
+
+
+def test_what_a_bp_file_cannot_hold_is_named_and_the_rest_is_there(convert, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["good"] = np.arange(5)
+        f["half"] = np.arange(3, dtype="f2") / 4
+        f["wide"] = np.arange(3, dtype="longdouble") / 4
+        f["record"] = np.zeros(2, [("a", "i4"), ("b", "f8")])
+        f["bytes"] = np.array([b"abc"], "V3")
+        f.create_dataset("ragged", (2,), h5py.vlen_dtype(np.int32))
+        f["reference"] = f["good"].ref
+        f["empty"] = h5py.Empty("f4")
+        f["link"] = h5py.SoftLink("/good")
+        f["nowhere"] = h5py.SoftLink("/not/there")
+        f["elsewhere"] = h5py.ExternalLink("none.h5", "/x")
+        f["a/up"] = h5py.SoftLink("/")
+        f["a/circle"] = f["a"]
+        f["type"] = np.dtype("i4")
+        f["flags"] = np.array([True, False])
+        kinds = h5py.enum_dtype({"LAND": 0, "OPEN SEA": 7}, "u1")
+        f.create_dataset("kinds", data=[7, 0, 7], dtype=kinds)
+        f["good"].attrs.update(one=1.5, many=[1, 2], square=np.eye(2), text="K", texts=["a", "bc"], none=h5py.Empty("i4"))
+        f["good"].attrs["to"] = f["half"].ref
+        f.attrs["half"] = np.float16(0.5)
+        f["a"].attrs["in"] = 3
+    told, remarks = convert("x.h5", "x.bp")
+    why = {
+        "half": "half width",
+        "wide": "more than 8 bytes",
+        "record": "compound",
+        "bytes": "opaque",
+        "ragged": "variable length",
+        "reference": "reference",
+        "empty": "no space",
+        "nowhere": "leads nowhere",
+        "elsewhere": "leads nowhere",
+        "a/up": "a group that it is in",
+        "a/circle": "a group that it is in",
+        "good/square": "one row",
+        "good/none": "no value",
+        "good/to": "reference",
+        "link/square": "one row",
+        "link/none": "no value",
+        "link/to": "reference",
+    }
+    assert set(remarks) == set(why)
+    for name, text in why.items():
+        assert text in remarks[name], (name, remarks[name])
+    f = thalweg.open(tmp_path / "x.bp")
+    assert set(f) >= {"good", "half", "wide", "link", "flags", "kinds"}
+    np.testing.assert_array_equal(f["half"][0], [0, 0.25, 0.5])
+    np.testing.assert_array_equal(f["wide"][0], [0, 0.25, 0.5])
+    np.testing.assert_array_equal(f["link"][0], range(5))
+    assert f["flags"][0].tolist() == [1, 0] and f["flags"].attrs["dtype"] == "bool"
+    assert f["kinds"][0].tolist() == [7, 0, 7]
+    assert list(f["kinds"].attrs["flag_values"]) == [0, 7] and f["kinds"].attrs["flag_meanings"] == "LAND OPEN_SEA"
+    attrs = f["good"].attrs
+    assert (attrs["one"], list(attrs["many"]), attrs["text"], list(attrs["texts"])) == (1.5, [1, 2], "K", ["a", "bc"])
+    assert list(attrs["square"]) == [1, 0, 0, 1] and f.attrs["half"] == 0.5 and f.attrs["a/in"] == 3
+    assert xr.open_dataset(tmp_path / "x.bp", engine="thalweg")["flags"].dtype == bool
+
+
+def test_positions_of_an_axis_become_steps(convert, tmp_path):
+    time = np.datetime64("2030-01-01", "ns") + np.arange(5).astype("m8[D]")
+    values = np.random.default_rng(1).random((4, 5, 6))
+    source = xr.Dataset(
+        {"T": (("y", "time", "x"), values), "fixed": ("x", np.arange(6)), "word": ("time", ["a", "bc", "", "d", "e"])},
+        coords={"time": time, "x": np.arange(6.0)},
+    )
+    source.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
+    assert convert("x.nc", "x.bp", "--steps-along", "time")[0]["steps"] == 5
+    f = thalweg.open(tmp_path / "x.bp")
+    assert f["T"].shape == (5, 4, 6)
+    np.testing.assert_array_equal(f["T"][3], values[:, 3])
+    assert (len(f["T"].steps), len(f["fixed"].steps)) == (5, 1)
+    opened = xr.open_dataset(tmp_path / "x.bp", engine="thalweg").load()
+    xr.testing.assert_identical(opened.transpose(*source.dims)[["T", "fixed"]], source.transpose(*source.dims)[["T", "fixed"]])
+    convert("x.bp", "y.nc")
+    with xr.open_dataset(tmp_path / "y.nc") as back:
+        xr.testing.assert_identical(back.load().transpose(*source.dims)[["T", "fixed"]], source.transpose(*source.dims)[["T", "fixed"]])
+    convert("x.nc", "some.bp", "--steps-along", "time", "--steps", "1::2")
+    np.testing.assert_array_equal(thalweg.open(tmp_path / "some.bp")["T"][1], values[:, 3])
+    assert "no axis 'tim': there are" in convert("x.nc", "z.bp", "--steps-along", "tim", expect=3)
+    assert "--steps-along names one" in convert("x.nc", "z.bp", "--steps", "2", expect=3)
+    assert not (tmp_path / "z.bp").exists()
+
+
+def test_a_part_of_a_file_is_converted_both_ways(run, convert, tmp_path):
+    f = thalweg.open(run)
+    told, remarks = convert(run, "x.h5", "--only", "T,psi", "--steps", "1:4:2", "--region", "T[::5, 3:-4]", "--type", "T=real")
+    assert (told["steps"], remarks) == (2, {})
+    with h5py.File(tmp_path / "x.h5") as h5:
+        assert set(h5) >= {"T", "psi", "step"} and "time" not in h5
+        assert h5["T"].dtype == np.float32 and list(h5["step"]) == [1, 3]
+        for at, step in enumerate([1, 3]):
+            np.testing.assert_array_equal(h5["T"][at], f["T"][step, ::5, 3:-4].astype("f4"))
+            np.testing.assert_array_equal(h5["psi"][at], f["psi"][step])
+        assert h5["T"].attrs["units"] == "K"
+    told, remarks = convert("x.h5", "y.bp", "--region", "T[1:4, ::2]", "--transform", "*=zlib:5", "--blocks", "3x2")
+    y = thalweg.open(tmp_path / "y.bp")
+    assert len(y["T"].blocks(0)) == 6 and y["T"].transform == "zlib"
+    for at, step in enumerate([1, 3]):
+        np.testing.assert_array_equal(y["T"][at], f["T"][step, 5:20:5, 3:-4:2].astype("f4"))
+
+
+def test_chunks_and_compression_are_as_asked(run, convert, tmp_path):
+    convert(run, "x.h5", "--chunks", "T=8x16", "--transform", "T=zlib:4")
+    f = thalweg.open(run)
+    with h5py.File(tmp_path / "x.h5") as h5:
+        assert h5["T"].chunks[1:] == (8, 16) and h5["T"].compression == "gzip" and h5["T"].compression_opts == 4
+        assert h5["psi"].compression is None
+        for step in range(4):
+            np.testing.assert_array_equal(h5["T"][step], f["T"][step])
+    assert "zlib alone" in convert(run, "y.h5", "--transform", "T=bzip2", expect=3)
+    for words in (["--chunks", "T=0x4"], ["--chunks", "T"]):
+        convert(run, "y.h5", *words, expect=3)
+    for words in (["--steps-along", "x"], ["--blocks", "2x2"], ["--method", "MPI"], ["--steps", "x"], ["--type", "T=none"]):
+        convert(run, "y.h5", *words, expect=2)
+    convert("x.h5", "y.bp", "--chunks", "T=4x4", expect=2)
+    assert not (tmp_path / "y.h5").exists()
+
+
+def test_little_memory_is_enough_for_large_arrays(convert, tmp_path):
+    values = np.random.default_rng(2).random((300, 1000, 10))
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("v", data=values, chunks=(7, 900, 3))
+    convert("x.h5", "x.bp", "--memory", "4MiB")
+    f = thalweg.open(tmp_path / "x.bp")
+    assert len(f["v"].blocks(0)) > 10
+    np.testing.assert_array_equal(f["v"][0], values)
+    for more in ([], ["--transform", "v=zlib:1", "--chunks", "v=64x64x10"]):
+        convert("x.bp", "y.h5", "--force", "--memory", "4MiB", *more)
+        with h5py.File(tmp_path / "y.h5") as back:
+            np.testing.assert_array_equal(back["v"][...].reshape(values.shape), values)
+
+
+def test_what_is_there_stays_unless_it_is_to_be_replaced(run, convert, tmp_path):
+    convert(run, "x.h5")
+    before = (tmp_path / "x.h5").read_bytes()
+    assert "--force replaces it" in convert(run, "x.h5", expect=3)
+    (tmp_path / "torn.h5").write_bytes(before[: len(before) // 2])
+    convert("torn.h5", "x.bp", expect=3)
+    assert not (tmp_path / "x.bp").exists()
+    convert("x.h5", "x.bp")
+    assert "--force replaces it" in convert("x.h5", "x.bp", expect=3)
+    convert(tmp_path / "nothing.h5", "x.bp", "--force", expect=3)
+    np.testing.assert_array_equal(thalweg.open(tmp_path / "x.bp")["T"][1], thalweg.open(run)["T"][1])
+    (tmp_path / "x.h5").write_bytes(before)
+    for name, other, words in (("run.bp", "x.txt", "known endings"), ("x.h5", "y.nc", "neither file is BP"), ("run.bp", "y.bp", "thalweg copy")):
+        assert words in convert(name, other, expect=2)
+    assert (tmp_path / "x.h5").read_bytes() == before
+
+
+def test_files_of_mounts_are_converted(run, convert, tmp_path, monkeypatch):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "m").mkdir()
+    table = f'[[mount]]\npath = "{tmp_path}/m"\nlayout = "container"\nstore = "posix:{tmp_path}/store"\n'
+    (tmp_path / "mounts.toml").write_text(table)
+    convert(run, "x.h5")
+    monkeypatch.setenv("THALWEG_MOUNTS", str(tmp_path / "mounts.toml"))
+    convert("x.h5", tmp_path / "m" / "x.bp")
+    assert os.listdir(tmp_path / "m") == []
+    convert(tmp_path / "m" / "x.bp", "y.h5")
+    with h5py.File(tmp_path / "x.h5") as x, h5py.File(tmp_path / "y.h5") as y:
+        assert set(x) <= set(y)
+        np.testing.assert_array_equal(x["T"], y["T"])
