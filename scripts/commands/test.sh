@@ -177,6 +177,7 @@ package_tests() {
     # What the other tests have installed, and the command: the examples in C are compiled against it.
     local prefix=$PWD/build/c-api/prefix
     install -D "$thalweg" "$prefix/bin/thalweg"
+    [[ ! -x $thalweg-convert ]] || install "$thalweg-convert" "$prefix/bin/thalweg-convert"
     (cd bindings/python && PREFIX=$prefix "$PYTHON" -m pytest -v -rs -p no:cacheprovider) >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^tests/[^ ]+::.* PASSED ' "$log") || true
     no=$(grep -cE '^tests/[^ ]+::.* (FAILED|ERROR) ' "$log") || true

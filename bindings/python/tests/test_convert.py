@@ -31,7 +31,22 @@ def convert(prefix, tmp_path):
     return call
 
 
-def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, tmp_path):
+@pytest.fixture
+def differences(prefix, tmp_path):
+    """Compares two files; returns the lines."""
+
+    def call(*words):
+        command = [prefix / "bin" / "thalweg", "diff", *map(str, words)]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert ran.returncode < 2, ran.stderr
+        lines = ran.stdout.splitlines()
+        assert (ran.returncode == 0) == (len(lines) == 1)
+        return lines
+
+    return call
+
+
+def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, differences, tmp_path):
     netcdf = pytest.importorskip("netCDF4")
     found = 0
     for folder, _, files in os.walk(pytest.importorskip("iris_sample_data").path):
@@ -45,6 +60,7 @@ def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, tmp_path):
             wanted = xr.open_dataset(source).load()
             assert convert(source, "x.bp", "--force")[1] == {}, name
             xr.testing.assert_identical(xr.open_dataset(tmp_path / "x.bp", engine="thalweg").load(), wanted)
+            assert len(differences(source, "x.bp")) == 1, name
             assert convert("x.bp", "x.nc", "--force")[1] == {}, name
             for engine in ("netcdf4", "h5netcdf"):
                 with xr.open_dataset(tmp_path / "x.nc", engine=engine) as back:
@@ -271,3 +287,66 @@ def test_files_of_mounts_are_converted(run, convert, tmp_path, monkeypatch):
     with h5py.File(tmp_path / "x.h5") as x, h5py.File(tmp_path / "y.h5") as y:
         assert set(x) <= set(y)
         np.testing.assert_array_equal(x["T"], y["T"])
+
+
+def test_differences_of_two_formats_are_told_with_their_place(run, convert, differences, prefix, tmp_path):
+    convert(run, "x.h5")
+    assert differences(run, "x.h5") == ["16 variables equal, 5 attributes equal"]
+    with h5py.File(tmp_path / "x.h5", "r+") as f:
+        f["T"][2, 5, 7] += 0.5
+        f["T"][2, 6, 8] -= 0.25
+        f["T"][3, 0, 0] = np.nan
+        f["psi"][1, 2] += 3j
+        f["count"][1] = 9
+        f["title"][0] = "anders"
+        f["T"].attrs["units"] = "C"
+        f.attrs["more"] = 1
+        del f["particles/step_1/block_0"]
+        f["extra"] = 5
+        t = f["time"][...]
+        del f["time"]
+        f["time"] = t[:3]
+    told = differences(run, "x.h5")
+    assert set(told[:-1]) == {
+        "T, step 2: 2 of 768 differ, most at [5, 7]: 2167 and 2167.5, by 5e-1",
+        "T, step 3: 1 of 768 differ, most at [0, 0]: 3000 and NaN, by inf",
+        "psi, step 1: 1 of 6 differ, most at [2]: (2.0, 1.0) and (2.0, 4.0), by 3e0",
+        "count, step 1: 1 and 9, by 8e0",
+        'title, step 0: "Schritt 0 ü" and "anders"',
+        "particles/step_1/block_0: only in " + run,
+        "extra: only in x.h5",
+        "time: [4], and [3]",
+        'attribute T/units: "K" and "C"',
+        "attribute more: not there and 1",
+    }
+    assert told[-1] == "7 of 17 variables differ, 2 of 6 attributes differ"
+    turned = differences("x.h5", run, "--only", "T", "--values")
+    assert turned[0] == "T, step 2: 2 of 768 differ, most at [5, 7]: 2167.5 and 2167, by 5e-1"
+    assert len(differences(run, "x.h5", "--only", "T", "--values", "--absolute", "0.3")) == 3
+    ran = subprocess.run(
+        [os.fspath(prefix / "bin" / "thalweg"), "diff", run, "x.h5", "--only", "T", "--json"], capture_output=True, text=True, cwd=tmp_path
+    )
+    document = json.loads(ran.stdout)
+    assert (ran.returncode, document["equal"], document["differing"]) == (1, False, 1)
+    assert document["differences"][1] == {
+        "variable": "T", "step": 3, "differing": 1, "elements": 768, "largest": "infinite", "index": [0, 0], "a": "3000", "b": "NaN"
+    }
+
+
+def test_texts_are_equal_in_any_form(convert, differences, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["one"] = "eins ü"
+        f["fixed"] = np.bytes_("zwei")
+        f["words"] = np.array([[b"ab", b"c"], [b"", b"wort"]], "S6")
+        f.create_dataset("long", data=["kurz", "ein längerer", ""], dtype=h5py.string_dtype())
+        f["flags"] = np.array([True, False])
+        f["half"] = np.arange(3, dtype="f2") / 4
+    convert("x.h5", "x.bp")
+    assert len(differences("x.h5", "x.bp")) == 1
+    with h5py.File(tmp_path / "x.h5", "r+") as f:
+        f["long"][1] = "ein anderer"
+        f["words"][1, 1] = b"wert"
+        f["one"][()] = "zwei"
+        f["half"][1] = 1
+    told = differences("x.h5", "x.bp")
+    assert sorted(line.split(":")[0] for line in told[:-1]) == ["half, step 0", "long, step 0", "one, step 0", "words, step 0"]

@@ -1,5 +1,6 @@
 """What the guide shows does what it says."""
 
+import os
 import re
 
 import pytest
@@ -8,8 +9,8 @@ from conftest import ROOT
 GUIDE = ROOT / "docs" / "guide"
 
 
-@pytest.mark.parametrize("page", ["python", "coming-from-adios2", "coming-from-hdf5", "windows"])
-def test_the_programs_of_the_guide_run(page, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", ["python", "coming-from-adios2", "coming-from-hdf5", "windows", "converting"])
+def test_the_programs_of_the_guide_run(page, tmp_path, monkeypatch, capsys, prefix):
     text = (GUIDE / f"{page}.md").read_text()
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     assert programs
@@ -17,6 +18,9 @@ def test_the_programs_of_the_guide_run(page, tmp_path, monkeypatch, capsys):
         pytest.importorskip("mpi4py")
         pytest.importorskip("xarray")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(prefix / "bin"), prepend=os.pathsep)
+    if page == "converting" and not (prefix / "bin" / "thalweg-convert").exists():
+        pytest.skip("thalweg-convert: HDF5 is missing")
     monkeypatch.setenv("THALWEG_CACHE", str(ROOT / "build" / "python-shims"))
     names = {}
     for program in programs:

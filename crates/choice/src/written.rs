@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_word_that_means_nothing_is_named() {
-        let wrong: [(fn(&mut Written), &str); 6] = [
+        type Change = fn(&mut Written);
+        let wrong: [(Change, &str); 6] = [
             (|w| w.steps = Some("x".into()), "x"),
             (|w| w.regions = vec!["u[a]".into()], "a"),
             (|w| w.types = vec!["u=nothing".into()], "nothing"),

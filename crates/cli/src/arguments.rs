@@ -427,7 +427,7 @@ pub struct FunctionHost {
 
 /// Compare two files: variables, steps, shapes, values, attributes.
 ///
-/// How values are stored makes no difference: blocks of global arrays, subfiles, transforms, byte order. Numbers of different types are
+/// One of them may be an HDF5 or netCDF-4 file: it is compared with what `thalweg convert` would make of the other. How values are stored makes no difference: blocks of global arrays, subfiles, transforms, byte order. Numbers of different types are
 /// compared by value. NaN equals NaN.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -438,6 +438,7 @@ Examples:
   thalweg diff run.bp other.bp
   thalweg diff run.bp other.bp --only u,v --relative 1e-6
   thalweg diff run.bp other.bp --values --json
+  thalweg diff run.bp run.h5
 
 Exit codes: 0 equal, 1 different, 2 usage, 3 a file can't be read.")]
 pub struct Diff {

@@ -5,7 +5,7 @@
 //!
 //! | room | what it owns |
 //! |---|---|
-//! | [`format`] | the format of a file, by its name |
+//! | [`mod@format`] | the format of a file, by its name |
 //! | [`request`] | what the command asks the program for, and what the program answers |
 //!
 //! What is promised: each value of the target is the one that [`thalweg_reader`] or the other library reads, or the one of another type
@@ -16,4 +16,4 @@ pub mod format;
 pub mod request;
 
 pub use format::Format;
-pub use request::{Converted, LeftOut, Message, Request, Task};
+pub use request::{Compared, Converted, Difference, LeftOut, Message, Request, Side, Task};

@@ -18,11 +18,13 @@ mod hdf5;
 mod library;
 mod values;
 
+use hdf5::comparing::How;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use thalweg_convert::{Message, Request, Task};
+use thalweg_diff::Tolerance;
 use thalweg_types::{Error, ErrorKind, Result};
 
 fn main() -> ExitCode {
@@ -59,12 +61,17 @@ fn convert(request: &Request) -> Result<()> {
             let _ = writeln!(out, "{text}").and_then(|()| out.flush());
         }
     };
-    let converted = match &request.task {
-        Task::BpToHdf5 { chunks } => hdf5::writing::convert(request, chunks, &say)?,
+    let ended = match &request.task {
+        Task::BpToHdf5 { chunks } => Message::End(hdf5::writing::convert(request, chunks, &say)?),
         Task::Hdf5ToBp { steps_along, method, parameters } => {
-            hdf5::reading::convert(request, steps_along.as_deref(), (method, parameters), &say)?
+            Message::End(hdf5::reading::convert(request, steps_along.as_deref(), (method, parameters), &say)?)
+        }
+        Task::BpBesideHdf5 { absolute, relative, attributes } => {
+            let how =
+                How { tolerance: Tolerance { absolute: *absolute, relative: *relative }, attributes: *attributes };
+            Message::Compared(hdf5::comparing::compare(request, &how, &say)?)
         }
     };
-    say(Message::End(converted));
+    say(ended);
     Ok(())
 }

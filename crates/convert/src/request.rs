@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use thalweg_choice::Written;
 
-/// A conversion.
+/// A conversion, or a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The file that is read.
+    /// The file that is read; of a comparison the BP file.
     pub source: String,
-    /// The file that is written; what is there is replaced.
+    /// The file that is written, in place of one that is there; of a comparison the other file.
     pub target: String,
     /// What is chosen.
     pub chosen: Written,
@@ -19,7 +19,7 @@ pub struct Request {
 }
 
 /// From what to what a file is converted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Task {
     /// From BP to HDF5.
     BpToHdf5 {
@@ -35,6 +35,15 @@ pub enum Task {
         /// Its parameters.
         parameters: String,
     },
+    /// A BP file is compared with an HDF5 file.
+    BpBesideHdf5 {
+        /// Largest difference of equal values.
+        absolute: f64,
+        /// The same as a share of the larger magnitude.
+        relative: f64,
+        /// Attributes too.
+        attributes: bool,
+    },
 }
 
 /// What the program says.
@@ -46,6 +55,82 @@ pub enum Message {
     Done(u64),
     /// Everything is written.
     End(Converted),
+    /// Two files differ.
+    Differs(Difference),
+    /// Everything is compared.
+    Compared(Compared),
+}
+
+/// One of two files that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// The BP file.
+    Source,
+    /// The other one.
+    Target,
+}
+
+/// A difference; pairs have what is in the BP file first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Difference {
+    /// A variable is in one file alone.
+    Variable {
+        /// Its name.
+        name: String,
+        /// The file that has it.
+        only_in: Side,
+    },
+    /// Types that cannot be compared.
+    Form {
+        /// Name of the variable.
+        name: String,
+        /// The types.
+        forms: (String, String),
+    },
+    /// Other shapes, with the axis of steps.
+    Shape {
+        /// Name of the variable.
+        name: String,
+        /// The shapes.
+        shapes: (String, String),
+    },
+    /// Other values.
+    Values {
+        /// Name of the variable.
+        name: String,
+        /// Position along the axis of steps.
+        step: u64,
+        /// How many elements.
+        differing: u64,
+        /// Of how many.
+        elements: u64,
+        /// The largest difference, which may be infinite; `None` for texts.
+        largest: Option<String>,
+        /// Where it is, without the axis of steps; empty for scalars.
+        index: Vec<u64>,
+        /// The values there.
+        values: (String, String),
+    },
+    /// Other attributes.
+    Attribute {
+        /// Its name.
+        name: String,
+        /// The values, where they are.
+        values: (Option<String>, Option<String>),
+    },
+}
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Variables, or arrays of the other file.
+    pub variables: u64,
+    /// Those that differ in anything.
+    pub differing: u64,
+    /// Attributes.
+    pub attributes: u64,
+    /// Attributes that differ.
+    pub differing_attributes: u64,
 }
 
 /// What was converted.

@@ -65,6 +65,9 @@ impl Chosen<'_> {
     /// The type that a variable's values get.
     ///
     /// Real numbers of more than 8 bytes become double: few formats have them.
+    ///
+    /// # Errors
+    /// Why the variable cannot have the type that is asked for by its name.
     pub fn element(&self, name: &str, own: ElementType) -> Shown<ElementType> {
         match self.choice.element(name) {
             Some(other) if cast::is_possible(own, other) => Ok(other),

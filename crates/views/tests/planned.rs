@@ -1,16 +1,18 @@
-//! The plan of an HDF5 view names each element that was written, once and at its byte: any decomposition, with holes, steps, subfiles,
-//! and dimensions in Fortran's order.
+//! The plan of an HDF5 view names each element that was written, once and at its byte, and that of a conversion each one that is chosen:
+//! any decomposition, with holes, steps, subfiles, and dimensions in Fortran's order.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
+use thalweg_choice::{Choice, Pattern, Region, Steps};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
-use thalweg_views::hdf5::{self, Dataset, Elements, Kind, Plan};
+use thalweg_views::Chosen;
+use thalweg_views::hdf5::{self, Conversion, Dataset, Elements, Kind, Plan};
 
 /// An array of up to four axes, cut along each of them; a rank for each block.
 #[derive(Debug, Clone)]
@@ -179,8 +181,26 @@ fn read(plan: &Plan, dataset: &Dataset) -> Vec<(Vec<u64>, f64)> {
             }
         }
         Elements::Values(values) => panic!("{values:?}"),
+        Elements::Read { .. } => panic!("a view reads nothing"),
     }
     all
+}
+
+/// The elements that a plan of a conversion has for a dataset, read from the file.
+fn converted(reader: &Reader, dataset: &Dataset) -> Vec<(Vec<u64>, f64)> {
+    let Elements::Read { variable, parts, .. } = &dataset.content else { return Vec::new() };
+    let number = |bytes: &[u8]| match dataset.kind {
+        Kind::Real(..) => f64::from_ne_bytes(bytes.try_into().unwrap()),
+        _ => f64::from(i32::from_ne_bytes(bytes.try_into().unwrap())),
+    };
+    let part = |part: &thalweg_views::chosen::Read| {
+        let bytes = reader.read_to_vec(variable, part.step, &part.from).unwrap();
+        let values: Vec<f64> = bytes.chunks(dataset.kind.size() as usize).map(number).collect();
+        let indexes = elements(&part.bounds.offset, &part.bounds.count);
+        assert_eq!(indexes.len(), values.len());
+        indexes.into_iter().zip(values)
+    };
+    parts.iter().flat_map(part).collect()
 }
 
 proptest! {
@@ -207,6 +227,56 @@ proptest! {
             };
             prop_assert_eq!(&dataset.shape, &[&[cut.steps], &cut.shape()[..]].concat());
             let found = read(&view.plan, dataset);
+            prop_assert_eq!(found.len(), wanted.len());
+            prop_assert_eq!(&found.into_iter().collect::<HashMap<_, _>>(), &wanted);
+        }
+    }
+
+    #[test]
+    fn a_conversion_has_each_chosen_element_once_and_with_its_value(
+        cut in cut(), ranges in prop::collection::vec((0u64..4, 1u64..8, 1u64..4), 4), first in 0u64..3, stride in 1u64..3, most in 8u64..200,
+    ) {
+        let folder = Scratch::new();
+        let reader = written(&cut, &folder);
+        let shape = cut.shape();
+        let text: Vec<String> =
+            ranges[..shape.len()].iter().map(|(from, length, s)| format!("{from}:{}:{s}", from + length)).collect();
+        let region = Region::parse(&text.join(",")).unwrap();
+        let lattice = region.of(&shape).unwrap();
+        let steps = Steps { first, end: u64::MAX, stride };
+        let choice = Choice { steps, regions: vec![(Pattern::parse("v").unwrap(), region)], ..Choice::default() };
+        let view = hdf5::converted(&reader, Conversion { chosen: Chosen { choice: &choice, most }, chunks: &[] }).unwrap();
+        let chosen: Vec<u64> = (0..cut.steps).filter(|step| steps.contain(*step)).collect();
+        let blocks: Vec<_> = cut.blocks().into_iter().zip(&cut.holes).filter(|(_, is_hole)| !**is_hole).collect();
+        for (name, has_region) in [("v", true), ("k", false)] {
+            let Some(dataset) = view.plan.datasets.iter().find(|dataset| dataset.name == name) else {
+                prop_assert!(blocks.is_empty() || chosen.is_empty(), "{} is missing", name);
+                continue;
+            };
+            let mut wanted: HashMap<Vec<u64>, f64> = HashMap::new();
+            for (position, step) in (0..).zip(&chosen) {
+                for index in blocks.iter().flat_map(|((offset, count), _)| elements(offset, count)) {
+                    let along = |axis: usize| match has_region {
+                        false => Some(index[axis]),
+                        true => {
+                            let from = index[axis].checked_sub(lattice.start[axis])?;
+                            let at = from / lattice.stride[axis];
+                            (from % lattice.stride[axis] == 0 && at < lattice.count[axis]).then_some(at)
+                        }
+                    };
+                    if let Some(at) = (0..shape.len()).map(along).collect::<Option<Vec<u64>>>() {
+                        wanted.insert([&[position], &at[..]].concat(), f64::from(value(*step, &index)));
+                    }
+                }
+            }
+            let extents = if has_region { &lattice.count } else { &shape };
+            // Of one step among several that were written, no axis is left.
+            let wanted: HashMap<Vec<u64>, f64> = match dataset.is_unlimited {
+                true => wanted,
+                false => wanted.into_iter().map(|(index, value)| (index[1..].to_vec(), value)).collect(),
+            };
+            prop_assert_eq!(&dataset.shape[usize::from(dataset.is_unlimited)..], &extents[..]);
+            let found = converted(&reader, dataset);
             prop_assert_eq!(found.len(), wanted.len());
             prop_assert_eq!(&found.into_iter().collect::<HashMap<_, _>>(), &wanted);
         }

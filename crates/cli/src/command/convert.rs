@@ -115,8 +115,8 @@ fn perform(request: &Request, target: &Path) -> Result<Converted, Failure> {
         &mut |line| match serde_json::from_str(line) {
             Ok(Message::Total(bytes)) => total = bytes,
             Ok(Message::Done(done)) if total > 0 => bar.at(done.min(total), total),
-            Ok(Message::Done(_)) | Err(_) => {}
             Ok(Message::End(all)) => converted = Some(all),
+            Ok(Message::Done(_) | Message::Differs(_) | Message::Compared(_)) | Err(_) => {}
         },
     )?;
     let unsaid = || Error::new(ErrorKind::Io, "thalweg-convert is of another release: it did not say what it has done");

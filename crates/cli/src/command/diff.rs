@@ -1,15 +1,18 @@
 //! `thalweg diff`: where two files differ.
 
 use crate::arguments::Diff as Arguments;
+use crate::converter::Program;
 use crate::file;
 use crate::format;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, plain};
 use serde_json::{Value as Json, json};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use thalweg_choice::Pattern;
-use thalweg_diff::{Difference, Options, Side, Tolerance, diff};
+use thalweg_choice::{Pattern, Written};
+use thalweg_convert::{Compared, Difference as Other, Format, Message, Request, Side as Own, Task};
+use thalweg_diff::{Difference, Options, Side, Summary, Tolerance, diff};
 use thalweg_report::text::count;
 use thalweg_types::{AttributeValue, Error, ErrorKind};
 
@@ -32,6 +35,10 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         attributes: !arguments.values,
         memory: arguments.memory,
     };
+    let formats = (Format::of(&arguments.a), Format::of(&arguments.b));
+    if matches!(formats, (Some(Format::Hdf5), _) | (_, Some(Format::Hdf5))) {
+        return beside(arguments, formats, out);
+    }
     let (a, b) = (file::open(&arguments.a, None)?, file::open(&arguments.b, None)?);
     let (mut found, mut unwritten) = (Vec::new(), None);
     let compared = diff(&a, &b, &options, &mut |difference| {
@@ -48,7 +55,11 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         // Also where the reader of the output has ended.
         return Err(e.into());
     }
-    let summary = compared?;
+    summed(arguments, compared?, &found, out)
+}
+
+/// Says how much was compared, and whether nothing differs.
+fn summed(arguments: &Arguments, summary: Summary, found: &[Json], out: &mut Terminal) -> Result<Outcome, Failure> {
     if arguments.json {
         let document = json!({
             "equal": summary.is_equal(),
@@ -59,7 +70,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             "differences": found,
         });
         writeln!(out, "{document:#}")?;
-    } else if summary.variables + summary.attributes == 0 && !only.is_empty() {
+    } else if summary.variables + summary.attributes == 0 && !arguments.only.is_empty() {
         return Err(Failure::Absent("no variable or attribute of either file fits".into()));
     } else {
         let of = |differing: u64, all: u64, what: &str| match differing {
@@ -67,12 +78,122 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             _ => format!("{differing} of {} differ", count(all, what)),
         };
         let mut words = of(summary.differing, summary.variables, "variable");
-        if options.attributes {
+        if !arguments.values {
             words += &format!(", {}", of(summary.differing_attributes, summary.attributes, "attribute"));
         }
         writeln!(out, "{words}")?;
     }
     Ok(if summary.is_equal() { Outcome::Done } else { Outcome::No })
+}
+
+/// A BP file beside an HDF5 file: the program that is linked with HDF5 compares them.
+fn beside(
+    arguments: &Arguments,
+    formats: (Option<Format>, Option<Format>),
+    out: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    let is_first = match formats {
+        (Some(Format::Hdf5), Some(Format::Hdf5)) => {
+            return Err(Failure::Usage("neither file is BP: h5diff compares them".into()));
+        }
+        (Some(Format::Hdf5), _) => false,
+        _ => true,
+    };
+    let (source, target) = if is_first { (&arguments.a, &arguments.b) } else { (&arguments.b, &arguments.a) };
+    let text = |path: &Path| {
+        let none = || Failure::Usage(format!("'{}' is no UTF-8 text", path.display()));
+        path.to_str().map(str::to_string).ok_or_else(none)
+    };
+    // Says what is wrong with it.
+    file::open(source, None)?;
+    target.metadata().map_err(|e| Error::io(format!("cannot open '{}'", target.display()), e))?;
+    let chosen = Written { only: arguments.only.clone(), without: arguments.without.clone(), ..Written::default() };
+    let Arguments { absolute, relative, values, memory, .. } = *arguments;
+    let task = Task::BpBesideHdf5 { absolute, relative, attributes: !values };
+    let request = Request { source: text(source)?, target: text(target)?, chosen, memory, task };
+    let (mut found, mut compared, mut written) = (Vec::new(), None, Ok(()));
+    Program::start("files of HDF5 and netCDF are compared", &[OsStr::new("convert")], target)?.ask(
+        &request,
+        &mut |line| match serde_json::from_str(line) {
+            Ok(Message::Differs(difference)) if arguments.json => found.push(other_document(&difference, is_first)),
+            Ok(Message::Differs(difference)) if written.is_ok() => {
+                written = writeln!(out, "{}", other_line(&difference, (source, target), is_first));
+            }
+            Ok(Message::Compared(all)) => compared = Some(all),
+            _ => {}
+        },
+    )?;
+    written?;
+    let unsaid = || Error::new(ErrorKind::Io, "thalweg-convert is of another release: it did not say what it has done");
+    let Compared { variables, differing, attributes, differing_attributes } = compared.ok_or_else(unsaid)?;
+    summed(arguments, Summary { variables, differing, attributes, differing_attributes }, &found, out)
+}
+
+/// A pair in the order of the command line.
+fn ordered<T>((source, target): (T, T), is_first: bool) -> (T, T) {
+    if is_first { (source, target) } else { (target, source) }
+}
+
+fn other_line(difference: &Other, (source, target): (&Path, &Path), is_first: bool) -> String {
+    let pair = |pair: &(String, String)| ordered(pair.clone(), is_first);
+    match difference {
+        Other::Variable { name, only_in } => {
+            let file = if *only_in == Own::Source { source } else { target };
+            format!("{}: only in {}", plain(name), shown(file))
+        }
+        Other::Form { name, forms: two } | Other::Shape { name, shapes: two } => {
+            let (a, b) = pair(two);
+            format!("{}: {}, and {}", plain(name), plain(&a), plain(&b))
+        }
+        Other::Values { name, step, differing, elements, largest, index, values } => {
+            let (a, b) = pair(values);
+            let by = largest.as_ref().map_or(String::new(), |largest| format!(", by {largest}"));
+            let of = if *elements == 1 { String::new() } else { format!("{differing} of {elements} differ, most ") };
+            let index: Vec<String> = index.iter().map(u64::to_string).collect();
+            let at = if index.is_empty() { String::new() } else { format!("{of}at [{}]: ", index.join(", ")) };
+            format!("{}, step {step}: {at}{} and {}{by}", plain(name), plain(&a), plain(&b))
+        }
+        Other::Attribute { name, values } => {
+            let none = || "not there".to_string();
+            let (a, b) = ordered(values.clone(), is_first);
+            let (a, b) = (a.unwrap_or_else(none), b.unwrap_or_else(none));
+            format!("attribute {}: {} and {}", plain(name), plain(&a), plain(&b))
+        }
+    }
+}
+
+fn other_document(difference: &Other, is_first: bool) -> Json {
+    let pair = |pair: &(String, String)| ordered(pair.clone(), is_first);
+    match difference {
+        Other::Variable { name, only_in } => {
+            let is_a = (*only_in == Own::Source) == is_first;
+            json!({"variable": name, "only_in": if is_a { "a" } else { "b" }})
+        }
+        Other::Form { name, forms } => {
+            let (a, b) = pair(forms);
+            json!({"variable": name, "a": a, "b": b})
+        }
+        Other::Shape { name, shapes } => {
+            let (a, b) = pair(shapes);
+            json!({"variable": name, "shape": {"a": a, "b": b}})
+        }
+        Other::Values { name, step, differing, elements, largest, index, values } => {
+            let (a, b) = pair(values);
+            let largest = largest.as_ref().map(|text| match text.parse::<f64>() {
+                Ok(largest) if largest.is_finite() => json!(largest),
+                // JSON has no infinity.
+                _ => json!("infinite"),
+            });
+            json!({
+                "variable": name, "step": step, "differing": differing, "elements": elements, "largest": largest,
+                "index": index, "a": a, "b": b,
+            })
+        }
+        Other::Attribute { name, values } => {
+            let (a, b) = ordered(values.clone(), is_first);
+            json!({"attribute": name, "a": a, "b": b})
+        }
+    }
 }
 
 fn shown(path: &Path) -> String {
