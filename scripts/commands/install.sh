@@ -55,9 +55,9 @@ built "thalweg, the command${far:+, without HDFS and S3}"
 if [[ ${#features[@]} -gt 0 ]]; then
     cargo_build -p thalweg-convert "${features[@]}"
     put_built "$built/thalweg-convert" "$root/bin/thalweg-convert"
-    built "thalweg-convert, which writes views for HDF5 and VTK"
+    built "thalweg-convert, which converts files and writes views for HDF5 and VTK"
 else
-    left_out "thalweg-convert, which writes views for HDF5 and VTK" "no HDF5 ($(packages_for hdf5)); HDF5_DIR names its folder"
+    left_out "thalweg-convert, which converts files and writes views for HDF5 and VTK" "no HDF5 ($(packages_for hdf5)); HDF5_DIR names its folder"
 fi
 BUILT=1 bindings/c/install.sh "$prefix"
 

@@ -46,8 +46,10 @@ def differences(prefix, tmp_path):
     return call
 
 
-def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, differences, tmp_path):
+@pytest.mark.filterwarnings("ignore:.*Zarr V3 specification")
+def test_datasets_of_netcdf_open_as_they_are_in_every_format(convert, differences, tmp_path):
     netcdf = pytest.importorskip("netCDF4")
+    pytest.importorskip("zarr")
     found = 0
     for folder, _, files in os.walk(pytest.importorskip("iris_sample_data").path):
         for name in sorted(n for n in files if n.endswith(".nc")):
@@ -65,6 +67,11 @@ def test_datasets_of_netcdf_open_as_they_are_in_both_forms(convert, differences,
             for engine in ("netcdf4", "h5netcdf"):
                 with xr.open_dataset(tmp_path / "x.nc", engine=engine) as back:
                     xr.testing.assert_identical(back.load(), wanted)
+            assert convert("x.bp", "x.zarr", "--force")[1] == {}, name
+            assert len(differences("x.bp", "x.zarr")) == 1, name
+            xr.testing.assert_identical(xr.open_zarr(tmp_path / "x.zarr", consolidated=False).load(), wanted)
+            assert convert("x.zarr", "y.bp", "--force")[1] == {}, name
+            xr.testing.assert_identical(xr.open_dataset(tmp_path / "y.bp", engine="thalweg").load(), wanted)
             found += 1
     assert found >= 13
 
@@ -350,3 +357,91 @@ def test_texts_are_equal_in_any_form(convert, differences, tmp_path):
         f["half"][1] = 1
     told = differences("x.h5", "x.bp")
     assert sorted(line.split(":")[0] for line in told[:-1]) == ["half, step 0", "long, step 0", "one, step 0", "words, step 0"]
+
+
+# Zarr.
+
+
+def test_a_run_is_read_by_zarr(run, convert, differences, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    f = thalweg.open(run)
+    told, remarks = convert(run, "x.zarr", "--chunks", "T=8x16", "--transform", "*=zstd:2")
+    assert (told["steps"], remarks) == (4, {})
+    z = zarr.open_group(tmp_path / "x.zarr", mode="r")
+    assert z["T"].chunks[1:] == (8, 16) and z["T"].metadata.dimension_names == ("step", "y", "x")
+    assert dict(z["T"].attrs) == {"units": "K", "range": [0.5, 1.5]} and z.attrs["code"] == "heat"
+    for step in range(4):
+        np.testing.assert_array_equal(z["T"][step], f["T"][step])
+        np.testing.assert_array_equal(z["psi"][step], f["psi"][step])
+        np.testing.assert_array_equal(z[f"particles/step_{step}/block_1"][:], np.arange(10))
+    assert list(z["title"][:]) == [f"Schritt {n} ü" for n in range(4)]
+    assert len(differences(run, "x.zarr")) == 1
+    z = zarr.open_group(tmp_path / "x.zarr", mode="r+")
+    z["T"][2, 5, 7] += 0.5
+    assert differences(run, "x.zarr")[0] == "T, step 2: 1 of 768 differ, most at [5, 7]: 2167 and 2167.5, by 5e-1"
+    convert("x.zarr", "y.bp")
+    y = thalweg.open(tmp_path / "y.bp")
+    for step in range(4):
+        np.testing.assert_array_equal(y["psi"][step], f["psi"][step])
+    before = sorted(os.listdir(tmp_path / "x.zarr"))
+    assert "zlib and zstd are written" in convert(run, "x.zarr", "--force", "--transform", "T=bzip2", expect=3)
+    assert "--force replaces it" in convert(run, "x.zarr", expect=3)
+    assert sorted(os.listdir(tmp_path / "x.zarr")) == before
+    convert(run, "x.zarr", "--force", "--only", "time")
+    assert sorted(os.listdir(tmp_path / "x.zarr")) == ["step", "time", "zarr.json"]
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".thalweg")] == []
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.filterwarnings("ignore")
+def test_stores_of_zarr_become_variables(version, convert, differences, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    random = np.random.default_rng(3)
+    root = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=version)
+    root.attrs.update(title="a store", number=3, real=0.5, both=[1, 2.5], truth=True, tree={"a": [1]}, nothing=[])
+    wanted = {}
+    numcodecs = pytest.importorskip("numcodecs")
+    compressors = {
+        3: {"plain": None, "gzip": zarr.codecs.GzipCodec(), "zstd": zarr.codecs.ZstdCodec(), "blosc": zarr.codecs.BloscCodec()},
+        2: {"plain": None, "zlib": numcodecs.Zlib(), "zstd": numcodecs.Zstd(), "blosc": numcodecs.Blosc(), "bz2": numcodecs.BZ2()},
+    }[version]
+    for name, compressor in compressors.items():
+        for dtype in ["i1", "u2", "i4", "u8", "f4", "f8", "c16", ">f8"]:
+            values = (random.random((20, 7, 5)) * 100).astype(dtype)
+            full = f"{name}/{dtype.strip('>')}{'_big' if dtype[0] == '>' else ''}"
+            array = root.create_array(full, shape=values.shape, chunks=(6, 7, 2), dtype=dtype, compressors=compressor)
+            array[:] = wanted[full] = values
+    for name, values in {"flags": np.array([True, False]), "half": np.arange(3, dtype="f2") / 4, "one": np.array(2.5)}.items():
+        root.create_array(name, shape=values.shape, dtype=values.dtype)[...] = values
+    root.create_array("hole", shape=(10,), chunks=(5,), dtype="i4", fill_value=7)[:3] = 1
+    if version == 3:
+        array = root.create_array("shards", shape=(16, 16), chunks=(2, 4), shards=(8, 8), dtype="f8", dimension_names=("y", "x"))
+        array[:] = wanted["shards"] = random.random((16, 16))
+        root.create_array("words", shape=(3,), dtype=str)[:] = np.array(["a", "ein längerer", ""])
+    told, remarks = convert("x.zarr", "x.bp")
+    f = thalweg.open(tmp_path / "x.bp")
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(f[name][0], values, err_msg=name)
+    assert f["flags"][0].tolist() == [1, 0] and f["half"][0].tolist() == [0, 0.25, 0.5] and f["one"][0] == 2.5
+    assert f["hole"][0].tolist() == [1, 1, 1] + 7 * [7]
+    assert set(remarks) == {"half", "truth", "tree", "nothing"}
+    assert (f.attrs["title"], f.attrs["number"], f.attrs["real"], list(f.attrs["both"])) == ("a store", 3, 0.5, [1, 2.5])
+    if version == 3:
+        assert list(f["shards"].attrs["_ARRAY_DIMENSIONS"]) == ["y", "x"]
+        assert xr.open_dataset(tmp_path / "x.bp", engine="thalweg")["words"].values.tolist() == ["a", "ein längerer", ""]
+    # Zarr has no place for the name of an attribute's type, and version 2 has a value for missing elements.
+    assert len(differences("x.zarr", "x.bp", "--values")) == 1
+    convert("x.zarr", "y.bp", "--region", "*[2:17:3, ::2, 1:]", "--only", "plain/*")
+    np.testing.assert_array_equal(thalweg.open(tmp_path / "y.bp")["plain/f8"][0], wanted["plain/f8"][2:17:3, ::2, 1:])
+    convert("x.zarr", "z.bp", "--only", "nothing", expect=1)
+
+
+def test_what_is_no_store_is_named(convert, tmp_path):
+    pytest.importorskip("zarr")
+    (tmp_path / "file.zarr").write_text("x")
+    (tmp_path / "empty.zarr").mkdir()
+    (tmp_path / "torn.zarr").mkdir()
+    (tmp_path / "torn.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_ty')
+    for name in ("file", "none", "torn", "empty"):
+        assert f"{name}.zarr" in convert(f"{name}.zarr", "x.bp", expect=3)
+    assert not (tmp_path / "x.bp").exists()

@@ -354,16 +354,17 @@ pub struct Copy {
 
 /// Convert a file to another format, by the endings of the names.
 ///
-/// BP to HDF5 and netCDF-4, and these to BP. What has no place in the target is listed on standard error. The file is not changed.
+/// BP to HDF5, netCDF-4 and Zarr, and these to BP. What has no place in the target is listed on standard error. The file is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Endings: .bp; .h5 .hdf5 .he5 (HDF5); .nc .nc4 .cdf (netCDF-4).
+Endings: .bp; .h5 .hdf5 .he5 (HDF5); .nc .nc4 .cdf (netCDF-4); .zarr (Zarr, a folder).
 PATTERN: a name, or a pattern with * (any characters, / too), ?, [a-z]. Of several that fit, the last counts.
 
 Examples:
   thalweg convert run.bp run.h5                          all variables and steps; steps are the first axis
   thalweg convert run.bp u.nc --only u --steps ::10 --region 'u[:, :, 32]'
   thalweg convert run.bp small.h5 --type '*=real' --transform '*=zlib:5' --chunks 'u=64x64'
+  thalweg convert run.bp run.zarr --transform '*=zstd'
   thalweg convert climate.nc climate.bp                  a dataset, in one step
   thalweg convert climate.nc climate.bp --steps-along time
 
@@ -390,10 +391,10 @@ pub struct Convert {
     /// Give variables another number type: real, double, integer, ...
     #[arg(long = "type", value_name = "PATTERN=TYPE")]
     pub types: Vec<String>,
-    /// Compress arrays: zlib:5; in BP files any transform
+    /// Compress arrays: zlib:5; in Zarr also zstd:3, in BP files any transform
     #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
     pub transforms: Vec<String>,
-    /// Extents of chunks in HDF5 files, without the axis of steps
+    /// Extents of chunks in HDF5 and Zarr, without the axis of steps
     #[arg(long, value_name = "PATTERN=64x64")]
     pub chunks: Vec<String>,
     /// In BP files: blocks of arrays, so many along each dimension: 4x2
@@ -427,7 +428,7 @@ pub struct FunctionHost {
 
 /// Compare two files: variables, steps, shapes, values, attributes.
 ///
-/// One of them may be an HDF5 or netCDF-4 file: it is compared with what `thalweg convert` would make of the other. How values are stored makes no difference: blocks of global arrays, subfiles, transforms, byte order. Numbers of different types are
+/// One of them may be an HDF5, netCDF-4 or Zarr file: it is compared with what `thalweg convert` would make of the other. How values are stored makes no difference: blocks of global arrays, subfiles, transforms, byte order. Numbers of different types are
 /// compared by value. NaN equals NaN.
 #[derive(Debug, Args)]
 #[command(after_help = "\

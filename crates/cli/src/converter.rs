@@ -3,7 +3,7 @@
 use crate::outcome::Failure;
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -87,6 +87,26 @@ pub fn replace(
     write(&mut file)?;
     file.persist(target).map_err(|e| unwritten(target, e.error))?;
     Ok(())
+}
+
+/// Makes a folder under another name, and gives it its name: readers of an older one see it whole, before and after.
+pub fn replace_folder(target: &Path, write: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+    let unwritten = |e: io::Error| unwritten(target, e);
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new().prefix(".thalweg-view-").tempdir_in(folder).map_err(unwritten)?;
+    let inner = made.path().join("made");
+    fs::create_dir(&inner).map_err(unwritten)?;
+    write(&inner)?;
+    match fs::symlink_metadata(target) {
+        // What was there is removed with the rest.
+        Ok(_) => {
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(rustix::fs::CWD, &inner, rustix::fs::CWD, target, flags)
+                .map_err(|e| unwritten(e.into()))?;
+        }
+        Err(_) => fs::rename(&inner, target).map_err(unwritten)?,
+    }
+    Ok(made.close().map_err(unwritten)?)
 }
 
 /// As for other new files: the umask is subtracted when the file is made.

@@ -1,18 +1,21 @@
 //! The format of a file, by its name.
 
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A format of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
     /// BP version 3.
     Bp,
     /// HDF5; a netCDF-4 file is one, too.
     Hdf5,
+    /// Zarr, in a folder.
+    Zarr,
 }
 
 /// Endings of names, and what they mean.
-pub const ENDINGS: [(&str, Format); 7] = [
+pub const ENDINGS: [(&str, Format); 8] = [
     ("bp", Format::Bp),
     ("h5", Format::Hdf5),
     ("hdf5", Format::Hdf5),
@@ -20,6 +23,7 @@ pub const ENDINGS: [(&str, Format); 7] = [
     ("nc", Format::Hdf5),
     ("nc4", Format::Hdf5),
     ("cdf", Format::Hdf5),
+    ("zarr", Format::Zarr),
 ];
 
 impl Format {
@@ -42,6 +46,7 @@ mod tests {
             (of("run.H5"), of("run.nc"), of("x.y.hdf5")),
             (Some(Format::Hdf5), Some(Format::Hdf5), Some(Format::Hdf5))
         );
+        assert_eq!(of("run.zarr/"), Some(Format::Zarr));
         assert_eq!((of("run"), of("run.txt"), of(".bp")), (None, None, None));
     }
 }

@@ -5,8 +5,10 @@
 //!
 //! | room | what it owns |
 //! |---|---|
-//! | [`hdf5`] | HDF5 files from [`thalweg_views::hdf5::Plan`], and HDF5 files as steps of a BP file |
+//! | [`hdf5`] | HDF5 files from [`thalweg_views::hdf5::Plan`], and as sources |
 //! | [`library`] | the calls of the HDF5 library, with handles that close themselves |
+//! | [`zarr`] | Zarr folders, written and as sources |
+//! | [`source`] | files of other formats as steps of a BP file, and beside one |
 //! | [`values`] | values of a BP file for the parts of a plan |
 //!
 //! `thalweg-convert hdf5 FILE` writes a file of the plan on standard input (JSON). `thalweg-convert convert` carries out the
@@ -16,14 +18,16 @@
 
 mod hdf5;
 mod library;
+mod source;
 mod values;
+mod zarr;
 
-use hdf5::comparing::How;
 use serde::de::DeserializeOwned;
+use source::beside::How;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use thalweg_convert::{Message, Request, Task};
+use thalweg_convert::{Format, Message, Request, Task};
 use thalweg_diff::Tolerance;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -62,14 +66,16 @@ fn convert(request: &Request) -> Result<()> {
         }
     };
     let ended = match &request.task {
-        Task::BpToHdf5 { chunks } => Message::End(hdf5::writing::convert(request, chunks, &say)?),
-        Task::Hdf5ToBp { steps_along, method, parameters } => {
-            Message::End(hdf5::reading::convert(request, steps_along.as_deref(), (method, parameters), &say)?)
+        Task::FromBp { to: Format::Zarr, chunks } => Message::End(zarr::writing::convert(request, chunks, &say)?),
+        Task::FromBp { chunks, .. } => Message::End(hdf5::writing::convert(request, chunks, &say)?),
+        Task::ToBp { from, steps_along, method, parameters } => {
+            let method = (method.as_str(), parameters.as_str());
+            Message::End(source::to_bp::convert(request, *from, steps_along.as_deref(), method, &say)?)
         }
-        Task::BpBesideHdf5 { absolute, relative, attributes } => {
+        Task::Beside { other, absolute, relative, attributes } => {
             let how =
                 How { tolerance: Tolerance { absolute: *absolute, relative: *relative }, attributes: *attributes };
-            Message::Compared(hdf5::comparing::compare(request, &how, &say)?)
+            Message::Compared(source::beside::compare(request, *other, &how, &say)?)
         }
     };
     say(ended);

@@ -1,5 +1,6 @@
 //! What the command asks the program for, and what the program answers: JSON on standard input, a line of JSON for each answer.
 
+use crate::format::Format;
 use serde::{Deserialize, Serialize};
 use thalweg_choice::Written;
 
@@ -21,13 +22,17 @@ pub struct Request {
 /// From what to what a file is converted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Task {
-    /// From BP to HDF5.
-    BpToHdf5 {
+    /// From BP to another format.
+    FromBp {
+        /// The format.
+        to: Format,
         /// Extents of chunks, `PATTERN=64x64`, without the axis of steps.
         chunks: Vec<String>,
     },
-    /// From HDF5 to BP.
-    Hdf5ToBp {
+    /// From another format to BP.
+    ToBp {
+        /// The format.
+        from: Format,
         /// The axis whose positions become steps.
         steps_along: Option<String>,
         /// The method that writes the target.
@@ -35,8 +40,10 @@ pub enum Task {
         /// Its parameters.
         parameters: String,
     },
-    /// A BP file is compared with an HDF5 file.
-    BpBesideHdf5 {
+    /// A BP file is compared with a file of another format.
+    Beside {
+        /// The format.
+        other: Format,
         /// Largest difference of equal values.
         absolute: f64,
         /// The same as a share of the larger magnitude.

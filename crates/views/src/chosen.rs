@@ -140,11 +140,17 @@ impl Chosen<'_> {
             Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(Err(e.what().to_string())),
             planned => planned.map_err(|e| e.in_variable(variable.name.clone()).at_step(step))?,
         };
-        let mut shape = Vec::new();
+        // Of a global array, also where no block lies in the region.
+        let mut shape = match (is_local, how.region) {
+            (false, Some(region)) => region.of(&shape).map(|lattice| lattice.count)?,
+            _ => shape,
+        };
         let mut parts = Vec::with_capacity(planned.parts.len());
         for Part { from, place } in planned.parts {
             let Some(place) = place else { continue };
-            shape = if is_local { place.count.clone() } else { place.shape };
+            if is_local {
+                shape.clone_from(&place.count);
+            }
             let offset = if is_local { vec![0; place.count.len()] } else { place.offset };
             parts.push((from, BoundingBox { offset, count: place.count }));
         }

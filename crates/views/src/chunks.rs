@@ -1,5 +1,9 @@
 //! Extents of chunks, where another format stores an array in chunks. Pure.
 
+use thalweg_choice::Pattern;
+use thalweg_choice::written::assigned;
+use thalweg_types::{Error, ErrorKind, Result};
+
 /// Most bytes of a chunk that nobody has asked for.
 const MOST: u64 = 4 << 20;
 /// Bytes up to which steps share a chunk.
@@ -35,6 +39,18 @@ pub fn extents(shape: &[u64], size: u64, has_steps: bool, wanted: Option<&[u64]>
 
 fn bytes(extents: &[u64], size: u64) -> u64 {
     extents.iter().fold(size.max(1), |bytes, extent| bytes.saturating_mul(*extent))
+}
+
+/// Reads `PATTERN=64x64`.
+///
+/// # Errors
+/// `InvalidArgument` for anything else.
+pub fn parse(text: &str) -> Result<(Pattern, Vec<u64>)> {
+    let (pattern, extents) = assigned(text, "--chunks u=64x64")?;
+    let extents: Option<Vec<u64>> =
+        extents.split('x').map(|part| part.parse().ok().filter(|extent| *extent > 0)).collect();
+    let refused = || Error::new(ErrorKind::InvalidArgument, format!("'{text}': extents are numbers from 1, as 64x64"));
+    Ok((pattern, extents.ok_or_else(refused)?))
 }
 
 #[cfg(test)]

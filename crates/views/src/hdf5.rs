@@ -92,6 +92,24 @@ pub struct Dataset {
     pub stored: Stored,
 }
 
+impl Dataset {
+    /// A dataset whose values are read, without scales and attributes.
+    pub fn read(name: String, kind: Kind, shape: Vec<u64>, content: Elements) -> Dataset {
+        Dataset {
+            name,
+            kind,
+            shape,
+            is_unlimited: false,
+            is_nan_missing: false,
+            content,
+            scale: None,
+            axes: Vec::new(),
+            attributes: Vec::new(),
+            stored: Stored::default(),
+        }
+    }
+}
+
 /// How a file stores elements itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
@@ -209,7 +227,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(element: ElementType, order: ByteOrder) -> Option<Kind> {
+    /// The kind of elements; `None` if netCDF has none.
+    pub fn of(element: ElementType, order: ByteOrder) -> Option<Kind> {
         use ElementType::*;
         let is_big = order == ByteOrder::Big;
         Some(match element {

@@ -237,7 +237,8 @@ fn attributes_of(array: &Array) -> Json {
     Json::Object(all)
 }
 
-fn attribute(value: &AttributeValue) -> Json {
+/// An attribute; NaN and infinities are texts, as Zarr has them.
+pub fn attribute(value: &AttributeValue) -> Json {
     match value {
         AttributeValue::One(value) => scalar(value),
         AttributeValue::Many(_, values) => values.iter().map(scalar).collect(),
@@ -245,7 +246,8 @@ fn attribute(value: &AttributeValue) -> Json {
     }
 }
 
-fn scalar(value: &Value) -> Json {
+/// A value; see [`attribute`].
+pub fn scalar(value: &Value) -> Json {
     // JSON has no number for these; Zarr and its readers take their names.
     let real = |v: f64| match v {
         v if v.is_nan() => Json::from("NaN"),

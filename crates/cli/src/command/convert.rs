@@ -1,7 +1,7 @@
 //! `thalweg convert`: BP files as files of other formats, and the other way round.
 
 use crate::arguments::Convert as Arguments;
-use crate::converter::{Program, replace};
+use crate::converter::{Program, replace, replace_folder};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             Err(e) if e.kind() == ErrorKind::NotFound => false,
             there => there.map(|_| true)?,
         },
-        Format::Hdf5 => target.symlink_metadata().is_ok(),
+        Format::Hdf5 | Format::Zarr => target.symlink_metadata().is_ok(),
     };
     if is_there && !arguments.force {
         return Err(Error::new(ErrorKind::AlreadyExists, "it is there already: --force replaces it")
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     match from {
         // Says what is wrong with it, and warns of what was cut off.
         Format::Bp => drop(file::open(source, None)?),
-        Format::Hdf5 => {
+        Format::Hdf5 | Format::Zarr => {
             source.metadata().map_err(|e| Error::io(format!("cannot open '{own}'"), e))?;
         }
     }
@@ -63,6 +63,14 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             replace(target, |made| {
                 let made = text(made.path())?;
                 converted = perform(&Request { target: made, ..request.clone() }, target)?;
+                Ok(())
+            })?;
+            converted
+        }
+        Format::Zarr => {
+            let mut converted = Converted::default();
+            replace_folder(target, |made| {
+                converted = perform(&Request { target: text(made)?, ..request.clone() }, target)?;
                 Ok(())
             })?;
             converted
@@ -85,24 +93,25 @@ fn task(arguments: &Arguments, from: Format, to: Format) -> Result<Task, Failure
         given.map_or(Ok(()), |(option, _)| Err(Failure::Usage(format!("{option} is for {why}"))))
     };
     match (from, to) {
-        (Format::Bp, Format::Hdf5) => {
+        (Format::Bp, Format::Bp) => Err(Failure::Usage("both files are BP: thalweg copy does this".into())),
+        (Format::Bp, to) => {
             let options = [
                 ("--steps-along", arguments.steps_along.is_some()),
                 ("--blocks", arguments.blocks.is_some()),
                 ("--method", arguments.method.is_some()),
             ];
             unfit(&options, "BP files that are written")?;
-            Ok(Task::BpToHdf5 { chunks: arguments.chunks.clone() })
+            Ok(Task::FromBp { to, chunks: arguments.chunks.clone() })
         }
-        (Format::Hdf5, Format::Bp) => {
-            unfit(&[("--chunks", !arguments.chunks.is_empty())], "HDF5 files that are written")?;
+        (from, Format::Bp) => {
+            unfit(&[("--chunks", !arguments.chunks.is_empty())], "HDF5 and Zarr files that are written")?;
             let method = arguments.method.as_deref().unwrap_or("MPI");
             let (method, parameters) = method.split_once(';').unwrap_or((method, ""));
             let (method, parameters) = (method.to_string(), parameters.to_string());
-            Ok(Task::Hdf5ToBp { steps_along: arguments.steps_along.clone(), method, parameters })
+            Ok(Task::ToBp { from, steps_along: arguments.steps_along.clone(), method, parameters })
         }
-        (Format::Bp, Format::Bp) => Err(Failure::Usage("both files are BP: thalweg copy does this".into())),
         (Format::Hdf5, Format::Hdf5) => Err(Failure::Usage("neither file is BP: h5repack and nccopy do this".into())),
+        (_, _) => Err(Failure::Usage("neither file is BP: convert the one to BP, and this to the other".into())),
     }
 }
 
@@ -110,7 +119,7 @@ fn task(arguments: &Arguments, from: Format, to: Format) -> Result<Task, Failure
 fn perform(request: &Request, target: &Path) -> Result<Converted, Failure> {
     let mut bar = Progress::bytes("converting");
     let (mut total, mut converted) = (0, None);
-    Program::start("files of HDF5 and netCDF are converted", &[OsStr::new("convert")], target)?.ask(
+    Program::start("files of HDF5, netCDF and Zarr are converted", &[OsStr::new("convert")], target)?.ask(
         request,
         &mut |line| match serde_json::from_str(line) {
             Ok(Message::Total(bytes)) => total = bytes,

@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         memory: arguments.memory,
     };
     let formats = (Format::of(&arguments.a), Format::of(&arguments.b));
-    if matches!(formats, (Some(Format::Hdf5), _) | (_, Some(Format::Hdf5))) {
+    if matches!(formats, (Some(Format::Hdf5 | Format::Zarr), _) | (_, Some(Format::Hdf5 | Format::Zarr))) {
         return beside(arguments, formats, out);
     }
     let (a, b) = (file::open(&arguments.a, None)?, file::open(&arguments.b, None)?);
@@ -86,18 +86,21 @@ fn summed(arguments: &Arguments, summary: Summary, found: &[Json], out: &mut Ter
     Ok(if summary.is_equal() { Outcome::Done } else { Outcome::No })
 }
 
-/// A BP file beside an HDF5 file: the program that is linked with HDF5 compares them.
+/// A BP file beside a file of another format: the program that is linked with its library compares them.
 fn beside(
     arguments: &Arguments,
     formats: (Option<Format>, Option<Format>),
     out: &mut Terminal,
 ) -> Result<Outcome, Failure> {
-    let is_first = match formats {
+    let (is_first, other) = match formats {
         (Some(Format::Hdf5), Some(Format::Hdf5)) => {
             return Err(Failure::Usage("neither file is BP: h5diff compares them".into()));
         }
-        (Some(Format::Hdf5), _) => false,
-        _ => true,
+        (Some(Format::Hdf5 | Format::Zarr), Some(Format::Hdf5 | Format::Zarr)) => {
+            return Err(Failure::Usage("neither file is BP: convert one of them".into()));
+        }
+        (Some(other), Some(Format::Bp) | None) if other != Format::Bp => (false, other),
+        (_, other) => (true, other.unwrap_or(Format::Hdf5)),
     };
     let (source, target) = if is_first { (&arguments.a, &arguments.b) } else { (&arguments.b, &arguments.a) };
     let text = |path: &Path| {
@@ -109,10 +112,10 @@ fn beside(
     target.metadata().map_err(|e| Error::io(format!("cannot open '{}'", target.display()), e))?;
     let chosen = Written { only: arguments.only.clone(), without: arguments.without.clone(), ..Written::default() };
     let Arguments { absolute, relative, values, memory, .. } = *arguments;
-    let task = Task::BpBesideHdf5 { absolute, relative, attributes: !values };
+    let task = Task::Beside { other, absolute, relative, attributes: !values };
     let request = Request { source: text(source)?, target: text(target)?, chosen, memory, task };
     let (mut found, mut compared, mut written) = (Vec::new(), None, Ok(()));
-    Program::start("files of HDF5 and netCDF are compared", &[OsStr::new("convert")], target)?.ask(
+    Program::start("files of HDF5, netCDF and Zarr are compared", &[OsStr::new("convert")], target)?.ask(
         &request,
         &mut |line| match serde_json::from_str(line) {
             Ok(Message::Differs(difference)) if arguments.json => found.push(other_document(&difference, is_first)),

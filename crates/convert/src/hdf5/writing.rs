@@ -4,12 +4,11 @@ use crate::library::Handle;
 use crate::library::writing::{self as library, Element, External, File, Mappings, Storage};
 use crate::values;
 use std::collections::HashMap;
-use thalweg_choice::Pattern;
-use thalweg_choice::written::assigned;
 use thalweg_convert::{Converted, LeftOut, Message, Request};
 use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_views::Chosen;
+use thalweg_views::chunks::parse;
 use thalweg_views::hdf5::{self, Attribute, Conversion, Dataset, Elements, Plan, Source};
 
 /// Where the values of a plan are, and how they are read.
@@ -28,7 +27,7 @@ pub struct Values<'v> {
 /// Those of [`hdf5::converted`], and of reads and writes.
 pub fn convert(request: &Request, chunks: &[String], tell: &dyn Fn(Message)) -> Result<Converted> {
     let choice = request.chosen.parse()?;
-    let chunks = chunks.iter().map(|text| chunk(text)).collect::<Result<Vec<_>>>()?;
+    let chunks = chunks.iter().map(|text| parse(text)).collect::<Result<Vec<_>>>()?;
     let reader = Reader::open(thalweg_io::mounts::layout()?, &request.source)?;
     // What is being read, what waits, what is being written.
     let most = (request.memory / 4).max(1 << 20);
@@ -46,15 +45,6 @@ pub fn convert(request: &Request, chunks: &[String], tell: &dyn Fn(Message)) -> 
         left_out: view.left_out.into_iter().map(|left| LeftOut::new(left.name, left.why)).collect(),
         unknown: choice.unknown(&names).into_iter().map(str::to_string).collect(),
     })
-}
-
-/// Reads `PATTERN=64x64`.
-fn chunk(text: &str) -> Result<(Pattern, Vec<u64>)> {
-    let (pattern, extents) = assigned(text, "--chunks u=64x64")?;
-    let extents: Option<Vec<u64>> =
-        extents.split('x').map(|part| part.parse().ok().filter(|extent| *extent > 0)).collect();
-    let refused = || Error::new(ErrorKind::InvalidArgument, format!("'{text}': extents are numbers from 1, as 64x64"));
-    Ok((pattern, extents.ok_or_else(refused)?))
 }
 
 /// Writes the file of a plan.

@@ -1,6 +1,7 @@
 //! Files that are there.
 
 use super::{Handle, begin, c_text, datatype, done, failed, handle, number_of, space};
+use crate::source::found::{Attribute, Form, Value, trimmed};
 use hdf5_metno_sys::h5t::H5T_class_t as Class;
 use hdf5_metno_sys::{h5, h5a, h5d, h5f, h5g, h5i, h5l, h5o, h5p, h5s, h5t};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -53,41 +54,6 @@ pub enum Object {
     Dataset(Handle),
     /// Something else: a type.
     Other,
-}
-
-/// What the elements of a dataset or an attribute are, and as what they are read.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Form {
-    /// Numbers, read as this kind, in this machine's byte order.
-    Numbers(Kind),
-    /// Real numbers of another width, read as this kind.
-    Nearest(Kind, &'static str),
-    /// Integers with names: the kind, and each name with the bytes of its value.
-    Enumeration(Kind, Vec<(String, Vec<u8>)>),
-    /// Texts of so many bytes each.
-    Words(u64),
-    /// Texts of any length.
-    Texts,
-    /// What no file of ours has; the name of its sort.
-    Other(String),
-}
-
-impl Form {
-    /// The kind as which numbers are read.
-    pub fn kind(&self) -> Option<Kind> {
-        match self {
-            Form::Numbers(kind) | Form::Nearest(kind, _) | Form::Enumeration(kind, _) => Some(*kind),
-            Form::Words(_) | Form::Texts | Form::Other(_) => None,
-        }
-    }
-
-    /// Bytes of an element as it is read; 0 for texts of any length.
-    pub fn size(&self) -> u64 {
-        match self {
-            Form::Words(bytes) => *bytes,
-            other => other.kind().map_or(0, Kind::size),
-        }
-    }
 }
 
 impl File {
@@ -414,28 +380,6 @@ fn all_texts(own: &Handle, elements: u64, read: &dyn Fn(h5i::hid_t, *mut c_void)
     Ok(texts)
 }
 
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// Numbers of a kind.
-    Numbers(Kind, Vec<u8>),
-    /// Texts.
-    Texts(Vec<Vec<u8>>),
-    /// What no file of ours has; why.
-    Other(String),
-}
-
-/// An attribute.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attribute {
-    /// Its name.
-    pub name: String,
-    /// Its extents; empty for a single value.
-    pub shape: Vec<u64>,
-    /// Its value.
-    pub value: Value,
-}
-
 /// The attributes of an object, in the order in which they were made where the file knows it.
 pub fn attributes(of: &Handle) -> Result<Vec<Attribute>> {
     let what = "read an attribute";
@@ -499,12 +443,6 @@ pub fn attributes(of: &Handle) -> Result<Vec<Attribute>> {
         all.push(Attribute { name, shape, value });
     }
     Ok(all)
-}
-
-/// A text of a fixed length, without the zeros behind it.
-pub fn trimmed(text: &[u8]) -> Vec<u8> {
-    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    text[..end].to_vec()
 }
 
 /// Whether a dataset is a dimension scale.

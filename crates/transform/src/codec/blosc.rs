@@ -17,6 +17,22 @@ const CHUNK: usize = blosc_src::BLOSC_MAX_BUFFERSIZE as usize;
 /// of a block, u32 bytes stored, little endian.
 const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
 
+/// Decodes one buffer of c-blosc, as other formats have them.
+///
+/// - `length`: bytes that it has decoded.
+///
+/// # Errors
+/// `Corrupt` for a damaged buffer, and for one of another length; `Unsupported` for a compressor that is not built in; `NoMemory`.
+pub fn decode_buffer(bytes: &[u8], length: u64) -> Result<Vec<u8>> {
+    let none = || crate::no_memory(length);
+    let size = usize::try_from(length).map_err(|_| none())?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(size).map_err(|_| none())?;
+    out.resize(size, 0);
+    decompress(bytes, &mut out)?;
+    Ok(out)
+}
+
 /// Built-in compressors of blosc.
 const COMPRESSORS: [(&str, &CStr); 5] =
     [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];

@@ -1,12 +1,11 @@
-//! A BP file beside an HDF5 file: whether the one has what the other's conversion would have.
+//! A BP file beside a file of another format: whether the one has what the other's conversion would have.
 
-use crate::hdf5::found::{Content, Found};
-use crate::library::Handle;
-use crate::library::reading::{self as library, File, Form, Object, Value as Held};
+use crate::source::found::{Content, Form, Found, Value as Held, trimmed};
+use crate::source::{Source, open};
 use crate::values::{Part, element_of, hand_on};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_choice::Choice;
-use thalweg_convert::{Compared, Difference, Message, Request, Side};
+use thalweg_convert::{Compared, Difference, Format, Message, Request, Side};
 use thalweg_diff::values::{self, Differing, Tolerance};
 use thalweg_reader::Reader;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
@@ -21,40 +20,40 @@ pub struct How {
     pub attributes: bool,
 }
 
-/// Compares a BP file, the request's source, with an HDF5 file, its target; tells each difference in the order of the BP file's variables.
+/// Compares a BP file, the request's source, with another file, its target; tells each difference in the order of the BP file's variables.
 ///
 /// # Errors
 /// Those of reads.
-pub fn compare(request: &Request, how: &How, tell: &dyn Fn(Message)) -> Result<Compared> {
+pub fn compare(request: &Request, format: Format, how: &How, tell: &dyn Fn(Message)) -> Result<Compared> {
     let choice = request.chosen.parse()?;
     let reader = Reader::open(thalweg_io::mounts::layout()?, &request.source)?;
     let most = (request.memory / 8).max(1 << 20);
     let view = hdf5::converted(&reader, Conversion { chosen: Chosen { choice: &choice, most }, chunks: &[] })?;
     let named = |e: Error| e.in_object(&*request.target);
-    let file = File::open(&request.target).map_err(named)?;
-    let content = Content::of(&file).map_err(named)?;
+    let file = open(&request.target, format)?;
+    let content = file.content();
     // A scale without values is the axis of another dataset.
     let is_axis = |dataset: &&Dataset| dataset.scale.is_some() && dataset.content == Elements::Missing;
     let datasets: Vec<Dataset> = view.plan.datasets.iter().filter(|dataset| !is_axis(dataset)).cloned().collect();
-    let mut both = Both { how, tell, file: &file, compared: Compared::default(), differing: Vec::new() };
+    let mut both = Both { how, tell, file: &*file, compared: Compared::default(), differing: Vec::new() };
     let there: HashMap<&str, &Found> = content
         .datasets
         .iter()
         .filter(|found| !found.is_only_an_axis)
         .map(|found| (found.name.as_str(), found))
         .collect();
-    let mut open: Vec<Option<(&Found, Handle)>> = Vec::new();
+    let mut others: Vec<Option<&Found>> = Vec::new();
     both.differing = vec![false; datasets.len()];
     for (number, dataset) in datasets.iter().enumerate() {
         let found = both.begin(number, dataset, &there).map_err(|e| named(e.in_variable(dataset.name.clone())))?;
-        open.push(found);
+        others.push(found);
     }
     let mut steps: HashMap<(usize, u64), Step> = HashMap::new();
     hand_on(&reader, &datasets, most, &mut |part| {
         let dataset = &datasets[part.dataset];
-        let Some((found, handle)) = &open[part.dataset] else { return Ok(()) };
+        let Some(found) = others[part.dataset] else { return Ok(()) };
         let step = if dataset.is_unlimited { part.bounds.offset[0] } else { 0 };
-        let of = both.part(dataset, found, handle, &part).map_err(|e| named(e.in_variable(dataset.name.clone())))?;
+        let of = both.part(dataset, found, &part).map_err(|e| named(e.in_variable(dataset.name.clone())))?;
         steps.entry((part.dataset, step)).or_default().add(of);
         Ok(())
     })?;
@@ -72,7 +71,7 @@ pub fn compare(request: &Request, how: &How, tell: &dyn Fn(Message)) -> Result<C
     both.compared.variables += datasets.len() as u64;
     both.compared.differing += both.differing.iter().filter(|differs| **differs).count() as u64;
     if how.attributes {
-        both.attributes(&view.plan.attributes, &datasets, &content, &choice);
+        both.attributes(&view.plan.attributes, &datasets, content, &choice);
     }
     Ok(both.compared)
 }
@@ -105,7 +104,7 @@ impl Step {
 struct Both<'f> {
     how: &'f How,
     tell: &'f dyn Fn(Message),
-    file: &'f File,
+    file: &'f dyn Source,
     compared: Compared,
     /// By position of the dataset.
     differing: Vec<bool>,
@@ -123,7 +122,7 @@ impl Both<'_> {
         number: usize,
         dataset: &Dataset,
         there: &HashMap<&str, &'c Found>,
-    ) -> Result<Option<(&'c Found, Handle)>> {
+    ) -> Result<Option<&'c Found>> {
         let name = dataset.name.clone();
         let Some(found) = there.get(name.as_str()) else {
             self.differs(number, Difference::Variable { name, only_in: Side::Source });
@@ -151,35 +150,27 @@ impl Both<'_> {
             self.differs(number, Difference::Shape { name, shapes });
             return Ok(None);
         }
-        let Object::Dataset(handle) = library::object(self.file.root(), &found.name)? else { return Ok(None) };
         if let Elements::Values(values) = &dataset.content {
-            self.inline(number, dataset, values, found, &handle)?;
+            self.inline(number, dataset, values, found)?;
             return Ok(None);
         }
-        Ok(Some((found, handle)))
+        Ok(Some(found))
     }
 
     /// Values that the plan has itself: scalars and texts.
-    fn inline(
-        &mut self,
-        number: usize,
-        dataset: &Dataset,
-        values: &Values,
-        found: &Found,
-        handle: &Handle,
-    ) -> Result<()> {
+    fn inline(&mut self, number: usize, dataset: &Dataset, values: &Values, found: &Found) -> Result<()> {
         let elements: u64 = dataset.shape.iter().product();
         let (zero, one) = (vec![0; found.shape.len()], vec![1; found.shape.len()]);
         let there = match found.form {
             Form::Texts => Vec::new(),
-            _ => library::read(handle, &found.form, &zero, &one, &found.shape)?,
+            _ => self.file.read(found, &zero, &one, &found.shape)?,
         };
         for at in 0..elements {
             let pair = match values {
                 Values::Texts(texts) => {
                     let text = match &found.form {
                         Form::Texts => found.texts.get(at as usize).cloned().unwrap_or_default(),
-                        form => library::trimmed(slice(&there, at, form.size())),
+                        form => trimmed(slice(&there, at, form.size())),
                     };
                     (Value::String(texts[at as usize].clone().into_bytes()), Value::String(text))
                 }
@@ -215,19 +206,19 @@ impl Both<'_> {
     }
 
     /// Compares the values of a part.
-    fn part(&self, dataset: &Dataset, found: &Found, handle: &Handle, part: &Part) -> Result<InPart> {
+    fn part(&self, dataset: &Dataset, found: &Found, part: &Part) -> Result<InPart> {
         let axes = found.shape.len();
         let (offset, count) = (&part.bounds.offset[..axes], &part.bounds.count[..axes]);
         let own =
             element_of(dataset.kind).ok_or_else(|| Error::new(ErrorKind::Unsupported, "values without a type"))?;
         let (other, bytes) = match &found.form {
             Form::Texts | Form::Words(_) => {
-                (ElementType::Char, letters(found, handle, offset, count, part.bounds.count.get(axes).copied())?)
+                (ElementType::Char, letters(self.file, found, offset, count, part.bounds.count.get(axes).copied())?)
             }
             form => {
                 let kind = form.kind().and_then(element_of);
                 let kind = kind.ok_or_else(|| Error::new(ErrorKind::Unsupported, "values without a type"))?;
-                (kind, library::read(handle, form, offset, &vec![1; axes], count)?)
+                (kind, self.file.read(found, offset, &vec![1; axes], count)?)
             }
         };
         let elements: u64 = part.bounds.count.iter().product();
@@ -357,13 +348,13 @@ fn longest(found: &Found) -> u64 {
 /// Texts of a box as characters, each filled up with zeros.
 ///
 /// - `width`: bytes of each; `None`: they have one byte.
-fn letters(found: &Found, handle: &Handle, offset: &[u64], count: &[u64], width: Option<u64>) -> Result<Vec<u8>> {
+fn letters(file: &dyn Source, found: &Found, offset: &[u64], count: &[u64], width: Option<u64>) -> Result<Vec<u8>> {
     let width = width.unwrap_or(1) as usize;
     let all = count.iter().product::<u64>();
     let mut bytes = Vec::new();
     let there = match &found.form {
         Form::Texts => Vec::new(),
-        form => library::read(handle, form, offset, &vec![1; count.len()], count)?,
+        _ => file.read(found, offset, &vec![1; count.len()], count)?,
     };
     let mut at = vec![0u64; count.len()];
     for number in 0..all {
