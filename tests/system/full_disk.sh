@@ -280,5 +280,29 @@ if [[ -x ${thalweg%/*}/thalweg-convert ]]; then
 else
     echo "skipped: views for HDF5 on a full disk: no HDF5"
 fi
+converted() { # converted NAME: an earlier file or folder stays, and nothing else is left
+    umount "$full" 2>/dev/null || true
+    echo | "$built/examples/faults" bp "$work/x.bp" MPI '' 3 steps 0 2
+    mount -t tmpfs -o size=8m none "$full"
+    "$thalweg" convert "$work/x.bp" "$full/$1"
+    rm -rf "$work/before"
+    cp -r "$full/$1" "$work/before"
+    fill
+    local status=0
+    "$thalweg" convert "$work/x.bp" "$full/$1" --force 2>"$work/said" || status=$?
+    cat "$work/said"
+    [[ $status == 3 ]] && grep -q 'No space left' "$work/said" && grep -q "$full/$1" "$work/said"
+    diff -r "$work/before" "$full/$1"
+    [[ $(ls -A "$full") == $'filler\n'"$1" ]]
+    rm "$full/filler"
+    "$thalweg" convert "$work/x.bp" "$full/$1" --force
+    "$thalweg" diff "$work/x.bp" "$full/$1"
+}
+if [[ -x ${thalweg%/*}/thalweg-convert ]]; then
+    try 'a conversion that has no room leaves the earlier file (HDF5)' converted x.h5
+    try 'a conversion that has no room leaves the earlier folder (Zarr)' converted x.zarr
+else
+    echo "skipped: conversions on a full disk: no HDF5"
+fi
 umount "$full" 2>/dev/null || true
 exit "$failed"

@@ -281,6 +281,25 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(run, convert, tmp_path)
     assert (tmp_path / "x.h5").read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["x.h5", "x.zarr", "x.bp"])
+def test_what_is_told_to_end_leaves_nothing_behind(prefix, convert, tmp_path, name):
+    values = np.random.default_rng(4).random((40, 500, 1000))
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = values
+    convert("a.h5", "a.bp", "--blocks", "40x1x1")
+    (tmp_path / "out").mkdir()
+    source = "a.h5" if name == "x.bp" else "a.bp"
+    command = [prefix / "bin" / "thalweg", "convert", source, f"out/{name}", "--transform", "*=zlib:9", "--memory", "8MiB"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not os.listdir(tmp_path / "out"):
+            assert process.poll() is None, process.stderr.read()
+        process.terminate()
+        assert "was told to end" in process.stderr.read()
+    assert process.returncode == 3
+    left = os.listdir(tmp_path / "out")
+    assert left == ([name] if name == "x.bp" else []), left
+
+
 def test_files_of_mounts_are_converted(run, convert, tmp_path, monkeypatch):
     (tmp_path / "store").mkdir()
     (tmp_path / "m").mkdir()
@@ -291,6 +310,8 @@ def test_files_of_mounts_are_converted(run, convert, tmp_path, monkeypatch):
     convert("x.h5", tmp_path / "m" / "x.bp")
     assert os.listdir(tmp_path / "m") == []
     convert(tmp_path / "m" / "x.bp", "y.h5")
+    assert "this is a mount" in convert(run, tmp_path / "m" / "y.h5", expect=3)
+    assert os.listdir(tmp_path / "m") == []
     with h5py.File(tmp_path / "x.h5") as x, h5py.File(tmp_path / "y.h5") as y:
         assert set(x) <= set(y)
         np.testing.assert_array_equal(x["T"], y["T"])

@@ -2,11 +2,14 @@
 
 use crate::outcome::Failure;
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_types::{Error, ErrorKind};
 
 /// Its name.
@@ -22,6 +25,8 @@ pub const SAFE: &str = "the data, and an earlier file of this name";
 pub struct Program {
     running: Child,
     target: PathBuf,
+    /// This process was told to end; so is the program, and what was made is removed.
+    ended: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -29,7 +34,7 @@ impl Program {
     ///
     /// - `what`: what it is needed for, as the begin of a sentence; `target`: what is written, for messages.
     pub fn start(what: &str, arguments: &[&OsStr], target: &Path) -> Result<Program, Failure> {
-        let program = program();
+        let (program, ended) = (program(), told_to_end()?);
         let mut command = Command::new(&program);
         let running = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|e| {
             let what = match e.kind() {
@@ -41,29 +46,56 @@ impl Program {
             };
             Error::io(what, e)
         })?;
-        Ok(Program { running, target: target.to_path_buf() })
+        Ok(Program { running, target: target.to_path_buf(), ended })
     }
 
     /// Tells it what to do, and waits until it has done it.
     ///
     /// - `line`: gets each line that it prints.
     pub fn ask<T: Serialize>(mut self, what: &T, line: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-        let Program { running, target } = &mut self;
+        let Program { running, target, ended } = &mut self;
         let mut input = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
         let sent = serde_json::to_writer(&mut input, what).map_err(io::Error::from).and_then(|()| input.flush());
         drop(input);
         let told = BufReader::new(running.stdout.take().expect("a pipe was asked for"));
-        let heard = told.lines().try_for_each(|text| text.map(|text| line(&text)));
-        let ended = running.wait().map_err(|e| unwritten(target, e))?;
-        if ended.code() == Some(SAID) {
+        let heard = told.lines().try_for_each(|text| {
+            if ended.load(Ordering::Relaxed) {
+                running.kill()?;
+            }
+            text.map(|text| line(&text))
+        });
+        let status = running.wait().map_err(|e| unwritten(target, e))?;
+        if ended.load(Ordering::Relaxed) {
+            let what = format!("'{}' was not made: it was told to end", target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
+        }
+        if status.code() == Some(SAID) {
             return Err(Failure::Told);
         }
-        if !ended.success() {
-            let what = format!("cannot write '{}': {CONVERT} failed ({ended})", target.display());
+        if !status.success() {
+            let what = format!("cannot write '{}': {CONVERT} failed ({status})", target.display());
             return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
         }
         sent.and(heard).map_err(|e| unwritten(target, e).into())
     }
+}
+
+/// Whether this process was told to end. From the first call on the first signal does nothing else: what was made is removed first.
+fn told_to_end() -> Result<Arc<AtomicBool>, Error> {
+    static ENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let mut outcome = Ok(());
+    let ended = ENDED.get_or_init(|| {
+        let ended = Arc::new(AtomicBool::new(false));
+        // The second one ends it.
+        let heard = |signal| {
+            signal_hook::flag::register_conditional_default(signal, ended.clone())?;
+            signal_hook::flag::register(signal, ended.clone()).map(drop)
+        };
+        outcome = [SIGINT, SIGTERM].into_iter().try_for_each(heard);
+        ended
+    });
+    outcome.map_err(|e| Error::io("cannot listen for signals", e))?;
+    Ok(ended.clone())
 }
 
 /// The program beside this one; else its name, which is looked for in PATH.
@@ -82,7 +114,8 @@ pub fn replace(
     write: impl FnOnce(&mut tempfile::NamedTempFile<File>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = tempfile::Builder::new().prefix(".thalweg-view-").permissions(mode()).tempfile_in(folder);
+    told_to_end()?;
+    let made = tempfile::Builder::new().prefix(".thalweg-new-").permissions(mode()).tempfile_in(folder);
     let mut file = made.map_err(|e| unwritten(target, e))?;
     write(&mut file)?;
     file.persist(target).map_err(|e| unwritten(target, e.error))?;
@@ -93,7 +126,8 @@ pub fn replace(
 pub fn replace_folder(target: &Path, write: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
     let unwritten = |e: io::Error| unwritten(target, e);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = tempfile::Builder::new().prefix(".thalweg-view-").tempdir_in(folder).map_err(unwritten)?;
+    told_to_end()?;
+    let made = tempfile::Builder::new().prefix(".thalweg-new-").tempdir_in(folder).map_err(unwritten)?;
     let inner = made.path().join("made");
     fs::create_dir(&inner).map_err(unwritten)?;
     write(&inner)?;

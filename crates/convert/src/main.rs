@@ -11,7 +11,7 @@
 //! | [`source`] | files of other formats as steps of a BP file, and beside one |
 //! | [`values`] | values of a BP file for the parts of a plan |
 //!
-//! `thalweg-convert hdf5 FILE` writes a file of the plan on standard input (JSON). `thalweg-convert convert` carries out the
+//! `thalweg-convert hdf5 FILE NAME` writes a file of the plan on standard input (JSON), which will have this name. `thalweg-convert convert` carries out the
 //! [`thalweg_convert::Request`] on standard input. Exit codes: 0 written, 2 usage, 3 a file can't be read or written, with the reason on
 //! standard error.
 #![deny(unsafe_code)]
@@ -34,10 +34,15 @@ use thalweg_types::{Error, ErrorKind, Result};
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["hdf5", file] => input().and_then(|plan| hdf5::writing::write(file, &plan, None)),
-        ["convert"] => input().and_then(|request| convert(&request)),
+        ["hdf5", file, shown] => {
+            let written = input().and_then(|plan| hdf5::writing::write(file, &plan, None));
+            written.map_err(|e| e.in_object(*shown).safe("the data, and an earlier file of this name"))
+        }
+        ["convert"] => input().and_then(|request: Request| convert(&request).map_err(|e| e.in_object(request.shown))),
         _ => {
-            eprintln!("usage: thalweg-convert hdf5 FILE, or thalweg-convert convert, as the command thalweg starts it");
+            eprintln!(
+                "usage: thalweg-convert hdf5 FILE NAME, or thalweg-convert convert, as the command thalweg starts it"
+            );
             return ExitCode::from(2);
         }
     };

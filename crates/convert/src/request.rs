@@ -11,6 +11,8 @@ pub struct Request {
     pub source: String,
     /// The file that is written, in place of one that is there; of a comparison the other file.
     pub target: String,
+    /// The name that the target will have, for messages.
+    pub shown: String,
     /// What is chosen.
     pub chosen: Written,
     /// Bytes of memory for values.

@@ -48,6 +48,14 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             .in_object(other)
             .into());
     }
+    // What the libraries of other formats open is no file of a mount.
+    for (path, _) in [(&own, from), (&other, to)].iter().filter(|(_, format)| *format != Format::Bp) {
+        if thalweg_io::mounts::of_process()?.place(path)?.mount.is_some() {
+            let what =
+                "files of HDF5, netCDF and Zarr are read and written in folders of the system, and this is a mount";
+            return Err(Error::new(ErrorKind::Unsupported, what).in_object(path.as_str()).into());
+        }
+    }
     match from {
         // Says what is wrong with it, and warns of what was cut off.
         Format::Bp => drop(file::open(source, None)?),
@@ -55,7 +63,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             source.metadata().map_err(|e| Error::io(format!("cannot open '{own}'"), e))?;
         }
     }
-    let request = Request { source: own, target: other, chosen, memory: arguments.memory, task };
+    let request = Request { source: own, shown: other.clone(), target: other, chosen, memory: arguments.memory, task };
     let converted = match to {
         Format::Bp => perform(&request, target)?,
         Format::Hdf5 => {

@@ -113,7 +113,7 @@ fn beside(
     let chosen = Written { only: arguments.only.clone(), without: arguments.without.clone(), ..Written::default() };
     let Arguments { absolute, relative, values, memory, .. } = *arguments;
     let task = Task::Beside { other, absolute, relative, attributes: !values };
-    let request = Request { source: text(source)?, target: text(target)?, chosen, memory, task };
+    let request = Request { source: text(source)?, target: text(target)?, shown: text(target)?, chosen, memory, task };
     let (mut found, mut compared, mut written) = (Vec::new(), None, Ok(()));
     Program::start("files of HDF5, netCDF and Zarr are compared", &[OsStr::new("convert")], target)?.ask(
         &request,

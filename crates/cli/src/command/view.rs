@@ -98,7 +98,7 @@ fn tell(
 ///
 /// - `target`: the name that the file will have, for messages.
 fn planned(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
-    let program =
-        Program::start("views for HDF5 and VTK are written", &[OsStr::new("hdf5"), file.as_os_str()], target)?;
+    let arguments = [OsStr::new("hdf5"), file.as_os_str(), target.as_os_str()];
+    let program = Program::start("views for HDF5 and VTK are written", &arguments, target)?;
     program.ask(plan, &mut |_| {})
 }
