@@ -147,6 +147,31 @@ class Hdf5Reads(Compared):
                 print(file=process.stdin, flush=True)
         self.assertEqual(process.returncode, 0)
 
+    def test_a_view_that_follows_shows_each_step_and_ends_with_the_writer(self):
+        command = [written.command(), "view", "hdf5", self.path, "--follow", "--wait", "60s"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as view:
+            process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
+            with process:
+                for step in range(3):
+                    self.assertEqual(process.stdout.readline().strip(), f"step {step}")
+                    self.assertIn("in place", view.stdout.readline())
+                    manifest = written.Manifest(self.path).before(step + 1)
+                    with h5py.File(self.view) as seen:
+                        found = seen["global/double_3d"]
+                        for at in range(step + 1):
+                            np.testing.assert_array_equal(found[at], manifest.variables["/global/double_3d"].whole(at))
+                    print(file=process.stdin, flush=True)
+            told, remarks = view.communicate()
+        self.assertEqual((process.returncode, view.returncode), (0, 0), remarks)
+        # What is not shown is told once.
+        self.assertEqual(len(remarks.splitlines()), len(set(remarks.splitlines())))
+        with h5py.File(self.view) as seen:
+            self.assertEqual(seen["global/double_3d"].shape[0], 3)
+
+    def test_a_view_that_follows_nobody_ends_in_time(self):
+        _, remarks = thalweg("view", "hdf5", self.path, "--follow", "--wait", "500ms", expect=3)
+        self.assertIn("in time", remarks)
+
     def test_a_missing_subfile_is_named(self):
         written.write(self.path, method="POSIX", ranks=2, steps=1)
         shutil.rmtree(self.path + ".dir")

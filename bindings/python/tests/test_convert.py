@@ -215,6 +215,31 @@ def test_positions_of_an_axis_become_steps(convert, tmp_path):
     assert not (tmp_path / "z.bp").exists()
 
 
+@pytest.mark.filterwarnings("ignore:.*Zarr V3 specification")
+def test_datasets_that_were_appended_and_replaced_are_converted_as_they_open(convert, differences, tmp_path):
+    import thalweg.xarray  # noqa: F401
+
+    path = tmp_path / "days.bp"
+    random = np.random.default_rng(5)
+    for day in range(3):
+        time = np.datetime64("2030-01-01T00", "ns") + np.arange(24 * day, 24 * day + 24 - day).astype("m8[h]")
+        hours = xr.Dataset(
+            {"T": (("time", "x"), random.random((24 - day, 5))), "fixed": ("x", np.arange(5))},
+            coords={"time": time, "x": np.arange(5.0), "name": ("x", list("abcde"))},
+        )
+        hours.thalweg.to_bp(path, append_dim="time")
+    hours["T"][...] = 7
+    hours[["T"]].drop_vars(["time", "x", "name"]).isel(time=slice(0, 3)).thalweg.to_bp(path, region={"time": slice(50, 53)})
+    wanted = xr.open_dataset(path, engine="thalweg").load()
+    assert wanted.sizes["time"] == 69 and (wanted["T"][50:53] == 7).all()
+    for target, engine in (("x.nc", "netcdf4"), ("x.nc", "h5netcdf"), ("x.zarr", "zarr")):
+        convert(path, target, "--force")
+        options = {"consolidated": False} if engine == "zarr" else {}
+        with xr.open_dataset(tmp_path / target, engine=engine, **options) as opened:
+            xr.testing.assert_identical(opened.load(), wanted)
+        assert len(differences(path, target)) == 1
+
+
 def test_a_part_of_a_file_is_converted_both_ways(run, convert, tmp_path):
     f = thalweg.open(run)
     told, remarks = convert(run, "x.h5", "--only", "T,psi", "--steps", "1:4:2", "--region", "T[::5, 3:-4]", "--type", "T=real")

@@ -508,13 +508,14 @@ pub enum View {
 
 /// References for Zarr: xarray, dask and zarr-python read the values in place.
 ///
-/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// The view shows the steps that are closed now; --follow makes it again for later ones. It contains the absolute names of the files: make it
 /// again after they were moved.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   thalweg view zarr run.bp                writes run.zarr.json
   thalweg view zarr run.bp -o refs.json
+  thalweg view zarr run.bp --follow       while the run writes
   thalweg view zarr run.bp --at s3://bucket/run.bp
 
 In Python, with the packages xarray, zarr and kerchunk:
@@ -533,11 +534,13 @@ pub struct ViewZarr {
     /// Where readers find the file, if a copy of it lies elsewhere: an URL
     #[arg(long, value_name = "URL")]
     pub at: Option<String>,
+    #[command(flatten)]
+    pub following: Following,
 }
 
 /// An HDF5 file: h5py, netCDF4, xarray and programs of HDF5 and netCDF read the values in place.
 ///
-/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// The view shows the steps that are closed now; --follow makes it again for later ones. It contains the absolute names of the files: make it
 /// again after they were moved.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -563,12 +566,14 @@ pub struct ViewHdf5 {
     /// Names of data files relative to the view's folder: both can be moved together
     #[arg(long)]
     pub relative: bool,
+    #[command(flatten)]
+    pub following: Following,
 }
 
 /// A VTKHDF file: VTK and programs with its reader show one mesh of a file, its values read in place.
 ///
 /// Uniform, rectilinear and structured meshes as the file's XML describes them; without a mesh, arrays of one shape are shown as an image.
-/// The view shows the steps that are closed now; make it again for later ones. It contains the absolute names of the files: make it
+/// The view shows the steps that are closed now; --follow makes it again for later ones. It contains the absolute names of the files: make it
 /// again after they were moved.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -598,6 +603,19 @@ pub struct ViewVtk {
     /// Names of data files relative to the view's folder: both can be moved together
     #[arg(long)]
     pub relative: bool,
+    #[command(flatten)]
+    pub following: Following,
+}
+
+/// A view of a file that is being written.
+#[derive(Debug, Args)]
+pub struct Following {
+    /// Make the view again for each step that a running program closes, until it has closed the file
+    #[arg(long)]
+    pub follow: bool,
+    /// With --follow: end when no step has come for so long: 60s, 5min
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "follow")]
+    pub wait: Option<std::time::Duration>,
 }
 
 /// Check configurations

@@ -81,7 +81,7 @@ impl Program {
 }
 
 /// Whether this process was told to end. From the first call on the first signal does nothing else: what was made is removed first.
-fn told_to_end() -> Result<Arc<AtomicBool>, Error> {
+pub fn told_to_end() -> Result<Arc<AtomicBool>, Error> {
     static ENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let mut outcome = Ok(());
     let ended = ENDED.get_or_init(|| {

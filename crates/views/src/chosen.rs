@@ -152,7 +152,13 @@ impl Chosen<'_> {
                 shape.clone_from(&place.count);
             }
             let offset = if is_local { vec![0; place.count.len()] } else { place.offset };
-            parts.push((from, BoundingBox { offset, count: place.count }));
+            let bounds = BoundingBox { offset, count: place.count };
+            let from = match (from, variable.kind) {
+                // Of elements that several blocks have, every part gets those that readers see.
+                (Selection::Block(_), Kind::Global) => Selection::Box(bounds.clone()),
+                (from, _) => from,
+            };
+            parts.push((from, bounds));
         }
         Ok(Ok(InStep { number: step, shape, parts, has_holes: planned.not_merged }))
     }

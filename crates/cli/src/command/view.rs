@@ -1,13 +1,16 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
-use crate::arguments::{ViewHdf5, ViewVtk, ViewZarr};
-use crate::converter::{Program, SAFE, replace, unwritten};
+use crate::arguments::{Following, ViewHdf5, ViewVtk, ViewZarr};
+use crate::converter::{Program, SAFE, replace, told_to_end, unwritten};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain, plain};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_reader::{Follower, Next, Reader, Wait};
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
@@ -15,45 +18,130 @@ use thalweg_views::hdf5::{Plan, View};
 
 pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
-    file::not_itself(&arguments.file, &target, "its view")?;
-    let reader = file::open(&arguments.file, None)?;
-    let view = thalweg_views::zarr::references(&reader, arguments.at.as_deref())?;
-    replace(&target, |file| file.write_all(&view.json).map_err(|e| unwritten(&target, e).into()))?;
-    tell(&arguments.file, &target, view.arrays, view.references, &view.left_out, out)
+    let mut made = Made::new(&arguments.file, &target)?;
+    made.each(&arguments.following, out, &mut |made, reader, out| {
+        let view = thalweg_views::zarr::references(reader, arguments.at.as_deref())?;
+        replace(&target, |file| file.write_all(&view.json).map_err(|e| unwritten(&target, e).into()))?;
+        made.tell(view.arrays, view.references, view.left_out, out)
+    })
 }
 
 pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("h5"));
-    file::not_itself(&arguments.file, &target, "its view")?;
-    let reader = file::open(&arguments.file, None)?;
-    in_hdf5(&arguments.file, &target, thalweg_views::hdf5::view(&reader)?, arguments.relative, out)
+    Made::new(&arguments.file, &target)?.each(&arguments.following, out, &mut |made, reader, out| {
+        made.in_hdf5(thalweg_views::hdf5::view(reader)?, arguments.relative, out)
+    })
 }
 
 pub fn vtk(arguments: &ViewVtk, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("vtkhdf"));
-    file::not_itself(&arguments.file, &target, "its view")?;
-    let reader = file::open(&arguments.file, None)?;
-    let view = thalweg_views::vtk::view(&reader, arguments.mesh.as_deref())?;
-    in_hdf5(&arguments.file, &target, view, arguments.relative, out)
+    Made::new(&arguments.file, &target)?.each(&arguments.following, out, &mut |made, reader, out| {
+        made.in_hdf5(thalweg_views::vtk::view(reader, arguments.mesh.as_deref())?, arguments.relative, out)
+    })
 }
 
-/// Writes a view that is an HDF5 file.
-fn in_hdf5(
-    file: &Path,
-    target: &Path,
-    mut view: View,
-    is_relative: bool,
-    out: &mut Terminal,
-) -> Result<Outcome, Failure> {
-    if is_relative {
-        relate(&mut view.plan, target)?;
+/// A view that is made, once or again for further steps.
+struct Made<'a> {
+    file: &'a Path,
+    target: &'a Path,
+    /// What users know already: not shown, and why.
+    told: Vec<LeftOut>,
+    /// How often it was made.
+    times: u64,
+}
+
+/// How often a wait for a step looks whether the command was told to end.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl<'a> Made<'a> {
+    fn new(file: &'a Path, target: &'a Path) -> Result<Made<'a>, Failure> {
+        file::not_itself(file, target, "its view")?;
+        Ok(Made { file, target, told: Vec::new(), times: 0 })
     }
-    replace(target, |made| planned(&view.plan, made.path(), target))?;
-    let outcome = tell(file, target, view.arrays, view.blocks, &view.left_out, out)?;
-    if is_relative {
-        writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
+
+    /// Makes the view; if it follows a writer, again whenever it has closed a step.
+    fn each(
+        &mut self,
+        following: &Following,
+        out: &mut Terminal,
+        make: &mut dyn FnMut(&mut Made<'a>, &Reader, &mut Terminal) -> Result<Outcome, Failure>,
+    ) -> Result<Outcome, Failure> {
+        if !following.follow {
+            return make(self, &file::open(self.file, None)?, out);
+        }
+        let ended = told_to_end()?;
+        let begun = Instant::now();
+        let over = |since: Instant| following.wait.is_some_and(|wait| since.elapsed() >= wait);
+        let short = Wait { timeout: Some(LOOK), ..Wait::default() };
+        // A program that is followed may begin later.
+        let mut follower = loop {
+            let (layout, name) = match self.file.exists() {
+                true => file::place(self.file, None)?,
+                false => (thalweg_io::mounts::layout()?, self.file.display().to_string()),
+            };
+            match Follower::open(layout, &name, &short) {
+                Err(e) if e.kind() == ErrorKind::NotFound && !over(begun) && !ended.load(Ordering::Relaxed) => {}
+                follower => break follower?,
+            }
+        };
+        let mut outcome = make(self, follower.reader(), out)?;
+        let mut since = Instant::now();
+        loop {
+            out.flush()?;
+            let next = follower.advance(true, &short)?;
+            match next {
+                Next::Step(_) => {
+                    outcome = make(self, follower.reader(), out)?;
+                    since = Instant::now();
+                }
+                Next::End => return Ok(outcome),
+                Next::WriterDied => {
+                    complain("thalweg", "the writer died: the view shows the steps that it has closed");
+                    return Ok(Outcome::No);
+                }
+                Next::NotYet if ended.load(Ordering::Relaxed) => return Ok(outcome),
+                Next::NotYet if over(since) => {
+                    complain("thalweg", "no further step came in time: the view shows those that are closed");
+                    return Ok(Outcome::No);
+                }
+                Next::NotYet => {}
+            }
+        }
     }
-    Ok(outcome)
+
+    /// Writes a view that is an HDF5 file.
+    fn in_hdf5(&mut self, mut view: View, is_relative: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+        if is_relative {
+            relate(&mut view.plan, self.target)?;
+        }
+        replace(self.target, |made| planned(&view.plan, made.path(), self.target))?;
+        let outcome = self.tell(view.arrays, view.blocks, view.left_out, out)?;
+        if is_relative && self.times == 1 {
+            writeln!(out, "programs that read it need the environment variable HDF5_EXTFILE_PREFIX='${{ORIGIN}}'")?;
+        }
+        Ok(outcome)
+    }
+
+    /// Says what was written, and what is not shown.
+    fn tell(
+        &mut self,
+        arrays: u64,
+        blocks: u64,
+        left_out: Vec<LeftOut>,
+        out: &mut Terminal,
+    ) -> Result<Outcome, Failure> {
+        self.times += 1;
+        let (of, shown) = (plain(&self.file.display().to_string()), plain(&self.target.display().to_string()));
+        writeln!(out, "{shown}: {} of {of}, {} in place", count(arrays, "array"), count(blocks, "block"))?;
+        let is_nothing = arrays == 0 && !left_out.is_empty();
+        for left in left_out {
+            if !self.told.contains(&left) {
+                complain("thalweg", &format!("not shown: {}: {}", plain(&left.name), plain(&left.why)));
+                self.told.push(left);
+            }
+        }
+        Ok(if is_nothing { Outcome::No } else { Outcome::Done })
+    }
 }
 
 /// Makes the names of data files relative to the folder of the view.
@@ -75,23 +163,6 @@ fn relate(plan: &mut Plan, target: &Path) -> Result<(), Failure> {
         *file = text.to_string();
     }
     Ok(())
-}
-
-/// Says what was written, and what is not shown.
-fn tell(
-    file: &Path,
-    target: &Path,
-    arrays: u64,
-    blocks: u64,
-    left_out: &[LeftOut],
-    out: &mut Terminal,
-) -> Result<Outcome, Failure> {
-    let (of, shown) = (plain(&file.display().to_string()), plain(&target.display().to_string()));
-    writeln!(out, "{shown}: {} of {of}, {} in place", count(arrays, "array"), count(blocks, "block"))?;
-    for LeftOut { name, why } in left_out {
-        complain("thalweg", &format!("not shown: {}: {}", plain(name), plain(why)));
-    }
-    Ok(if arrays == 0 && !left_out.is_empty() { Outcome::No } else { Outcome::Done })
 }
 
 /// Writes the HDF5 file of a plan with the program that is linked with HDF5.

@@ -263,8 +263,15 @@ impl Both<'_> {
             own.insert(attribute.key.clone(), planned(attribute));
         }
         for dataset in datasets {
-            let made = content.datasets.iter().find(|found| found.name == dataset.name).map_or(&[][..], made_for);
-            for attribute in dataset.attributes.iter().filter(|one| !made.contains(&one.key.as_str())) {
+            let found = content.datasets.iter().find(|found| found.name == dataset.name);
+            // What a conversion to BP has made of the type.
+            let is_made = |one: &&Attribute| {
+                found.is_some_and(|found| {
+                    made_for(found).contains(&one.key.as_str())
+                        && found.attributes.iter().all(|there| there.name != one.key)
+                })
+            };
+            for attribute in dataset.attributes.iter().filter(|one| !is_made(one)) {
                 own.insert(format!("{}/{}", dataset.name, attribute.key), planned(attribute));
             }
         }
