@@ -21,6 +21,13 @@ const SPECS: &[&str] = &[
     "blosc:shuffle=bit,compressor=zstd,threshold=1000",
     "zstd",
     "zstd:19",
+    "pco",
+    "pco:4",
+    "pco:12",
+    "zlib:5,always=yes",
+    "bzip2:always=yes",
+    "blosc:compressor=lz4,shuffle=byte,always=yes",
+    "zstd:always=yes",
 ];
 
 fn spec(text: &str) -> Spec {
@@ -53,10 +60,42 @@ fn transforms_without_loss_give_every_block_back() {
             for n in [0, 1, 7, 128, 5000, 300_000] {
                 let bytes = smooth(n, element);
                 let block = Block { name: "v", element, extents: &[n] };
+                if text.starts_with("pco") && element == ElementType::LongDouble {
+                    assert_eq!(encode(&spec, &block, &bytes).unwrap_err().kind(), ErrorKind::Unsupported);
+                    continue;
+                }
                 assert!(back(&spec, &block, &bytes) == bytes, "{text}, {n} of {element}");
             }
         }
     }
+}
+
+#[test]
+fn what_is_always_encoded_is_encoded_however_large_it_becomes() {
+    let mut seed = 1u64;
+    let mut noise = |bytes: u64| -> Vec<u8> {
+        let byte = |_| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 56) as u8
+        };
+        (0..bytes).map(byte).collect()
+    };
+    for text in SPECS.iter().filter(|t| t.contains("always")) {
+        let spec = spec(text);
+        for n in [1, 2, 31, 128, 1000, 70_000, 300_000] {
+            let bytes = noise(4 * n);
+            let block = Block { name: "v", element: ElementType::I32, extents: &[n] };
+            let encoded = encode(&spec, &block, &bytes).unwrap();
+            assert!(encoded.payload != bytes, "{text}, {n}");
+            assert!(encoded.payload.len() as u64 <= spec.room(&block).unwrap());
+            assert_eq!(spec.raw(&block), None);
+            let form = spec.codec().form(&encoded.metadata, ByteOrder::NATIVE, 4 * n).unwrap();
+            assert_eq!(form, thalweg_transform::Form::Stream, "{text}, {n}");
+            assert!(back(&spec, &block, &bytes) == bytes, "{text}, {n}");
+        }
+    }
+    assert_eq!(Spec::parse("blosc:always=yes").unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(Spec::parse("lz4:always=yes").unwrap_err().kind(), ErrorKind::Config);
 }
 
 #[test]
@@ -70,7 +109,7 @@ fn what_gets_smaller_is_stored_smaller_and_what_does_not_as_it_is() {
         })
         .collect();
     let block = Block { name: "v", element: ElementType::I32, extents: &[100_000] };
-    for text in SPECS.iter().filter(|t| !matches!(**t, "identity" | "blosc")) {
+    for text in SPECS.iter().filter(|t| !matches!(**t, "identity" | "blosc") && !t.contains("always")) {
         let spec = spec(text);
         let small = encode(&spec, &block, &even).unwrap();
         assert!(small.payload.len() < even.len() / 2, "{text}: {}", small.payload.len());
@@ -125,6 +164,24 @@ fn memory_that_is_not_aligned_gives_the_same() {
         decode(spec.name(), &encoded.metadata, &block, order, &encoded.payload, &mut out[1..]).unwrap();
         decode(spec.name(), &encoded.metadata, &block, order, &encoded.payload, &mut even).unwrap();
         assert!(out[1..] == even, "{text}");
+    }
+}
+
+#[test]
+fn numbers_of_pco_are_given_in_the_order_of_the_file() {
+    let spec = spec("pco");
+    for element in ElementType::ALL.into_iter().filter(|element| spec.suits(*element, 1).is_ok()) {
+        let bytes = smooth(1000, element);
+        let block = Block { name: "v", element, extents: &[1000] };
+        let encoded = encode(&spec, &block, &bytes).unwrap();
+        assert!(encoded.payload.len() < bytes.len(), "{element}");
+        let other = if ByteOrder::NATIVE == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little };
+        let mut metadata = encoded.metadata.clone();
+        metadata[..8].reverse();
+        let mut out = vec![0; bytes.len()];
+        decode("pco", &metadata, &block, other, &encoded.payload, &mut out).unwrap();
+        thalweg_types::element::swap_bytes(&mut out, element.word());
+        assert!(out == bytes, "{element}");
     }
 }
 

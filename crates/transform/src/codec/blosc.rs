@@ -58,7 +58,7 @@ impl Codec for Blosc {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[COMPRESSOR, LVL, SHUFFLE, super::THRESHOLD, THREADS]
+        &[COMPRESSOR, LVL, SHUFFLE, super::THRESHOLD, THREADS, super::ALWAYS]
     }
 
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
@@ -69,7 +69,12 @@ impl Codec for Blosc {
             "bit" => blosc_src::BLOSC_BITSHUFFLE,
             _ => blosc_src::BLOSC_NOSHUFFLE,
         };
+        let always = given.get(&super::ALWAYS)?;
+        if always && compressor.is_none() {
+            return Err(given.wrong("always=yes needs a compressor"));
+        }
         Ok(Box::new(Shuffled {
+            always,
             compressor,
             shuffle: shuffle as c_int,
             level: given.get(&LVL)?,
@@ -134,6 +139,7 @@ fn decompress(bytes: &[u8], out: &mut [u8]) -> Result<usize> {
 
 #[derive(Debug)]
 struct Shuffled {
+    always: bool,
     compressor: Option<&'static CStr>,
     shuffle: c_int,
     level: c_int,
@@ -172,7 +178,11 @@ impl Encode for Shuffled {
     }
 
     fn room(&self, block: &Block<'_>) -> Result<u64> {
-        if self.compressor.is_none() { Ok(0) } else { block.bytes() }
+        match self.compressor {
+            None => Ok(0),
+            Some(_) if self.always => super::bound(block),
+            Some(_) => block.bytes(),
+        }
     }
 
     fn working_memory(&self, bytes: u64) -> u64 {
@@ -181,7 +191,7 @@ impl Encode for Shuffled {
     }
 
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
-        let Some(compressor) = self.compressor.filter(|_| bytes.len() as u64 >= self.threshold) else {
+        let Some(compressor) = self.compressor.filter(|_| self.always || bytes.len() as u64 >= self.threshold) else {
             return Ok(None);
         };
         let (mut length, mut last) = (0, 0);
@@ -194,6 +204,6 @@ impl Encode for Shuffled {
     }
 
     fn raw(&self, _block: &Block<'_>) -> Option<Vec<u8>> {
-        Some(fields::chunks(0, 0))
+        if self.always { None } else { Some(fields::chunks(0, 0)) }
     }
 }

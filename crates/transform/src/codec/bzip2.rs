@@ -26,11 +26,11 @@ impl Codec for Bzip2 {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[LEVEL]
+        &[LEVEL, super::ALWAYS]
     }
 
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Sort { level: given.get(&LEVEL)? }))
+        Ok(Box::new(Sort { level: given.get(&LEVEL)?, always: given.get(&super::ALWAYS)? }))
     }
 
     fn expansion(&self) -> u64 {
@@ -62,9 +62,14 @@ impl Codec for Bzip2 {
 #[derive(Debug)]
 struct Sort {
     level: u32,
+    always: bool,
 }
 
 impl Encode for Sort {
+    fn room(&self, block: &Block<'_>) -> Result<u64> {
+        if self.always { super::bound(block) } else { block.bytes() }
+    }
+
     fn working_memory(&self, _bytes: u64) -> u64 {
         400_000 + 8 * 100_000 * u64::from(self.level)
     }
@@ -87,6 +92,6 @@ impl Encode for Sort {
     }
 
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
-        Some(fields::size_and_flag(block.bytes().ok()?, false))
+        if self.always { None } else { Some(fields::size_and_flag(block.bytes().ok()?, false)) }
     }
 }

@@ -9,6 +9,7 @@ pub mod blosc;
 pub mod bzip2;
 pub mod identity;
 pub mod lz4;
+pub mod pco;
 mod stream;
 pub mod zfp;
 pub mod zlib;
@@ -16,7 +17,7 @@ pub mod zstd;
 
 /// Every transform.
 pub const CODECS: &[&dyn Codec] =
-    &[&identity::Identity, &zlib::Zlib, &bzip2::Bzip2, &lz4::Lz4, &blosc::Blosc, &zfp::Zfp, &zstd::Zstd];
+    &[&identity::Identity, &zlib::Zlib, &bzip2::Bzip2, &lz4::Lz4, &blosc::Blosc, &zfp::Zfp, &zstd::Zstd, &pco::Pco];
 
 /// The transform of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static dyn Codec> {
@@ -31,6 +32,19 @@ const LEAST_THRESHOLD: u64 = 128;
 /// `threshold` of `lz4` and `blosc`.
 const THRESHOLD: Parameter =
     Parameter::size("threshold", LEAST_THRESHOLD, "smaller blocks are stored as they are; less than 128 counts as 128");
+
+/// Whether blocks are encoded that do not become smaller.
+const ALWAYS: Parameter = Parameter::switch(
+    "always",
+    false,
+    "yes: blocks that do not become smaller are encoded, too, so that all blocks of an array have one form, as Zarr wants it",
+);
+
+/// Most bytes of a block that is always encoded: what the libraries ask for input that has no pattern.
+fn bound(block: &Block<'_>) -> Result<u64> {
+    let bytes = block.bytes()?;
+    Ok(bytes + bytes / 64 + 1024)
+}
 
 /// The form of a stored block, as far as programs know it that do not know BP files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,11 +25,11 @@ impl Codec for Zlib {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[LEVEL]
+        &[LEVEL, super::ALWAYS]
     }
 
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Deflate { level: given.get(&LEVEL)? }))
+        Ok(Box::new(Deflate { level: given.get(&LEVEL)?, always: given.get(&super::ALWAYS)? }))
     }
 
     fn expansion(&self) -> u64 {
@@ -62,9 +62,14 @@ impl Codec for Zlib {
 #[derive(Debug)]
 struct Deflate {
     level: u32,
+    always: bool,
 }
 
 impl Encode for Deflate {
+    fn room(&self, block: &Block<'_>) -> Result<u64> {
+        if self.always { super::bound(block) } else { block.bytes() }
+    }
+
     fn working_memory(&self, _bytes: u64) -> u64 {
         // Window and tables of deflate with 15 bits.
         320 << 10
@@ -85,6 +90,6 @@ impl Encode for Deflate {
     }
 
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
-        Some(fields::size_and_flag(block.bytes().ok()?, false))
+        if self.always { None } else { Some(fields::size_and_flag(block.bytes().ok()?, false)) }
     }
 }

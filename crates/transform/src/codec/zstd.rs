@@ -23,7 +23,7 @@ impl Codec for Zstd {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[LEVEL]
+        &[LEVEL, super::ALWAYS]
     }
 
     fn foreign(&self) -> bool {
@@ -31,7 +31,7 @@ impl Codec for Zstd {
     }
 
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Frame { level: given.get(&LEVEL)? }))
+        Ok(Box::new(Frame { level: given.get(&LEVEL)?, always: given.get(&super::ALWAYS)? }))
     }
 
     fn expansion(&self) -> u64 {
@@ -59,9 +59,14 @@ impl Codec for Zstd {
 #[derive(Debug)]
 struct Frame {
     level: i32,
+    always: bool,
 }
 
 impl Encode for Frame {
+    fn room(&self, block: &Block<'_>) -> Result<u64> {
+        if self.always { super::bound(block) } else { block.bytes() }
+    }
+
     fn working_memory(&self, bytes: u64) -> u64 {
         // Window and tables of the level, less for small blocks.
         let tables = if self.level <= 6 { 4 << 20 } else { 16 << 20 };
@@ -75,6 +80,6 @@ impl Encode for Frame {
     }
 
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
-        Some(fields::size_and_flag(block.bytes().ok()?, false))
+        if self.always { None } else { Some(fields::size_and_flag(block.bytes().ok()?, false)) }
     }
 }

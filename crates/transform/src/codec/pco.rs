@@ -1,0 +1,154 @@
+//! `pco:LEVEL`: a standalone file of Pcodec, level 0 to 12, 8 by default. ADIOS 1.x does not have this transform.
+//!
+//! Numbers are compressed as numbers: differences, common divisors and repeated patterns are found. Complex numbers are two real ones.
+//!
+//! Metadata: u64 bytes of the block, u8 1 compressed or 0 unchanged.
+
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
+use ::pco::ChunkConfig;
+use ::pco::data_types::Number;
+use ::pco::standalone::{simple_compress_into, simple_decompress_into};
+use std::borrow::Cow;
+use thalweg_params::{Parameter, Parameters};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, element::swap_bytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+const LEVEL: Parameter = Parameter::count(super::LEVEL, 8, "0 is fast, 12 is small").within(0, 12);
+
+/// The transform.
+#[derive(Debug)]
+pub struct Pco;
+
+impl Codec for Pco {
+    fn name(&self) -> &'static str {
+        "pco"
+    }
+
+    fn about(&self) -> &'static str {
+        "compresses numbers as numbers; without loss, small and fast to decode"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[LEVEL]
+    }
+
+    fn foreign(&self) -> bool {
+        false
+    }
+
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        Ok(Box::new(Numbers { level: given.get(&LEVEL)? }))
+    }
+
+    fn expansion(&self) -> u64 {
+        // 2^18 equal numbers of 8 bytes are encoded in some 20 bytes.
+        200_000
+    }
+
+    fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {
+        if !fields::compressed(stored.metadata, stored.order, out.len())? {
+            return stored.copy_to(out);
+        }
+        match stored.block.element {
+            ElementType::I8 => decode::<i8>(stored.payload, out),
+            ElementType::I16 => decode::<i16>(stored.payload, out),
+            ElementType::I32 => decode::<i32>(stored.payload, out),
+            ElementType::I64 => decode::<i64>(stored.payload, out),
+            ElementType::U8 => decode::<u8>(stored.payload, out),
+            ElementType::U16 => decode::<u16>(stored.payload, out),
+            ElementType::U32 => decode::<u32>(stored.payload, out),
+            ElementType::U64 => decode::<u64>(stored.payload, out),
+            ElementType::F32 | ElementType::Complex => decode::<f32>(stored.payload, out),
+            ElementType::F64 | ElementType::DoubleComplex => decode::<f64>(stored.payload, out),
+            other => Err(unsuited(other)),
+        }?;
+        // The stream has numbers; blocks have the file's byte order.
+        if stored.order != ByteOrder::NATIVE {
+            swap_bytes(out, stored.block.element.word());
+        }
+        Ok(())
+    }
+}
+
+fn unsuited(element: ElementType) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("pco compresses integers, real and complex numbers of up to 8 bytes, not {element}"),
+    )
+}
+
+fn decode<T: Number + FromBytes + IntoBytes + Immutable>(payload: &[u8], out: &mut [u8]) -> Result<()> {
+    let bad = |e: ::pco::errors::PcoError| corrupt("pco cannot decode the block").caused_by(e);
+    let wanted = out.len() / size_of::<T>();
+    let done = match <[T]>::mut_from_bytes(out) {
+        Ok(numbers) => simple_decompress_into(payload, numbers).map_err(bad)?,
+        Err(_) => {
+            let mut numbers = vec![T::default(); wanted];
+            let done = simple_decompress_into(payload, &mut numbers).map_err(bad)?;
+            out.copy_from_slice(numbers.as_slice().as_bytes());
+            done
+        }
+    };
+    if done.n_processed != wanted || !done.finished {
+        return Err(corrupt(format!("pco gives {} numbers of a block of {wanted}", done.n_processed)));
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Numbers {
+    level: usize,
+}
+
+impl Numbers {
+    /// `None` if `out` is too short.
+    fn compress<T: Number + FromBytes + Immutable>(&self, bytes: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+        let numbers: Cow<'_, [T]> = match <[T]>::ref_from_bytes(bytes) {
+            Ok(numbers) => Cow::Borrowed(numbers),
+            Err(_) => Cow::Owned(
+                bytes.chunks_exact(size_of::<T>()).filter_map(|number| T::read_from_bytes(number).ok()).collect(),
+            ),
+        };
+        let config = ChunkConfig::default().with_compression_level(self.level).with_enable_8_bit(true);
+        let room = out.len();
+        match simple_compress_into(&numbers, &config, out) {
+            Ok(rest) => Ok(Some(room - rest.len())),
+            Err(e) if e.kind == ::pco::errors::ErrorKind::Io(std::io::ErrorKind::WriteZero) => Ok(None),
+            Err(e) => Err(Error::new(ErrorKind::Io, "pco failed").caused_by(e)),
+        }
+    }
+}
+
+impl Encode for Numbers {
+    fn suits(&self, element: ElementType, _dimensions: usize) -> Result<()> {
+        let is_number = !matches!(element, ElementType::LongDouble | ElementType::Char) && !element.is_text();
+        if is_number { Ok(()) } else { Err(unsuited(element)) }
+    }
+
+    fn working_memory(&self, bytes: u64) -> u64 {
+        // Latent variables of a page of 2^18 numbers, and what is tried of them.
+        bytes.min(2 << 20) * 8 + (1 << 20)
+    }
+
+    fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        let length = match block.element {
+            ElementType::I8 => self.compress::<i8>(bytes, out),
+            ElementType::I16 => self.compress::<i16>(bytes, out),
+            ElementType::I32 => self.compress::<i32>(bytes, out),
+            ElementType::I64 => self.compress::<i64>(bytes, out),
+            ElementType::U8 => self.compress::<u8>(bytes, out),
+            ElementType::U16 => self.compress::<u16>(bytes, out),
+            ElementType::U32 => self.compress::<u32>(bytes, out),
+            ElementType::U64 => self.compress::<u64>(bytes, out),
+            ElementType::F32 | ElementType::Complex => self.compress::<f32>(bytes, out),
+            ElementType::F64 | ElementType::DoubleComplex => self.compress::<f64>(bytes, out),
+            other => Err(unsuited(other)),
+        }?;
+        Ok(length.map(|length| Done { length, metadata: fields::size_and_flag(bytes.len() as u64, true) }))
+    }
+
+    fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
+        Some(fields::size_and_flag(block.bytes().ok()?, false))
+    }
+}
