@@ -3,6 +3,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
+use thalweg_choice::Written;
 use thalweg_io::mounts::named;
 
 const STYLES: Styles = Styles::styled()
@@ -299,24 +300,8 @@ pub struct Copy {
     /// The copy
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Copy only variables that fit one of these patterns
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Leave out variables that fit one of these patterns
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
-    pub without: Vec<String>,
-    /// Copy these steps: FIRST:END, FIRST:END:STRIDE, or one, from 0
-    #[arg(long, value_name = "STEPS")]
-    pub steps: Option<String>,
-    /// Copy this part of global arrays
-    #[arg(long = "region", value_name = "PATTERN[RANGES]")]
-    pub regions: Vec<String>,
-    /// Give variables another number type: real, double, integer, ...
-    #[arg(long = "type", value_name = "PATTERN=TYPE")]
-    pub types: Vec<String>,
-    /// Give arrays another transform, as zlib:5; none: no transform
-    #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
-    pub transforms: Vec<String>,
+    #[command(flatten)]
+    pub chosen: Chosen,
     /// Blocks of global arrays: written (as they are), merged (as few as the memory allows), or so many along each dimension: 4x2
     #[arg(long, default_value = "written")]
     pub blocks: String,
@@ -352,6 +337,45 @@ pub struct Copy {
     pub json: bool,
 }
 
+/// What of a file is taken, and in what form.
+#[derive(Debug, Args)]
+pub struct Chosen {
+    /// Only variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave out variables that fit one of these patterns
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Only these steps: FIRST:END, FIRST:END:STRIDE, or one, from 0
+    #[arg(long, value_name = "STEPS")]
+    pub steps: Option<String>,
+    /// Only this part of global arrays
+    #[arg(long = "region", value_name = "PATTERN[RANGES]")]
+    pub regions: Vec<String>,
+    /// Give variables another number type: real, double, integer, ...
+    #[arg(long = "type", value_name = "PATTERN=TYPE")]
+    pub types: Vec<String>,
+    /// Give arrays another transform, as zlib:5; none: no transform. HDF5 has zlib, Zarr zlib and zstd
+    #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
+    pub transforms: Vec<String>,
+}
+
+impl Chosen {
+    /// The words of the choice.
+    pub fn written(&self, blocks: Option<String>) -> Written {
+        let Chosen { only, without, steps, regions, types, transforms } = self;
+        Written {
+            only: only.clone(),
+            without: without.clone(),
+            steps: steps.clone(),
+            regions: regions.clone(),
+            types: types.clone(),
+            transforms: transforms.clone(),
+            blocks,
+        }
+    }
+}
+
 /// Convert a file to another format, by the endings of the names.
 ///
 /// BP to HDF5, netCDF-4 and Zarr, and these to BP. What has no place in the target is listed on standard error. The file is not changed.
@@ -376,24 +400,8 @@ pub struct Convert {
     /// The file that is made
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Convert only variables that fit one of these patterns
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Leave out variables that fit one of these patterns
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
-    pub without: Vec<String>,
-    /// Convert these steps: FIRST:END, FIRST:END:STRIDE, or one, from 0
-    #[arg(long, value_name = "STEPS")]
-    pub steps: Option<String>,
-    /// Convert this part of arrays
-    #[arg(long = "region", value_name = "PATTERN[RANGES]")]
-    pub regions: Vec<String>,
-    /// Give variables another number type: real, double, integer, ...
-    #[arg(long = "type", value_name = "PATTERN=TYPE")]
-    pub types: Vec<String>,
-    /// Compress arrays: zlib:5; in Zarr also zstd:3, in BP files any transform
-    #[arg(long = "transform", value_name = "PATTERN=TRANSFORM")]
-    pub transforms: Vec<String>,
+    #[command(flatten)]
+    pub chosen: Chosen,
     /// Extents of chunks in HDF5 and Zarr, without the axis of steps
     #[arg(long, value_name = "PATTERN=64x64")]
     pub chunks: Vec<String>,

@@ -10,7 +10,6 @@ use serde_json::json;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use thalweg_choice::Written;
 use thalweg_convert::{Converted, Format, LeftOut, Message, Request, Task, format};
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
@@ -19,15 +18,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     let Arguments { file: source, output: target, .. } = arguments;
     let (from, to) = (of(source)?, of(target)?);
     let task = task(arguments, from, to)?;
-    let chosen = Written {
-        only: arguments.only.clone(),
-        without: arguments.without.clone(),
-        steps: arguments.steps.clone(),
-        regions: arguments.regions.clone(),
-        types: arguments.types.clone(),
-        transforms: arguments.transforms.clone(),
-        blocks: arguments.blocks.clone(),
-    };
+    let chosen = arguments.chosen.written(arguments.blocks.clone());
     // The other program would say it in its own name.
     chosen.parse().map_err(|e| Failure::Usage(e.what().to_string()))?;
     file::not_itself(source, target, "its conversion")?;

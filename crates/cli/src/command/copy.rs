@@ -10,7 +10,6 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGURG};
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
-use thalweg_choice::Written;
 use thalweg_copy::copy::Ended;
 use thalweg_copy::services::Unprocessed;
 use thalweg_copy::{Asked, Copied, Existing, Options, Served, copy};
@@ -83,15 +82,7 @@ fn values(reader: &Reader) -> u64 {
 
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let usage = |e: Error| Failure::Usage(e.what().to_string());
-    let choice = Written {
-        only: arguments.only.clone(),
-        without: arguments.without.clone(),
-        steps: arguments.steps.clone(),
-        regions: arguments.regions.clone(),
-        types: arguments.types.clone(),
-        transforms: arguments.transforms.clone(),
-        blocks: Some(arguments.blocks.clone()),
-    };
+    let choice = arguments.chosen.written(Some(arguments.blocks.clone()));
     let choice = choice.parse().map_err(usage)?;
     let services = arguments.services.as_ref().map(|config| served(config, arguments.group.as_deref())).transpose()?;
     let (method, parameters) = arguments.method.split_once(';').unwrap_or((&arguments.method, ""));
