@@ -31,7 +31,9 @@ const XML: &str = r#"<adios-config><adios-group name="chimera"><global-bounds di
 
 fn main() -> Result<ExitCode, Failure> {
     let options = Options::from_arguments()?;
-    let folder = folder("convert")?;
+    let own = folder("convert")?;
+    let folder = format!("{own}/work");
+    fs::create_dir_all(&folder)?;
     let (python, thalweg) = (environment("PYTHON")?, environment("THALWEG")?);
     let (steps, rounds) = options.size((32u64, 5), (2, 1));
     let source = format!("{folder}/run.bp");
@@ -105,7 +107,7 @@ fn main() -> Result<ExitCode, Failure> {
         ranks * steps,
         VARIABLES.len()
     );
-    let mut report = Report::new("convert", about, &folder);
+    let mut report = Report::new("convert", about, &own);
     let mut table = Table::new(["from BP", "s", "min s", "MiB/s", "of raw"]);
     let raw = all.median("raw:s");
     for (name, shown) in [

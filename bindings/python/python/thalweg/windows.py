@@ -73,7 +73,7 @@ class Window:
 
     def try_write(self, offset: int, data: Any) -> int:
         """As `write`, but never waits. Returns how many bytes were taken, the first ones."""
-        taken = self._windows._file.try_write(self._number, offset, _bytes(data))
+        taken: int = self._windows._file.try_write(self._number, offset, _bytes(data))
         self._windows._call_back()
         return taken
 
@@ -85,7 +85,8 @@ class Window:
     def test(self) -> bool:
         """Whether all bytes of all ranks are written. A failure of the window is raised, the same on all ranks."""
         try:
-            return self._windows._file.test(self._number)
+            is_complete: bool = self._windows._file.test(self._number)
+            return is_complete
         finally:
             self._windows._call_back()
 
