@@ -496,21 +496,23 @@ def test_what_is_no_store_is_named(convert, tmp_path):
 def test_arrays_that_are_always_compressed_are_shown_by_views(prefix, tmp_path):
     noise = np.random.default_rng(6).integers(-(2**63), 2**63 - 1, (4, 64, 64))
     noise[:, :32] = 0
-    for transform, shown in (("zstd:3", False), ("zstd:3,always=yes", True), ("blosc:compressor=lz4,always=yes", True)):
+    transforms = (("zstd:3", False), ("zstd:3,always=yes", True), ("blosc:compressor=lz4,always=yes", True))
+    for number, (transform, shown) in enumerate(transforms):
+        path = tmp_path / f"{number}.bp"
         schema = f'''<adios-config host-language="C"><adios-group name="g"><var name="o" type="integer"/><global-bounds dimensions="64,64" offsets="o,0">
             <var name="v" type="long" dimensions="32,64" transform="{transform}"/></global-bounds></adios-group>
             <method group="g" method="MPI"/></adios-config>'''
         (tmp_path / "g.xml").write_text(schema)
-        with thalweg.Writer(tmp_path / "x.bp", schema=tmp_path / "g.xml", group="g") as w:
+        with thalweg.Writer(path, schema=tmp_path / "g.xml", group="g") as w:
             for values in noise:
                 with w.step() as s:
                     for row in (0, 32):
                         s.write("v", values[row : row + 32], shape=(64, 64), offset=(row, 0))
-        np.testing.assert_array_equal(thalweg.open(tmp_path / "x.bp")["v"][:], noise)
-        command = [prefix / "bin" / "thalweg", "view", "zarr", tmp_path / "x.bp"]
+        np.testing.assert_array_equal(thalweg.open(path)["v"][:], noise)
+        command = [prefix / "bin" / "thalweg", "view", "zarr", path]
         ran = subprocess.run(command, capture_output=True, text=True)
         assert (ran.returncode, "not shown: v" in ran.stderr) == (0, not shown), ran.stderr
         if shown:
             pytest.importorskip("kerchunk")
-            with xr.open_dataset(tmp_path / "x.zarr.json", engine="kerchunk") as view:
+            with xr.open_dataset(str(tmp_path / f"{number}.zarr.json"), engine="kerchunk") as view:
                 np.testing.assert_array_equal(view["v"], noise)
