@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import numpy as np
@@ -516,3 +517,20 @@ def test_arrays_that_are_always_compressed_are_shown_by_views(prefix, tmp_path):
             pytest.importorskip("kerchunk")
             with xr.open_dataset(str(tmp_path / f"{number}.zarr.json"), engine="kerchunk") as view:
                 np.testing.assert_array_equal(view["v"], noise)
+
+
+def test_objects_that_cannot_be_read_are_an_error_and_not_left_out(convert, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as f:
+        f["first"] = np.arange(5)
+        f["second"] = np.arange(6)
+    content = (tmp_path / "x.h5").read_bytes()
+    headers = [at for at in range(len(content)) if content[at : at + 4] == b"OHDR"]
+    assert len(headers) == 3
+    for at in headers[1:]:
+        (tmp_path / "torn.h5").write_bytes(content[: at + 8] + b"\xff" * 8 + content[at + 16 :])
+        said = convert("torn.h5", "x.bp", expect=3)
+        assert "torn.h5" in said and ("first" in said or "second" in said)
+        assert not (tmp_path / "x.bp").exists()
+
+
+FAILING = ["openat", "pread64", "pwrite64", "write", "ftruncate", "lseek", "rename", "mkdir", "fstat", "close"]

@@ -1,5 +1,6 @@
 //! What of a file is copied, and in what form.
 
+use crate::cast;
 use crate::pattern::Pattern;
 use crate::region::Region;
 use thalweg_schema::Statistics;
@@ -128,6 +129,20 @@ impl Choice {
     /// The number type that a variable gets; `None` for its own.
     pub fn element(&self, name: &str) -> Option<ElementType> {
         last(&self.elements, name).copied()
+    }
+
+    /// The type that the values of a variable, of type `own`, get. Of a pattern, variables without such a cast are not meant.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a variable that is asked for by its name, if there is no such cast.
+    pub fn becomes(&self, name: &str, own: ElementType) -> Result<ElementType> {
+        match self.element(name) {
+            Some(other) if cast::is_possible(own, other) => Ok(other),
+            Some(other) if self.elements.iter().any(|(pattern, _)| pattern.given() == name) => {
+                Err(Error::new(ErrorKind::InvalidArgument, format!("{own} values cannot become {other}")))
+            }
+            _ => Ok(own),
+        }
     }
 
     /// The transform that a variable gets; `None` for its own.

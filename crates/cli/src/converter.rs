@@ -25,6 +25,7 @@ pub const SAFE: &str = "the data, and an earlier file of this name";
 pub struct Program {
     running: Child,
     target: PathBuf,
+    safe: &'static str,
     /// This process was told to end; so is the program, and what was made is removed.
     ended: Arc<AtomicBool>,
 }
@@ -32,8 +33,9 @@ pub struct Program {
 impl Program {
     /// Starts it.
     ///
-    /// - `what`: what it is needed for, as the begin of a sentence; `target`: what is written, for messages.
-    pub fn start(what: &str, arguments: &[&OsStr], target: &Path) -> Result<Program, Failure> {
+    /// - `what`: what it is needed for, as the begin of a sentence; `target`: what is written, and `safe`: what a failure leaves as it was,
+    ///   for messages.
+    pub fn start(what: &str, arguments: &[&OsStr], target: &Path, safe: &'static str) -> Result<Program, Failure> {
         let (program, ended) = (program(), told_to_end()?);
         let mut command = Command::new(&program);
         let running = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|e| {
@@ -46,14 +48,17 @@ impl Program {
             };
             Error::io(what, e)
         })?;
-        Ok(Program { running, target: target.to_path_buf(), ended })
+        Ok(Program { running, target: target.to_path_buf(), safe, ended })
     }
 
     /// Tells it what to do, and waits until it has done it.
     ///
     /// - `line`: gets each line that it prints.
     pub fn ask<T: Serialize>(mut self, what: &T, line: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-        let Program { running, target, ended } = &mut self;
+        let Program { running, target, safe, ended } = &mut self;
+        let unheard = |e: io::Error| {
+            Error::io(format!("cannot speak with {CONVERT} about '{}'", target.display()), e).safe(*safe)
+        };
         let mut input = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
         let sent = serde_json::to_writer(&mut input, what).map_err(io::Error::from).and_then(|()| input.flush());
         drop(input);
@@ -64,19 +69,19 @@ impl Program {
             }
             text.map(|text| line(&text))
         });
-        let status = running.wait().map_err(|e| unwritten(target, e))?;
+        let status = running.wait().map_err(unheard)?;
         if ended.load(Ordering::Relaxed) {
-            let what = format!("'{}' was not made: it was told to end", target.display());
-            return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
+            let what = format!("'{}': {CONVERT} was told to end", target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(*safe).into());
         }
         if status.code() == Some(SAID) {
             return Err(Failure::Told);
         }
         if !status.success() {
-            let what = format!("cannot write '{}': {CONVERT} failed ({status})", target.display());
-            return Err(Error::new(ErrorKind::Io, what).safe(SAFE).into());
+            let what = format!("'{}': {CONVERT} failed ({status})", target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(*safe).into());
         }
-        sent.and(heard).map_err(|e| unwritten(target, e).into())
+        sent.and(heard).map_err(|e| unheard(e).into())
     }
 }
 
@@ -131,14 +136,28 @@ pub fn replace_folder(target: &Path, write: impl FnOnce(&Path) -> Result<(), Fai
     let inner = made.path().join("made");
     fs::create_dir(&inner).map_err(unwritten)?;
     write(&inner)?;
-    match fs::symlink_metadata(target) {
-        // What was there is removed with the rest.
-        Ok(_) => {
-            let flags = rustix::fs::RenameFlags::EXCHANGE;
-            rustix::fs::renameat_with(rustix::fs::CWD, &inner, rustix::fs::CWD, target, flags)
-                .map_err(|e| unwritten(e.into()))?;
+    if fs::symlink_metadata(target).is_err() {
+        fs::rename(&inner, target).map_err(unwritten)?;
+        return Ok(made.close().map_err(unwritten)?);
+    }
+    // What was there is removed with the rest.
+    let flags = rustix::fs::RenameFlags::EXCHANGE;
+    match rustix::fs::renameat_with(rustix::fs::CWD, &inner, rustix::fs::CWD, target, flags) {
+        // File systems that exchange no names: there is none for a moment.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+            let before = made.path().join("before");
+            fs::rename(target, &before).map_err(unwritten)?;
+            if let Err(e) = fs::rename(&inner, target) {
+                // The earlier one gets its name back, or stays under the other.
+                if fs::rename(&before, target).is_err() {
+                    let kept = made.keep().join("before");
+                    let what = format!("cannot write '{}': the earlier one is '{}'", target.display(), kept.display());
+                    return Err(Error::io(what, e).into());
+                }
+                return Err(unwritten(e).into());
+            }
         }
-        Err(_) => fs::rename(&inner, target).map_err(unwritten)?,
+        exchanged => exchanged.map_err(|e| unwritten(e.into()))?,
     }
     Ok(made.close().map_err(unwritten)?)
 }

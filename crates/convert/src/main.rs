@@ -71,7 +71,10 @@ fn convert(request: &Request) -> Result<()> {
         }
     };
     let ended = match &request.task {
-        Task::FromBp { to: Format::Zarr, chunks } => Message::End(zarr::writing::convert(request, chunks, &say)?),
+        Task::FromBp { to: Format::Zarr, chunks } => {
+            let converted = zarr::writing::convert(request, chunks, &say);
+            Message::End(converted.map_err(|e| e.safe("the source, and an earlier folder of the target's name"))?)
+        }
         Task::FromBp { chunks, .. } => Message::End(hdf5::writing::convert(request, chunks, &say)?),
         Task::ToBp { from, steps_along, method, parameters } => {
             let method = (method.as_str(), parameters.as_str());

@@ -262,15 +262,7 @@ impl<'a> Source<'a> {
 
     fn look(&mut self, reader: &Reader, name: &str, step: u64) -> Result<Known> {
         let variable = reader.variable(name)?;
-        let element = match self.choice.element(name) {
-            // Of a pattern, variables with other values are not meant.
-            Some(other) if cast::is_possible(variable.element, other) => other,
-            Some(other) if self.choice.elements.iter().any(|(pattern, _)| pattern.given() == name) => {
-                let what = format!("{} values cannot become {other}", variable.element);
-                return Err(Error::new(ErrorKind::InvalidArgument, what));
-            }
-            _ => variable.element,
-        };
+        let element = self.choice.becomes(name, variable.element)?;
         let first = reader.block_of_step(name, step, 0)?;
         let is_array = variable.kind != Kind::Scalar;
         let transform = match (is_array, self.choice.transform(name)) {

@@ -4,7 +4,6 @@
 
 use crate::arrays::{Content, Shown};
 use std::borrow::Cow;
-use thalweg_choice::cast;
 use thalweg_choice::plan::{How, Part, parts};
 use thalweg_choice::{Blocks, Choice};
 use thalweg_reader::variable::Kind;
@@ -69,13 +68,9 @@ impl Chosen<'_> {
     /// # Errors
     /// Why the variable cannot have the type that is asked for by its name.
     pub fn element(&self, name: &str, own: ElementType) -> Shown<ElementType> {
-        match self.choice.element(name) {
-            Some(other) if cast::is_possible(own, other) => Ok(other),
-            Some(other) if self.choice.elements.iter().any(|(pattern, _)| pattern.given() == name) => {
-                Err(format!("{own} values cannot become {other}"))
-            }
-            _ if own == ElementType::LongDouble => Ok(ElementType::F64),
-            _ => Ok(own),
+        match self.choice.becomes(name, own) {
+            Ok(ElementType::LongDouble) => Ok(ElementType::F64),
+            becomes => becomes.map_err(|e| e.what().to_string()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `thalweg convert`: BP files as files of other formats, and the other way round.
 
 use crate::arguments::Convert as Arguments;
-use crate::converter::{Program, replace, replace_folder};
+use crate::converter::{Program, SAFE, replace, replace_folder};
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
@@ -118,7 +118,12 @@ fn task(arguments: &Arguments, from: Format, to: Format) -> Result<Task, Failure
 fn perform(request: &Request, target: &Path) -> Result<Converted, Failure> {
     let mut bar = Progress::bytes("converting");
     let (mut total, mut converted) = (0, None);
-    Program::start("files of HDF5, netCDF and Zarr are converted", &[OsStr::new("convert")], target)?.ask(
+    // A BP file is written under its name.
+    let safe = match &request.task {
+        Task::ToBp { .. } => "the source, and the steps of the target that are whole",
+        Task::FromBp { .. } | Task::Beside { .. } => SAFE,
+    };
+    Program::start("files of HDF5, netCDF and Zarr are converted", &[OsStr::new("convert")], target, safe)?.ask(
         request,
         &mut |line| match serde_json::from_str(line) {
             Ok(Message::Total(bytes)) => total = bytes,

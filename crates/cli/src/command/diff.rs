@@ -115,17 +115,15 @@ fn beside(
     let task = Task::Beside { other, absolute, relative, attributes: !values };
     let request = Request { source: text(source)?, target: text(target)?, shown: text(target)?, chosen, memory, task };
     let (mut found, mut compared, mut written) = (Vec::new(), None, Ok(()));
-    Program::start("files of HDF5, netCDF and Zarr are compared", &[OsStr::new("convert")], target)?.ask(
-        &request,
-        &mut |line| match serde_json::from_str(line) {
+    Program::start("files of HDF5, netCDF and Zarr are compared", &[OsStr::new("convert")], target, "both files")?
+        .ask(&request, &mut |line| match serde_json::from_str(line) {
             Ok(Message::Differs(difference)) if arguments.json => found.push(other_document(&difference, is_first)),
             Ok(Message::Differs(difference)) if written.is_ok() => {
                 written = writeln!(out, "{}", other_line(&difference, (source, target), is_first));
             }
             Ok(Message::Compared(all)) => compared = Some(all),
             _ => {}
-        },
-    )?;
+        })?;
     written?;
     let unsaid = || Error::new(ErrorKind::Io, "thalweg-convert is of another release: it did not say what it has done");
     let Compared { variables, differing, attributes, differing_attributes } = compared.ok_or_else(unsaid)?;

@@ -170,6 +170,6 @@ fn relate(plan: &mut Plan, target: &Path) -> Result<(), Failure> {
 /// - `target`: the name that the file will have, for messages.
 fn planned(plan: &Plan, file: &Path, target: &Path) -> Result<(), Failure> {
     let arguments = [OsStr::new("hdf5"), file.as_os_str(), target.as_os_str()];
-    let program = Program::start("views for HDF5 and VTK are written", &arguments, target)?;
+    let program = Program::start("views for HDF5 and VTK are written", &arguments, target, SAFE)?;
     program.ask(plan, &mut |_| {})
 }

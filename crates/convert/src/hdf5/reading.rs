@@ -4,6 +4,7 @@ use crate::library::Handle;
 use crate::library::reading::{self as library, File, Object};
 use crate::source::Source;
 use crate::source::found::{Attribute, Content, Form, Found, MOST_TEXT, Value};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use thalweg_convert::LeftOut;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -25,7 +26,12 @@ struct Numbers {
 pub struct Hdf5 {
     file: File,
     content: Content,
+    /// Datasets that were read stay open, with what is decoded of their chunks: several steps may share a chunk.
+    open: RefCell<HashMap<String, Handle>>,
 }
+
+/// Bytes of decoded chunks of all datasets together; each has at least what HDF5 gives it by itself, 1 MiB.
+const CACHES: usize = 256 << 20;
 
 impl Hdf5 {
     /// Opens a file, and looks at everything in it. No value is read, but texts of any length.
@@ -35,7 +41,7 @@ impl Hdf5 {
     pub fn open(path: &str) -> Result<Hdf5> {
         let file = File::open(path)?;
         let content = content(&file)?;
-        Ok(Hdf5 { file, content })
+        Ok(Hdf5 { file, content, open: RefCell::default() })
     }
 }
 
@@ -45,10 +51,12 @@ impl Source for Hdf5 {
     }
 
     fn read(&self, found: &Found, offset: &[u64], stride: &[u64], count: &[u64]) -> Result<Vec<u8>> {
-        match library::object(self.file.root(), &found.name)? {
-            Object::Dataset(dataset) => library::read(&dataset, &found.form, offset, stride, count),
-            Object::Group(_) | Object::Other => Err(Error::new(ErrorKind::NotFound, "it is no dataset any more")),
+        let mut open = self.open.borrow_mut();
+        if !open.contains_key(&found.name) {
+            let cache = CACHES / self.content.datasets.len().max(1);
+            open.insert(found.name.clone(), library::dataset(self.file.root(), &found.name, cache)?);
         }
+        library::read(&open[&found.name], &found.form, offset, stride, count)
     }
 }
 
@@ -99,7 +107,11 @@ impl Looking {
                 }
                 // A type has no values.
                 Ok(Object::Other) => {}
-                Err(e) => self.leave_out(&name, format!("a link that leads nowhere: {}", e.what())),
+                // What lies in this file and cannot be opened is damage, or an error of the storage.
+                Err(e) if library::is_by_name(group, &own)? => {
+                    self.leave_out(&name, format!("a link that leads nowhere: {}", e.what()));
+                }
+                Err(e) => return Err(e.in_variable(name)),
             }
         }
         Ok(())

@@ -136,8 +136,34 @@ pub fn object(group: &Handle, name: &str) -> Result<Object> {
     })
 }
 
+/// Opens a dataset, to read values of it.
+///
+/// - `cache`: bytes of decoded chunks that are kept; at least 1 MiB.
+pub fn dataset(group: &Handle, name: &str, cache: usize) -> Result<Handle> {
+    let path = c_text(name)?;
+    // SAFETY: the class is the library's own.
+    let access = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_ACCESS) }, "create properties")?;
+    // SAFETY: the handle lives.
+    done(unsafe { h5p::H5Pset_chunk_cache(access.0, 12_421, cache.max(1 << 20), 0.75) }, "set a cache")?;
+    // SAFETY: the handles live, and the text ends with a byte 0.
+    handle(unsafe { h5d::H5Dopen2(group.0, path.as_ptr(), access.0) }, &format!("open the dataset {name}"))
+}
+
+/// Whether a link names a path or another file, where nothing may be; others lead to an object of this file.
+pub fn is_by_name(group: &Handle, name: &str) -> Result<bool> {
+    /// The library's number for a link by a path; that of links of other sorts is larger.
+    const SOFT: c_int = 3;
+    Ok(look(group, name, false)?.kind >= SOFT)
+}
+
 /// What distinguishes the object that a link leads to from others.
 pub fn identity(group: &Handle, name: &str) -> Result<[u64; 4]> {
+    let told = look(group, name, true)?;
+    Ok([told.file[0], told.file[1], told.object[0], told.object[1]])
+}
+
+/// - `follow`: asks for what a link leads to, not for the link.
+fn look(group: &Handle, name: &str, follow: bool) -> Result<Stat> {
     let path = c_text(name)?;
     let (zero, none) = ([0; 2], [0; 2]);
     let mut told = Stat {
@@ -151,8 +177,11 @@ pub fn identity(group: &Handle, name: &str) -> Result<[u64; 4]> {
         messages: [0; 2],
     };
     // SAFETY: the handle lives, the text ends with a byte 0, and `told` has the members of the library's structure.
-    done(unsafe { H5Gget_objinfo(group.0, path.as_ptr(), 1, &raw mut told) }, &format!("look at {name}"))?;
-    Ok([told.file[0], told.file[1], told.object[0], told.object[1]])
+    done(
+        unsafe { H5Gget_objinfo(group.0, path.as_ptr(), c_int::from(follow), &raw mut told) },
+        &format!("look at {name}"),
+    )?;
+    Ok(told)
 }
 
 /// The extents of a dataset; `None` if it has no space for elements.

@@ -165,6 +165,7 @@ impl Both<'_> {
             Form::Texts => Vec::new(),
             _ => self.file.read(found, &zero, &one, &found.shape)?,
         };
+        let own = values.bytes().unwrap_or_default();
         for at in 0..elements {
             let pair = match values {
                 Values::Texts(texts) => {
@@ -175,7 +176,6 @@ impl Both<'_> {
                     (Value::String(texts[at as usize].clone().into_bytes()), Value::String(text))
                 }
                 Values::Bytes(_) => {
-                    let own = values.bytes().unwrap_or_default();
                     let of = |bytes: &[u8], kind: Kind| {
                         Value::from_bytes(element_of(kind)?, slice(bytes, at, kind.size()), ByteOrder::NATIVE)
                     };

@@ -224,14 +224,7 @@ impl<'f> Variable<'f> {
                 (element.ok_or_else(|| Error::new(ErrorKind::Unsupported, "no BP file has its type"))?, None)
             }
         };
-        let becomes = match choice.element(&found.name) {
-            Some(other) if cast::is_possible(element, other) => other,
-            Some(other) if choice.elements.iter().any(|(pattern, _)| pattern.given() == found.name) => {
-                let what = format!("{element} values cannot become {other}");
-                return Err(Error::new(ErrorKind::InvalidArgument, what));
-            }
-            _ => element,
-        };
+        let becomes = choice.becomes(&found.name, element)?;
         let lattice = match choice.region(&found.name).filter(|_| !shape.is_empty()) {
             Some(region) => region.of(&shape)?,
             None => StridedBox::whole(&shape),

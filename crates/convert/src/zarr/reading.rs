@@ -59,10 +59,13 @@ impl Zarr {
                     self.node(store, child)?;
                 }
             }
-            NodeMetadata::Array(metadata) => match Array::open(store.clone(), node.path().as_str()) {
-                Ok(array) => self.array(name.clone(), array, metadata).map_err(|e| e.in_variable(name))?,
-                Err(e) => self.leave_out(&name, format!("it cannot be opened: {e}")),
-            },
+            NodeMetadata::Array(metadata) => {
+                match Array::new_with_metadata(store.clone(), node.path().as_str(), metadata.clone()) {
+                    Ok(array) => self.array(name.clone(), array, metadata).map_err(|e| e.in_variable(name))?,
+                    // What is in it is known; what is said is that the library lacks a type or a codec.
+                    Err(e) => self.leave_out(&name, format!("it cannot be read: {e}")),
+                }
+            }
         }
         Ok(())
     }

@@ -84,8 +84,7 @@ pub fn convert(request: &Request, chunks: &[String], tell: &dyn Fn(Message)) -> 
         done += length;
         tell(Message::Done(done));
         Ok(())
-    })
-    .map_err(|e| e.safe("the source, and an earlier folder of the target's name"))?;
+    })?;
     let names: Vec<&str> = reader.variables().iter().map(|head| head.name.as_str()).collect();
     Ok(Converted {
         variables: shown,
