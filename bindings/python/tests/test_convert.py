@@ -531,6 +531,3 @@ def test_objects_that_cannot_be_read_are_an_error_and_not_left_out(convert, tmp_
         said = convert("torn.h5", "x.bp", expect=3)
         assert "torn.h5" in said and ("first" in said or "second" in said)
         assert not (tmp_path / "x.bp").exists()
-
-
-FAILING = ["openat", "pread64", "pwrite64", "write", "ftruncate", "lseek", "rename", "mkdir", "fstat", "close"]

@@ -13,6 +13,7 @@ pub mod reading;
 pub mod writing;
 
 use hdf5_metno_sys::{h5, h5e, h5i, h5s, h5t};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::ptr;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -29,6 +30,16 @@ fn begin() {
     }
 }
 
+thread_local! {
+    /// The first object that could not be closed. The library writes values of a dataset when it is closed.
+    static NOT_CLOSED: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Whether all objects that have ended could be closed, since the last time.
+fn all_closed() -> Result<()> {
+    NOT_CLOSED.take().map_or(Ok(()), Err)
+}
+
 /// An object of the library.
 #[derive(Debug)]
 pub struct Handle(h5i::hid_t);
@@ -36,7 +47,10 @@ pub struct Handle(h5i::hid_t);
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: the handle is ours and lives; it is not used again.
-        unsafe { h5i::H5Idec_ref(self.0) };
+        if unsafe { h5i::H5Idec_ref(self.0) } < 0 {
+            let error = failed("close an object of the file");
+            NOT_CLOSED.with_borrow_mut(|first| first.get_or_insert(error).kind());
+        }
     }
 }
 

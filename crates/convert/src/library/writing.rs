@@ -1,6 +1,6 @@
 //! New files.
 
-use super::{Handle, begin, c_text, datatype, done, handle, mistaken, number_of, space};
+use super::{Handle, all_closed, begin, c_text, datatype, done, handle, mistaken, number_of, space};
 use hdf5_metno_sys::{h5a, h5d, h5f, h5g, h5i, h5p, h5t};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use thalweg_types::Result;
@@ -201,10 +201,15 @@ impl File {
         handle(opened, &format!("open the dataset {name}"))
     }
 
-    /// Writes all to the file, and closes it.
+    /// Writes all to the file, and closes it. Other objects of it are closed before.
+    ///
+    /// # Errors
+    /// `Io` if this fails, or if an object that was closed before could not be written.
     pub fn close(self) -> Result<()> {
         // SAFETY: the handle lives.
-        done(unsafe { h5f::H5Fflush(self.file.0, h5f::H5F_scope_t::H5F_SCOPE_GLOBAL) }, "write the file")
+        done(unsafe { h5f::H5Fflush(self.file.0, h5f::H5F_scope_t::H5F_SCOPE_GLOBAL) }, "write the file")?;
+        drop(self);
+        all_closed()
     }
 }
 

@@ -26,6 +26,25 @@ fn failed(what: &str, why: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what}: Zarr: {why}"))
 }
 
+/// Whether the library found each group and array that lies in the folder of a group: it passes over those that it cannot open.
+fn all_are_known(folder: &Path, group: &Node) -> Result<()> {
+    let io = |e: std::io::Error, what: &Path| failed(&format!("list '{}'", what.display()), &e);
+    for entry in std::fs::read_dir(folder).map_err(|e| io(e, folder))? {
+        let path = entry.map_err(|e| io(e, folder))?.path();
+        let mut is_node = false;
+        if path.is_dir() {
+            for metadata in ["zarr.json", ".zarray", ".zgroup"] {
+                is_node |= path.join(metadata).try_exists().map_err(|e| io(e, &path))?;
+            }
+        }
+        let name = path.file_name().unwrap_or_default();
+        if is_node && !group.children().iter().any(|child| Path::new(child.path().as_str()).file_name() == Some(name)) {
+            return Err(failed(&format!("open '{}'", path.display()), &"its metadata could not be read"));
+        }
+    }
+    Ok(())
+}
+
 impl Zarr {
     /// Opens a folder, and looks at everything in it. No value is read, but texts.
     ///
@@ -38,11 +57,11 @@ impl Zarr {
         let store = Arc::new(FilesystemStore::new(path).map_err(|e| failed("open the folder", &e))?);
         let root = Node::open(&store, "/").map_err(|e| failed("open the folder", &e))?;
         let mut zarr = Zarr { content: Content::default(), arrays: HashMap::new() };
-        zarr.node(&store, &root)?;
+        zarr.node(Path::new(path), &store, &root)?;
         Ok(zarr)
     }
 
-    fn node(&mut self, store: &Arc<FilesystemStore>, node: &Node) -> Result<()> {
+    fn node(&mut self, path: &Path, store: &Arc<FilesystemStore>, node: &Node) -> Result<()> {
         let name = node.path().as_str().trim_matches('/').to_string();
         match node.metadata() {
             NodeMetadata::Group(group) => {
@@ -52,11 +71,12 @@ impl Zarr {
                 };
                 let attributes = self.attributes(&name, all, None);
                 self.content.groups.push((name, attributes));
+                all_are_known(&path.join(node.path().as_str().trim_matches('/')), node)?;
                 // The library lists them in any order.
                 let mut children: Vec<&Node> = node.children().iter().collect();
                 children.sort_unstable_by(|a, b| a.path().as_str().cmp(b.path().as_str()));
                 for child in children {
-                    self.node(store, child)?;
+                    self.node(path, store, child)?;
                 }
             }
             NodeMetadata::Array(metadata) => {
