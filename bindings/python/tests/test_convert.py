@@ -531,3 +531,60 @@ def test_objects_that_cannot_be_read_are_an_error_and_not_left_out(convert, tmp_
         said = convert("torn.h5", "x.bp", expect=3)
         assert "torn.h5" in said and ("first" in said or "second" in said)
         assert not (tmp_path / "x.bp").exists()
+
+
+# Calls of the system that may fail. `openat` of a shared library also counts: the program does not start. Not `close`: injected, it
+# closes nothing, and a program that starts another one would wait for the end of a pipe.
+FAILING = ("openat", "read", "pread64", "write", "pwrite64", "pwritev", "lseek", "fstat", "newfstatat", "statx", "getdents64", "ftruncate")
+FAILING += ("fallocate", "fsync", "fdatasync", "mkdir", "rename", "renameat2", "unlink", "unlinkat", "rmdir", "copy_file_range")
+
+
+def calls_of(command, folder):
+    """How often a program makes each call of FAILING: the threads that make them take turns, so not more than nearly so often again."""
+    log = folder / "calls.txt"
+    subprocess.run(["strace", "-f", "-qq", "-c", "-U", "name,calls", "-o", log, *command], check=True, capture_output=True, cwd=folder)
+    counts = {}
+    for line in log.read_text().splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] in FAILING and words[1].isdigit():
+            counts[words[0]] = int(words[1])
+    return counts
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
+@pytest.mark.parametrize("source, target", [("a.bp", "x.h5"), ("a.bp", "x.zarr"), ("a.h5", "x.bp"), ("a.zarr", "x.bp")])
+def test_a_call_of_the_system_that_fails_once_is_told_or_does_no_harm(prefix, convert, differences, tmp_path, source, target):
+    values = np.random.default_rng(5).random((3, 40, 50))
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = values
+        f["v"].attrs["units"] = "m"
+        f.create_dataset("deep/er/w", data=np.arange(300, dtype="i4"), chunks=(100,), compression="gzip")
+        f.attrs["made"] = "here"
+    convert("a.h5", "a.bp", "--blocks", "3x1x1")
+    convert("a.bp", "a.zarr")
+    command = [prefix / "bin" / "thalweg", "convert", source, f"out/{target}"]
+    out = tmp_path / "out"
+    out.mkdir()
+    counts = calls_of(command, tmp_path)
+    assert counts["openat"] > 10 and counts.keys() & {"pwrite64", "write", "pwritev"}, counts
+    # Of calls that are made often a few in daily tests, all of them in the longest.
+    few = 10**6 if os.environ.get("LONG") == "1" else 3
+    failed = 0
+    for call, count in counts.items():
+        for when in sorted({1 + k * (count - 1) // max(min(few, count) - 1, 1) for k in range(min(few, count))}):
+            shutil.rmtree(out)
+            out.mkdir()
+            inject = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error=EIO:when={when}"]
+            ran = subprocess.run([*inject, *command], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+            where = f"{call} {when}: {ran.stderr}"
+            if ran.returncode == 0:
+                assert len(differences("--values", source, f"out/{target}")) == 1, where
+                continue
+            failed += 1
+            assert ran.returncode == 127 or ran.stderr, where
+            # Where the call that fails is the one that takes away what was begun, that stays.
+            if call not in ("unlink", "unlinkat", "rmdir", "getdents64", "openat", "fstat", "newfstatat", "statx"):
+                left = [name for name in os.listdir(out) if not (name == target == "x.bp")]
+                # What says that all is done may fail, too: then it is.
+                assert left == [] or call == "write" and len(differences("--values", source, f"out/{target}")) == 1, where
+    assert failed > 5

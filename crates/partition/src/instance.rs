@@ -45,6 +45,30 @@ pub(crate) fn thread_states(pid: u32) -> Vec<char> {
     threads.filter_map(|thread| stat(thread.path().join("stat"))).map(|(state, _)| state).collect()
 }
 
+/// Whether the system is ending a process of this host, which is in the list of processes still.
+fn is_ending(pid: u32) -> bool {
+    /// The bit of a process that gives back what it has, in the ninth field of its state.
+    const EXITING: u64 = 4;
+    const KILLED: u64 = 1 << (9 - 1);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let signals = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let signals = signals.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    let flags = stat(format!("/proc/{pid}/stat"));
+    let flags = flags.and_then(|(_, rest)| rest.split_whitespace().nth(5)?.parse().ok()).unwrap_or(0);
+    signals & KILLED != 0 || flags & EXITING != 0
+}
+
+/// Waits until servers of this host that were killed have ended: a process goes on for some milliseconds.
+///
+/// - `patience`: after that, what has not ended counts as running.
+fn wait_for_the_killed(servers: &[Server], patience: Duration) {
+    let begin = Instant::now();
+    let goes_on = |server: &&Server| runs(server) == Some(true) && is_ending(server.pid);
+    while begin.elapsed() < patience && servers.iter().any(|server| goes_on(&server)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Whether a server runs; `None` for one of another host, which only an answer can tell.
 pub fn runs(server: &Server) -> Option<bool> {
     is_here(&server.host).then(|| started(server.pid) == Some(server.started))
@@ -106,7 +130,11 @@ fn dynamic(entry: &Entry, dynamic: &Dynamic) -> Instance {
 pub fn begin(configuration: &Configuration) -> Result<Begun> {
     let name = &configuration.fixed.name;
     let mut missing = Vec::new();
-    let entry = Registry::at(&configuration.registry).change(name, |before| {
+    let registry = Registry::at(&configuration.registry);
+    if let Some(instance) = registry.entry(name).ok().and_then(|entry| entry.instance) {
+        wait_for_the_killed(&instance.servers, Duration::from_secs(5));
+    }
+    let entry = registry.change(name, |before| {
         let Some(mut entry) = before else {
             let what = format!("there is no partition {name}: thalweg partition create makes it");
             return Err(Error::new(ErrorKind::NotFound, what));
@@ -311,6 +339,40 @@ mod tests {
         give_up(&registry, &entry).unwrap();
         assert_eq!(registry.entry("p").unwrap(), running);
         assert_eq!(register(&registry, &entry, 0, "/s".into(), None).unwrap_err().kind(), ErrorKind::NotReady);
+    }
+
+    #[test]
+    fn a_server_that_was_killed_a_moment_ago_does_not_count_as_running() {
+        let folder = tempfile::tempdir().unwrap();
+        let configuration = configuration(folder.path());
+        create(&configuration).unwrap();
+        let registry = Registry::at(&configuration.registry);
+        for round in 0..4 {
+            // Memory to give back makes the end of a process last.
+            let memory = "import sys, time; held = bytearray(200 << 20); print(flush=True); time.sleep(1000)";
+            let mut process = std::process::Command::new("python3");
+            let mut process = process.args(["-c", memory]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+            std::io::Read::read_exact(&mut process.stdout.take().unwrap(), &mut [0]).unwrap();
+            let Begun::Start(entry, _) = begin(&configuration).unwrap() else { panic!("it runs, round {round}") };
+            for number in 0..2 {
+                register(&registry, &entry, number, "/s".into(), None).unwrap();
+            }
+            let started = started(process.id()).unwrap();
+            registry
+                .change("p", |entry| {
+                    let mut entry = entry.unwrap();
+                    let server = &mut entry.instance.as_mut().unwrap().servers[1];
+                    (server.pid, server.started) = (process.id(), started);
+                    Ok(Some(entry))
+                })
+                .unwrap();
+            assert!(matches!(begin(&configuration).unwrap(), Begun::Wait(_)), "it runs");
+            process.kill().unwrap();
+            let begun = begin(&configuration).unwrap();
+            assert!(matches!(&begun, Begun::Start(_, missing) if *missing == [1]), "round {round}: {begun:?}");
+            process.wait().unwrap();
+            registry.change("p", |entry| Ok(entry.map(|entry| Entry { instance: None, ..entry }))).unwrap();
+        }
     }
 
     #[test]
