@@ -12,7 +12,7 @@
 //! | [`values`] | values of a BP file for the parts of a plan |
 //!
 //! `thalweg-convert hdf5 FILE NAME` writes a file of the plan on standard input (JSON), which will have this name. `thalweg-convert convert` carries out the
-//! [`thalweg_convert::Request`] on standard input. Exit codes: 0 written, 2 usage, 3 a file can't be read or written, with the reason on
+//! [`thalweg_convert::Request`] on standard input. `thalweg-convert output` answers the questions of [`thalweg_io::hdf5::protocol`] for a program with an output of methods `PHDF5` and `NC4`. Exit codes: 0 written, 2 usage, 3 a file can't be read or written, with the reason on
 //! standard error.
 #![deny(unsafe_code)]
 
@@ -38,10 +38,11 @@ fn main() -> ExitCode {
             let written = input().and_then(|plan| hdf5::writing::write(file, &plan, None));
             written.map_err(|e| e.in_object(*shown).safe("the data, and an earlier file of this name"))
         }
+        ["output"] => hdf5::output::serve(),
         ["convert"] => input().and_then(|request: Request| convert(&request).map_err(|e| e.in_object(request.shown))),
         _ => {
             eprintln!(
-                "usage: thalweg-convert hdf5 FILE NAME, or thalweg-convert convert, as the command thalweg starts it"
+                "usage: thalweg-convert hdf5 FILE NAME, thalweg-convert convert or thalweg-convert output, as thalweg starts it"
             );
             return ExitCode::from(2);
         }

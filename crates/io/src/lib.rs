@@ -41,6 +41,7 @@
 //! | `ending` | the close of an output by its methods, one after the other |
 //! | `opening` | the open of an output by its methods, now or behind outputs in flight |
 //! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
+//! | [`hdf5`] | methods `PHDF5` and `NC4`: outputs as HDF5 and netCDF-4 files |
 //! | [`staging`] | method `STAGING`: outputs that a server takes over |
 //! | [`steering`] | what is written, and how often, changed while the program runs |
 //! | [`registry`] | the one table of methods, and the checks that need it |
@@ -72,6 +73,7 @@
 mod boxes;
 pub mod consistency;
 mod ending;
+pub mod hdf5;
 pub mod in_flight;
 pub mod input;
 mod joined;

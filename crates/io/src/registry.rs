@@ -5,6 +5,7 @@
 //! The list is explicit, because linkers drop objects that register themselves when a C or Fortran code links us statically.
 
 use crate::consistency;
+use crate::hdf5;
 use crate::in_flight;
 use crate::staging;
 use crate::steering;
@@ -29,6 +30,8 @@ pub const METHODS: &[MethodKind] = &[
     method::asynchronous::KIND,
     method::trigger::KIND,
     staging::KIND,
+    hdf5::PHDF5,
+    hdf5::NC4,
 ];
 
 /// Parameters of every method, evaluated outside of the methods.

@@ -99,7 +99,7 @@ fn free(shadow: &dyn Store, what: &str) -> Result<Option<Lease>> {
 }
 
 /// The `thalweg` command: [`COMMAND`], this process, or one in `PATH`.
-pub(crate) fn command() -> PathBuf {
+pub fn command() -> PathBuf {
     if let Some(named) = std::env::var_os(COMMAND).filter(|named| !named.is_empty()) {
         return named.into();
     }

@@ -625,9 +625,13 @@ fn has_byte_before(reader: &Reader, subfile: Option<u32>, end: Option<u64>) -> R
     Ok(end.is_some_and(|end| end <= length))
 }
 
-/// The names that an array's attribute gives to its axes: an array of texts, or words with spaces between.
+/// The names that an array's attribute [`AXES`] gives to its axes.
 fn named_axes(attributes: &[(String, AttributeValue)]) -> Option<Vec<String>> {
-    let (_, value) = attributes.iter().find(|(key, _)| key == AXES)?;
+    names_of_axes(&attributes.iter().find(|(key, _)| key == AXES)?.1)
+}
+
+/// The names in an attribute [`AXES`]: an array of texts, or words with spaces between.
+pub fn names_of_axes(value: &AttributeValue) -> Option<Vec<String>> {
     let name = |value: &Value| match value {
         Value::String(text) => Some(String::from_utf8_lossy(text).into_owned()),
         _ => None,

@@ -209,6 +209,47 @@ pub struct Attribute {
     pub values: Values,
 }
 
+impl Attribute {
+    /// An attribute as HDF5 has it, or the reason why it cannot have it.
+    ///
+    /// - `element`: type of the variable that it belongs to.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn of(
+        key: &str,
+        value: &AttributeValue,
+        element: Option<ElementType>,
+    ) -> std::result::Result<Attribute, &'static str> {
+        if key.is_empty() || key.contains('\0') {
+            return Err("HDF5 has no such name");
+        }
+        if RESERVED.contains(&key) {
+            return Err("HDF5 and netCDF have this name for themselves");
+        }
+        let (own, values, mut length) = match value {
+            AttributeValue::One(one) => (one.element_type(), std::slice::from_ref(one), None),
+            AttributeValue::Many(element, values) => (*element, &values[..], Some(values.len() as u64)),
+            AttributeValue::Variable(_) => return Err("its value is that of a variable without values"),
+        };
+        if key == "_FillValue" {
+            if values.len() != 1 || element.is_some_and(|element| element != own) {
+                return Err("it is not one value of the variable's type");
+            }
+            length = Some(1);
+        }
+        let nearest = |value: &Value| match value {
+            Value::LongDouble(bytes) => Value::F64(long_double_to_f64(bytes)),
+            other => other.clone(),
+        };
+        let own = if own == ElementType::LongDouble { ElementType::F64 } else { own };
+        let values: Vec<Value> = values.iter().map(nearest).collect();
+        let kind = Kind::of(own, ByteOrder::NATIVE).ok_or("HDF5 has no such type")?;
+        let values = Values::of(own, &values).ok_or("one of its texts contains a byte 0")?;
+        Ok(Attribute { key: key.into(), kind, length, values })
+    }
+}
+
 /// The type of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
@@ -268,6 +309,20 @@ impl Elements {
 }
 
 impl Values {
+    /// Values of a type; `None` if a text contains a byte 0: HDF5's texts end there.
+    pub fn of(element: ElementType, values: &[Value]) -> Option<Values> {
+        if element.is_text() {
+            let text = |value: &Value| match value {
+                Value::String(text) if !text.contains(&0) => Some(String::from_utf8_lossy(text).into_owned()),
+                _ => None,
+            };
+            return Some(Values::Texts(values.iter().map(text).collect::<Option<_>>()?));
+        }
+        let mut bytes = Vec::new();
+        values.iter().for_each(|value| value.append_to(&mut bytes));
+        Some(Values::of_bytes(&bytes))
+    }
+
     /// Numbers in this machine's byte order.
     pub fn of_bytes(bytes: &[u8]) -> Values {
         Values::Bytes(BASE64_STANDARD.encode(bytes))
@@ -531,7 +586,7 @@ impl Planned<'_> {
         let is_real = matches!(kind, Kind::Real(..));
         let mut is_nan_missing = false;
         let content = match &array.content {
-            Content::Values(values) => match values_of(array.element, values) {
+            Content::Values(values) => match Values::of(array.element, values) {
                 Some(values) => Elements::Values(values),
                 None => {
                     self.leave_out(&array.variable, "one of its texts contains a byte 0");
@@ -625,7 +680,7 @@ impl Planned<'_> {
         let mut keys: HashSet<&str> = HashSet::new();
         let mut made = Vec::new();
         for (key, value) in attributes {
-            match attribute_of(key, value, element)
+            match Attribute::of(key, value, element)
                 .and_then(|one| keys.insert(key).then_some(one).ok_or("there are two of them"))
             {
                 Ok(attribute) => made.push(attribute),
@@ -659,53 +714,6 @@ impl Planned<'_> {
 }
 
 /// Whether a part of a path is none for HDF5.
-fn is_no_name(part: &str) -> bool {
+pub fn is_no_name(part: &str) -> bool {
     part.is_empty() || part == "." || part.contains('\0')
-}
-
-fn attribute_of(
-    key: &str,
-    value: &AttributeValue,
-    element: Option<ElementType>,
-) -> std::result::Result<Attribute, &'static str> {
-    if key.is_empty() || key.contains('\0') {
-        return Err("HDF5 has no such name");
-    }
-    if RESERVED.contains(&key) {
-        return Err("HDF5 and netCDF have this name for themselves");
-    }
-    let (own, values, mut length) = match value {
-        AttributeValue::One(one) => (one.element_type(), std::slice::from_ref(one), None),
-        AttributeValue::Many(element, values) => (*element, &values[..], Some(values.len() as u64)),
-        AttributeValue::Variable(_) => return Err("its value is that of a variable without values"),
-    };
-    if key == "_FillValue" {
-        if values.len() != 1 || element.is_some_and(|element| element != own) {
-            return Err("it is not one value of the variable's type");
-        }
-        length = Some(1);
-    }
-    let nearest = |value: &Value| match value {
-        Value::LongDouble(bytes) => Value::F64(long_double_to_f64(bytes)),
-        other => other.clone(),
-    };
-    let own = if own == ElementType::LongDouble { ElementType::F64 } else { own };
-    let values: Vec<Value> = values.iter().map(nearest).collect();
-    let kind = Kind::of(own, ByteOrder::NATIVE).ok_or("HDF5 has no such type")?;
-    let values = values_of(own, &values).ok_or("one of its texts contains a byte 0")?;
-    Ok(Attribute { key: key.into(), kind, length, values })
-}
-
-/// `None` if a text contains a byte 0: HDF5's texts end there.
-fn values_of(element: ElementType, values: &[Value]) -> Option<Values> {
-    if element.is_text() {
-        let text = |value: &Value| match value {
-            Value::String(text) if !text.contains(&0) => Some(String::from_utf8_lossy(text).into_owned()),
-            _ => None,
-        };
-        return Some(Values::Texts(values.iter().map(text).collect::<Option<_>>()?));
-    }
-    let mut bytes = Vec::new();
-    values.iter().for_each(|value| value.append_to(&mut bytes));
-    Some(Values::of_bytes(&bytes))
 }

@@ -30,6 +30,24 @@ fn begin() {
     }
 }
 
+/// Closes all files that the program that has started this one left open to it: locks on them would last as long as this process.
+///
+/// Call it before this process has opened any file.
+pub fn close_inherited() {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<c_int> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The folder itself is closed.
+    for number in numbers.into_iter().filter(|number| *number > 2 && is_open(*number)) {
+        // SAFETY: nothing of this process has it: it is open, and nothing has been opened here.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+}
+
+fn is_open(number: c_int) -> bool {
+    std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()
+}
+
 thread_local! {
     /// The first object that could not be closed. The library writes values of a dataset when it is closed.
     static NOT_CLOSED: RefCell<Option<Error>> = const { RefCell::new(None) };

@@ -1,7 +1,7 @@
 //! New files.
 
-use super::{Handle, all_closed, begin, c_text, datatype, done, handle, mistaken, number_of, space};
-use hdf5_metno_sys::{h5a, h5d, h5f, h5g, h5i, h5p, h5t};
+use super::{Handle, all_closed, begin, c_text, datatype, done, failed, handle, mistaken, number_of, space};
+use hdf5_metno_sys::{h5a, h5d, h5f, h5g, h5i, h5l, h5p, h5t};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use thalweg_types::Result;
 use thalweg_views::hdf5::{Kind, Mapping, Stored, Values};
@@ -24,7 +24,45 @@ pub enum Storage<'p> {
     External(External<'p>),
     /// In other datasets.
     Virtual(&'p Mappings),
+    /// In the file, at places that are known before values are there, and that the library writes nothing to.
+    Reserved(Reserved<'p>),
 }
+
+/// Places of elements.
+#[derive(Clone, Copy)]
+pub enum Reserved<'p> {
+    /// One.
+    Whole,
+    /// One for each chunk of these extents.
+    Chunks(&'p [u64]),
+}
+
+/// The oldest release of the library that can read a file.
+#[derive(Clone, Copy)]
+pub enum Oldest {
+    /// 1.8: files have no mark that they are open, which would stay behind where a program ends in between.
+    V18,
+    /// 1.10: the first one with virtual datasets; its forms of other objects are smaller.
+    V110,
+}
+
+impl Oldest {
+    /// Properties of access to files.
+    fn access(self) -> Result<Handle> {
+        // SAFETY: the class is the library's own.
+        let access = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_FILE_ACCESS) }, "create properties")?;
+        let version = match self {
+            Oldest::V18 => h5f::H5F_libver_t::H5F_LIBVER_V18,
+            Oldest::V110 => h5f::H5F_libver_t::H5F_LIBVER_V110,
+        };
+        // SAFETY: the handle lives.
+        done(unsafe { h5p::H5Pset_libver_bounds(access.0, version, version) }, "set the properties of the file")?;
+        Ok(access)
+    }
+}
+
+/// No place in a file: `HADDR_UNDEF`.
+const NOWHERE: u64 = u64::MAX;
 
 /// Elements in another file, as many as the dataset has.
 pub struct External<'p> {
@@ -143,25 +181,32 @@ pub struct File {
 
 impl File {
     /// Creates a file, in place of an existing one.
-    pub fn create(name: &str) -> Result<File> {
+    pub fn create(name: &str, oldest: Oldest) -> Result<File> {
         begin();
         let path = c_text(name)?;
-        // SAFETY: the classes are the library's own.
-        let (how, access) =
-            unsafe { (h5p::H5Pcreate(*h5p::H5P_CLS_FILE_CREATE), h5p::H5Pcreate(*h5p::H5P_CLS_FILE_ACCESS)) };
-        let (how, access) = (handle(how, "create properties")?, handle(access, "create properties")?);
-        // The oldest release with virtual datasets; its forms of other objects are smaller than those before.
-        let version = h5f::H5F_libver_t::H5F_LIBVER_V110;
-        // SAFETY: the handles live.
+        // SAFETY: the class is the library's own.
+        let how = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_FILE_CREATE) }, "create properties")?;
+        // SAFETY: the handle lives.
         let set = unsafe {
-            h5p::H5Pset_link_creation_order(how.0, IN_ORDER)
-                .min(h5p::H5Pset_attr_creation_order(how.0, IN_ORDER))
-                .min(h5p::H5Pset_libver_bounds(access.0, version, version))
+            h5p::H5Pset_link_creation_order(how.0, IN_ORDER).min(h5p::H5Pset_attr_creation_order(how.0, IN_ORDER))
         };
         done(set, "set the properties of the file")?;
+        let access = oldest.access()?;
         // SAFETY: the handles live, and the text ends with a byte 0.
         let file = unsafe { h5f::H5Fcreate(path.as_ptr(), h5f::H5F_ACC_TRUNC, how.0, access.0) };
-        let file = handle(file, &format!("create '{name}'"))?;
+        File::of(handle(file, &format!("create '{name}'"))?)
+    }
+
+    /// Opens a file that is there, to add to it.
+    pub fn open(name: &str, oldest: Oldest) -> Result<File> {
+        begin();
+        let (path, access) = (c_text(name)?, oldest.access()?);
+        // SAFETY: the handle lives, and the text ends with a byte 0.
+        let file = unsafe { h5f::H5Fopen(path.as_ptr(), h5f::H5F_ACC_RDWR, access.0) };
+        File::of(handle(file, &format!("open '{name}'"))?)
+    }
+
+    fn of(file: Handle) -> Result<File> {
         // SAFETY: the class is the library's own.
         let in_order = handle(unsafe { h5p::H5Pcreate(*h5p::H5P_CLS_GROUP_CREATE) }, "create properties")?;
         // SAFETY: the handle lives.
@@ -184,6 +229,21 @@ impl File {
         // SAFETY: the handles live, and the text ends with a byte 0.
         let made = unsafe { h5g::H5Gcreate2(self.file.0, path.as_ptr(), 0, self.in_order.0, 0) };
         handle(made, &format!("create the group {name}"))
+    }
+
+    /// Whether the file has something of this name; nothing above it may be a dataset.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        let whole = name.len();
+        for end in name.match_indices('/').map(|(at, _)| at).chain([whole]) {
+            let path = c_text(&name[..end])?;
+            // SAFETY: the handle lives, and the text ends with a byte 0.
+            match unsafe { h5l::H5Lexists(self.file.0, path.as_ptr(), 0) } {
+                told if told < 0 => return Err(failed(&format!("look for {name}"))),
+                0 => return Ok(false),
+                _ => {}
+            }
+        }
+        Ok(true)
     }
 
     /// Opens a dataset, to write values of it.
@@ -259,6 +319,21 @@ pub fn dataset(
                 }
             }
         }
+        Storage::Reserved(reserved) => {
+            let (early, never) =
+                (h5d::H5D_alloc_time_t::H5D_ALLOC_TIME_EARLY, h5d::H5D_fill_time_t::H5D_FILL_TIME_NEVER);
+            // SAFETY: the handle lives.
+            let set =
+                unsafe { h5p::H5Pset_alloc_time(properties.0, early).min(h5p::H5Pset_fill_time(properties.0, never)) };
+            done(set, "reserve places")?;
+            if let Reserved::Chunks(chunk) = reserved {
+                if chunk.len() != shape.len() {
+                    return Err(mistaken("a chunk has other axes than its dataset"));
+                }
+                // SAFETY: the array has an entry for each axis.
+                done(unsafe { h5p::H5Pset_chunk(properties.0, shape.len() as c_int, chunk.as_ptr()) }, "set a chunk")?;
+            }
+        }
         Storage::External(External { file, offset }) => {
             let length = number_of(shape).and_then(|all| all.checked_mul(kind.size()));
             let length = length.ok_or_else(|| mistaken("a block has more bytes than 64 bits count"))?;
@@ -309,6 +384,83 @@ pub fn write_box(dataset: &Handle, kind: Kind, offset: &[u64], count: &[u64], by
     }
     // SAFETY: the handles live, and there are as many bytes as the box has.
     done(unsafe { h5d::H5Dwrite(dataset.0, own.0, here.0, there.0, 0, bytes.as_ptr().cast()) }, "write values")
+}
+
+/// Gives a dataset other extents.
+pub fn extend(dataset: &Handle, shape: &[u64]) -> Result<()> {
+    // SAFETY: the handle lives.
+    let axes = handle(unsafe { h5d::H5Dget_space(dataset.0) }, "get the extents of a dataset")?.axes()?;
+    if axes != shape.len() {
+        return Err(mistaken("a dataset has other axes"));
+    }
+    // SAFETY: the array has an entry for each axis.
+    done(unsafe { h5d::H5Dset_extent(dataset.0, shape.as_ptr()) }, "extend a dataset")
+}
+
+/// Extents of a dataset's chunks; `None` if it has none.
+pub fn chunk(dataset: &Handle, axes: usize) -> Result<Option<Vec<u64>>> {
+    // SAFETY: the handle lives.
+    let how = handle(unsafe { h5d::H5Dget_create_plist(dataset.0) }, "get the properties of a dataset")?;
+    // SAFETY: the handle lives.
+    if unsafe { h5p::H5Pget_layout(how.0) } != h5d::H5D_layout_t::H5D_CHUNKED {
+        return Ok(None);
+    }
+    let mut chunk = vec![0u64; axes];
+    // SAFETY: the array has as many entries as the call is told.
+    let told = unsafe { h5p::H5Pget_chunk(how.0, axes as c_int, chunk.as_mut_ptr()) };
+    if told == axes as c_int { Ok(Some(chunk)) } else { Err(failed("get the extents of chunks")) }
+}
+
+/// The first byte in the file of a dataset that is one piece.
+pub fn place(dataset: &Handle) -> Result<u64> {
+    // SAFETY: the handle lives.
+    match unsafe { h5d::H5Dget_offset(dataset.0) } {
+        NOWHERE => Err(failed("get the place of a dataset")),
+        place => Ok(place),
+    }
+}
+
+/// The first byte in the file of the chunk that begins at this element.
+pub fn place_of_chunk(dataset: &Handle, offset: &[u64]) -> Result<u64> {
+    // SAFETY: the handle lives.
+    let axes = handle(unsafe { h5d::H5Dget_space(dataset.0) }, "get the extents of a dataset")?.axes()?;
+    if axes != offset.len() {
+        return Err(mistaken("a dataset has other axes"));
+    }
+    let (mut filters, mut place, mut size) = (0, NOWHERE, 0);
+    let what = "get the place of a chunk";
+    // SAFETY: the handle lives, the array has an entry for each axis, and the answers outlive the call.
+    let told = unsafe {
+        h5d::H5Dget_chunk_info_by_coord(dataset.0, offset.as_ptr(), &raw mut filters, &raw mut place, &raw mut size)
+    };
+    done(told, what)?;
+    if place == NOWHERE { Err(failed(what)) } else { Ok(place) }
+}
+
+/// Writes the value at one position of a dataset with one axis.
+pub fn write_at(dataset: &Handle, kind: Kind, position: u64, value: &Values) -> Result<()> {
+    let (own, given) = (datatype(kind)?, Given::of(value, kind, Some(1))?);
+    // SAFETY: the handle lives.
+    let there = handle(unsafe { h5d::H5Dget_space(dataset.0) }, "get the extents of a dataset")?;
+    let here = space(Some(&[1]), false)?;
+    if there.axes()? != 1 {
+        return Err(mistaken("a dataset of single values has one axis"));
+    }
+    there.select(&[position], &[1], &[1], &[1])?;
+    // SAFETY: the handles live, and `given` has one value of this type.
+    done(unsafe { h5d::H5Dwrite(dataset.0, own.0, here.0, there.0, 0, given.as_ptr()) }, "write a value")
+}
+
+/// Removes an attribute, if it is there.
+pub fn forget(of: &Handle, key: &str) -> Result<()> {
+    let name = c_text(key)?;
+    // SAFETY: the handle lives, and the text ends with a byte 0.
+    match unsafe { h5a::H5Aexists(of.0, name.as_ptr()) } {
+        told if told < 0 => Err(failed(&format!("look for the attribute {key}"))),
+        0 => Ok(()),
+        // SAFETY: as before.
+        _ => done(unsafe { h5a::H5Adelete(of.0, name.as_ptr()) }, &format!("remove the attribute {key}")),
+    }
 }
 
 /// Writes an attribute; `length`: `None` for a single value.

@@ -462,7 +462,8 @@ pub fn have_metadata_file(parameters: &Parameters) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"))
 }
 
-pub(crate) fn not_open() -> Error {
+/// The failure of a method that is called between two outputs.
+pub fn not_open() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 

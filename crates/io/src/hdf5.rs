@@ -1,0 +1,376 @@
+//! `PHDF5` and `NC4`: outputs as HDF5 and netCDF-4 files, which the tools of these formats open.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | who writes | every rank its own blocks, with plain positional writes; rank 0 what the file says of them |
+//! | when | inside `close` |
+//! | where | one file, in the place that HDF5's library has reserved: the program `thalweg-convert`, which rank 0 starts and which is linked with it, creates datasets, extends them by a step and tells where their chunks lie |
+//! | what moves | names and extents of all blocks to rank 0, places back; no data |
+//! | memory | the process group, within the buffer limit; blocks that are not contiguous in memory once more |
+//! | who calls | every rank calls `open` and `close`; all wait for each other at close |
+//! | on failure | all ranks return the error of the lowest failing rank. The output is not in the file, whose earlier steps are as before |
+//! | what is refused | what no HDF5 file can hold, with its reason ([`content`]); files on mounts, which HDF5's library cannot open; restarts in the middle of a file |
+//!
+//! Both write the same file: netCDF-4 is HDF5 with dimension scales. What a file says of a step is written when all ranks have written its
+//! values, so a program that ends before leaves the file as it was; if it ends while that is being written, HDF5 has no way back.
+//!
+//! Source: Lofstead et al., SAND2009-7763, the methods for parallel HDF5 and netCDF. Differs: no parallel HDF5, and no MPI-IO
+//! (`docs/decisions/0091-hdf5-files-without-parallel-hdf5.md`).
+
+pub mod content;
+pub mod places;
+pub mod protocol;
+mod writer;
+
+use content::{Block, Planned};
+use protocol::{Answer, Ask, Places};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::{agreed, apart};
+use thalweg_layout::WriteObject;
+use thalweg_movement::method::{self, CloseRequest, MethodKind, Opened, Parameters};
+use thalweg_movement::output_file::cache::Cache;
+use thalweg_movement::output_file::spill::Spill;
+use thalweg_movement::pack::Reach;
+use thalweg_movement::pack::blocks::{Takes, WrittenBlock};
+use thalweg_movement::{Closed, Method, Mode, OpenRequest};
+use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
+use thalweg_views::hdf5::Kind;
+use writer::Writer;
+
+/// `PHDF5` in the registry.
+pub const PHDF5: MethodKind = MethodKind {
+    names: &["PHDF5"],
+    id: 7,
+    about: "one HDF5 file, written by all ranks",
+    parameters: &[method::SYNC, method::SPILL_COPY],
+    least: thalweg_movement::output_file::spill::LEAST,
+    tried: &[],
+    make: |parameters| make("PHDF5", parameters),
+};
+/// `NC4` in the registry.
+pub const NC4: MethodKind = MethodKind {
+    names: &["NC4"],
+    id: 15,
+    about: "one netCDF-4 file, written by all ranks",
+    make: |parameters| make("NC4", parameters),
+    ..PHDF5
+};
+
+fn make(name: &'static str, parameters: &Parameters) -> Result<Box<dyn Method>> {
+    let (sync, spill_copy) = (parameters.get(&method::SYNC)?, method::spill_copy(parameters)?);
+    Ok(Box::new(Hdf5 { name, sync, spill_copy, open: None }))
+}
+
+struct Hdf5 {
+    name: &'static str,
+    sync: bool,
+    spill_copy: usize,
+    /// From `open` to `close`.
+    open: Option<Output>,
+}
+
+/// State of an output.
+struct Output {
+    cache: Arc<Cache>,
+    /// On rank 0: the file, as any process finds it.
+    file: PathBuf,
+    is_new: bool,
+    /// From 0.
+    step: u64,
+    spill: Spill,
+}
+
+/// What rank 0 tells a rank.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Reply {
+    /// The file with the places; a new one gets its name later.
+    file: PathBuf,
+    blocks: Vec<Place>,
+}
+
+/// Where a block belongs.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    /// Its position among the rank's blocks.
+    block: usize,
+    kind: Kind,
+    /// Extents of its array.
+    shape: Vec<u64>,
+    /// The block in it.
+    offset: Vec<u64>,
+    count: Vec<u64>,
+    places: Places,
+}
+
+/// Rank 0: the file of an output, and how many steps it has before this one.
+fn begin(request: &OpenRequest<'_>) -> Result<(PathBuf, u64)> {
+    let unsupported = |what: &str| Error::new(ErrorKind::Unsupported, what);
+    let plain = request.layout.plain_file(request.path);
+    let plain = plain.ok_or_else(|| unsupported("this is a mount: HDF5's library writes plain files alone"))?;
+    let file = std::path::absolute(&plain).map_err(|e| Error::io("cannot find the file", e))?;
+    if matches!(request.mode, Mode::AppendAfter(_)) {
+        return Err(unsupported("a restart that drops steps of an HDF5 file: copy the steps to keep into a new file"));
+    }
+    if request.mode == Mode::Write {
+        return Ok((file, 0));
+    }
+    let path = file.to_str().ok_or_else(|| unsupported("a name that is not UTF-8"))?.to_string();
+    let writer = request.cache.of::<Writer>();
+    match writer.lock().ask(&Ask::Open { path }, request.comm.timeout())? {
+        Answer::Steps(steps) if request.mode == Mode::Update => Ok((file, steps.saturating_sub(1))),
+        Answer::Steps(steps) => Ok((file, steps)),
+        _ => Err(Error::new(ErrorKind::Io, "an answer to another question")),
+    }
+}
+
+impl Method for Hdf5 {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let rank = request.comm.rank();
+        let own =
+            if rank == 0 { begin(request).map_err(|e| e.in_object(request.path)) } else { Ok(Default::default()) };
+        let (begun, own) = apart(own);
+        let (file, step) = begun.unwrap_or_default();
+        let step = agreed(request.comm, own, "open the output", &[step])?[0];
+        let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
+        let is_new = request.mode == Mode::Write || step == 0 && request.mode != Mode::Update;
+        self.open = Some(Output { cache: request.cache.clone(), file, is_new, step, spill });
+        let time_index = u32::try_from(step + 1)
+            .map_err(|_| Error::new(ErrorKind::OutOfBounds, "a file has at most 4294967295 steps"))?;
+        Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
+    }
+
+    fn takes(&self) -> Takes {
+        Takes::Blocks
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let open = self.open.as_mut().ok_or_else(method::not_open)?;
+        Ok((open.spill.through()?, 0))
+    }
+
+    fn close(&mut self, mut request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(method::not_open)?;
+        let comm = request.comm;
+        let mut attributes = Vec::new();
+        let failed = request.failed.take().map_or(Ok(()), Err);
+        let fortran = request.header.fortran;
+        let described = failed.and_then(|()| {
+            caught("describe the blocks", || {
+                let all = request.pack.blocks(open.spill.object().map(|object| (object, 0)), fortran)?;
+                if comm.rank() == 0 {
+                    let values: Vec<_> =
+                        all.iter().filter_map(|one| Some((one.spec().id, one.spec().value.clone()?))).collect();
+                    drop(all);
+                    attributes = content::attributes(request.pack.attributes(), &values);
+                    let all = request.pack.blocks(open.spill.object().map(|object| (object, 0)), fortran)?;
+                    return all.iter().map(|one| Block::of(one.spec(), fortran)).collect::<Result<Vec<_>>>();
+                }
+                all.iter().map(|one| Block::of(one.spec(), fortran)).collect::<Result<Vec<_>>>()
+            })
+        });
+        let (blocks, own) = apart(described);
+        agreed(comm, own, "describe the output", &[])?;
+        let ended = open.write(&mut request, &blocks.unwrap_or_default(), &attributes, self.sync);
+        if ended.is_err() && comm.rank() == 0 {
+            open.give_up();
+        }
+        ended.map(Closed::of)
+    }
+}
+
+impl Output {
+    /// Collective: writes the blocks of all ranks, and commits the step. Returns the bytes of all.
+    fn write(
+        &self,
+        request: &mut CloseRequest<'_, '_>,
+        blocks: &[Block],
+        attributes: &[(String, AttributeValue)],
+        sync: bool,
+    ) -> Result<u64> {
+        let comm = request.comm;
+        let told = serde_json::to_vec(blocks).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()));
+        // A rank whose blocks cannot be told is heard of below.
+        let (told, own) = apart(told);
+        let all = comm.gather(0, &told.unwrap_or_default())?;
+        let (replies, own) = match all {
+            Some(all) => {
+                let prepared = own.and_then(|()| caught("prepare the file", || self.prepare(comm, &all, attributes)));
+                apart(prepared)
+            }
+            None => (None, own),
+        };
+        let (replies, bytes) = replies.unwrap_or_else(|| (vec![Vec::new(); comm.size() as usize], 0));
+        let reply = comm.scatter(0, (comm.rank() == 0).then_some(&replies[..]))?;
+        let own = own.and_then(|()| caught("write the blocks", || self.write_own(request, &reply, sync)));
+        let bytes = agreed(comm, own, "write the output", &[bytes])?[0];
+        let committed = match comm.rank() {
+            0 => self.ask(comm, &Ask::Commit { sync }).map(drop).map_err(|e| e.in_object(self.file.to_string_lossy())),
+            _ => Ok(()),
+        };
+        agreed(comm, committed, "commit the step", &[])?;
+        Ok(bytes)
+    }
+
+    fn ask(&self, comm: &dyn Communicator, ask: &Ask) -> Result<Answer> {
+        self.cache.of::<Writer>().lock().ask(ask, comm.timeout())
+    }
+
+    /// Rank 0: the place of each block of each rank, as replies, and the bytes of all.
+    fn prepare(
+        &self,
+        comm: &dyn Communicator,
+        told: &[Vec<u8>],
+        attributes: &[(String, AttributeValue)],
+    ) -> Result<(Vec<Vec<u8>>, u64)> {
+        let lost = |e: serde_json::Error| Error::new(ErrorKind::Io, format!("the blocks of a rank are lost: {e}"));
+        let ranks: Vec<Vec<Block>> = told
+            .iter()
+            .map(|bytes| serde_json::from_slice(bytes))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(lost)?;
+        let path = self.file.to_string_lossy().into_owned();
+        let Planned { content, arrays, have_holes, bytes, left_out } =
+            content::planned(&ranks, attributes, self.step).map_err(|e| e.in_object(path.clone()))?;
+        let asked = protocol::Content { path: path.clone(), is_new: self.is_new, ..content.clone() };
+        let answer = self.ask(comm, &Ask::Step(Box::new(asked))).map_err(|e| e.in_object(path.clone()))?;
+        let Answer::Places { file, arrays: places } = answer else {
+            return Err(Error::new(ErrorKind::Io, "an answer to another question"));
+        };
+        if places.len() != content.arrays.len() {
+            return Err(Error::new(ErrorKind::Io, "places of other arrays"));
+        }
+        for (name, why) in left_out {
+            thalweg_warnings::tell_once(&format!("{path}: {name}: {why}"));
+        }
+        let file = PathBuf::from(file);
+        self.fill(&file, &content, &places, &have_holes)?;
+        let reply = |blocks: &[Block], arrays: &[Option<usize>]| {
+            let place = |(block, (own, array)): (usize, (&Block, &Option<usize>))| {
+                let array = (*array)?;
+                let protocol::Array { kind, shape, .. } = &content.arrays[array];
+                Some(Place {
+                    block,
+                    kind: *kind,
+                    shape: shape.clone(),
+                    offset: if own.shape.is_some() { own.offset.clone() } else { vec![0; shape.len()] },
+                    count: own.count.clone(),
+                    places: places[array].clone(),
+                })
+            };
+            let blocks = blocks.iter().zip(arrays).enumerate().filter_map(place).collect();
+            serde_json::to_vec(&Reply { file: file.clone(), blocks }).map_err(lost)
+        };
+        let replies = ranks.iter().zip(&arrays).map(|(blocks, arrays)| reply(blocks, arrays));
+        Ok((replies.collect::<Result<_>>()?, bytes))
+    }
+
+    /// Rank 0: gives elements that nobody writes the value of missing ones: their place may have bytes of an output that failed.
+    fn fill(&self, file: &Path, content: &protocol::Content, places: &[Places], have_holes: &[bool]) -> Result<()> {
+        /// Bytes that are written together.
+        const PIECE: usize = 1 << 20;
+        let mut opened = None;
+        for ((array, places), has_holes) in content.arrays.iter().zip(places).zip(have_holes) {
+            let holes = if *has_holes { &places.chunks[..] } else { &[] };
+            let chunk = array
+                .shape
+                .iter()
+                .skip(1)
+                .try_fold(places.rows.saturating_mul(array.kind.size()), |all, extent| all.checked_mul(*extent));
+            let chunk =
+                chunk.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a chunk of more than 2^64 bytes"))?;
+            for at in places.skipped.iter().chain(holes) {
+                let object = match &opened {
+                    Some(object) => object,
+                    None => opened.insert(to_write(file)?),
+                };
+                let missing = missing(array.kind).repeat(PIECE.min(chunk as usize) / array.kind.size() as usize);
+                let mut done = 0;
+                while done < chunk {
+                    let now = (missing.len() as u64).min(chunk - done);
+                    object.write_all_at(&missing[..now as usize], at + done).map_err(|e| {
+                        Error::io("cannot write values of missing elements", e).in_variable(&*array.name)
+                    })?;
+                    done += now;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes this rank's blocks.
+    fn write_own(&self, request: &mut CloseRequest<'_, '_>, reply: &[u8], sync: bool) -> Result<()> {
+        if reply.is_empty() {
+            // Rank 0 has failed, and says so.
+            return Ok(());
+        }
+        let reply: Reply = serde_json::from_slice(reply)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("the places of blocks are lost: {e}")))?;
+        if reply.blocks.is_empty() {
+            return Ok(());
+        }
+        let object = to_write(&reply.file)?;
+        let blocks = request.blocks(self.spill.object().map(|object| (object, 0)))?;
+        for place in &reply.blocks {
+            let block =
+                blocks.get(place.block).ok_or_else(|| Error::new(ErrorKind::Io, "the place of another block"))?;
+            write_block(&object, block, place).map_err(|e| e.in_variable(&*block.spec().name))?;
+        }
+        self.spill.end()?;
+        if sync {
+            object.sync_data().map_err(|e| Error::io("cannot write to the device", e))?;
+        }
+        Ok(())
+    }
+
+    /// Rank 0: the file is as before the output.
+    fn give_up(&self) {
+        self.cache.of::<Writer>().lock().abandon();
+        if self.is_new {
+            // If it cannot be removed, the next output replaces it.
+            let _ = std::fs::remove_file(unfinished(&self.file));
+        }
+    }
+}
+
+/// The name of a new file until its first step is committed.
+pub fn unfinished(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".thalweg-new-{name}"))
+}
+
+fn to_write(file: &Path) -> Result<File> {
+    let opened = OpenOptions::new().write(true).open(file);
+    opened.map_err(|e| Error::io("cannot open the file to write blocks", e).in_object(file.to_string_lossy()))
+}
+
+/// An element that is missing: NaN where there is one.
+fn missing(kind: Kind) -> Vec<u8> {
+    match kind {
+        Kind::Real(4, _) => f32::NAN.to_ne_bytes().to_vec(),
+        Kind::Real(8, _) => f64::NAN.to_ne_bytes().to_vec(),
+        kind => vec![0; kind.size() as usize],
+    }
+}
+
+fn write_block(object: &File, block: &WrittenBlock<'_>, place: &Place) -> Result<()> {
+    let Place { kind, shape, offset, count, places, .. } = place;
+    if count.contains(&0) {
+        return Ok(());
+    }
+    let values = block.values()?;
+    for run in places::runs(places, shape, offset, count, kind.size())? {
+        let bytes = values.get(run.from.clone()).ok_or_else(|| Error::new(ErrorKind::Torn, "values are missing"))?;
+        object.write_all_at(bytes, run.at).map_err(|e| Error::io("cannot write values", e).at_byte(run.at))?;
+    }
+    Ok(())
+}
