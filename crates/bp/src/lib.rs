@@ -8,6 +8,7 @@
 pub mod characteristic;
 pub mod extension;
 pub mod footer;
+pub mod foreign;
 pub mod growth;
 pub mod hole;
 pub mod index;

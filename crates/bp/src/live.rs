@@ -8,6 +8,7 @@
 use crate::characteristic::{self, Characteristics};
 use crate::extension::{self, Directory, Extension, Records, Tag};
 use crate::footer::{FOOTER, Footer, MINIFOOTER};
+use crate::foreign;
 use crate::index::{Head, Index};
 use crate::source::{self, Metered, Source};
 use crate::step_record::{self, StepRecord};
@@ -389,6 +390,9 @@ impl Live {
                 reason = Some(Error::new(ErrorKind::Corrupt, "too many ends in it that do not check").at_byte(end));
                 break;
             }
+        }
+        if let Some(told) = foreign::told(&source)? {
+            return Err(told);
         }
         let error = Error::new(
             ErrorKind::Torn,

@@ -40,6 +40,18 @@ fn no_file(name: &str, what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("'{name}' is {what}, not a file"))
 }
 
+/// What a folder is.
+fn folder(path: &Path) -> &'static str {
+    let has = |names: &[&str]| names.iter().any(|name| path.join(name).exists());
+    if has(&["md.idx"]) {
+        "a BP4 or BP5 folder, which ADIOS2 reads (bpls, the Python package adios2)"
+    } else if has(&["zarr.json", ".zgroup", ".zarray"]) {
+        "a folder of Zarr (`thalweg convert IN.zarr OUT.bp` makes a BP file of it)"
+    } else {
+        "a folder"
+    }
+}
+
 /// Refuses anything but regular files before it is opened: opening a pipe without a writer blocks, reading a device may never
 /// end.
 ///
@@ -51,7 +63,7 @@ pub fn regular(path: &Path) -> Result<()> {
     let kind = std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?.file_type();
     let what = match kind {
         kind if kind.is_file() => return Ok(()),
-        kind if kind.is_dir() => "a folder",
+        kind if kind.is_dir() => folder(path),
         kind if kind.is_fifo() => "a named pipe",
         kind if kind.is_socket() => "a socket",
         kind if kind.is_char_device() || kind.is_block_device() => "a device",

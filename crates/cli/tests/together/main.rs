@@ -22,6 +22,7 @@ mod lint_and_pipes;
 mod ls_lists;
 mod mount_status_shows;
 mod mount_tables_are_found;
+mod other_formats;
 mod profile_shows;
 mod serves;
 mod stat_counts;
