@@ -81,7 +81,9 @@ int main(int argc, char **argv)
         *method++ = 0;
         char *parameters = strchr(method, ';');
         if (parameters) *parameters++ = 0;
-        all[n] = (Contender){argv[i], write_library, read_library};
+        /* The interface reads BP files. */
+        int is_bp = strcmp(method, "PHDF5") != 0 && strcmp(method, "NC4") != 0;
+        all[n] = (Contender){argv[i], write_library, is_bp ? read_library : NULL};
         for (int l = 0; l < w.count; l++) define(&w, &w.loads[l], argv[i], method, parameters ? parameters : "");
     }
     take_turns(&w, argv, all, n);
