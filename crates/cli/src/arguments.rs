@@ -378,10 +378,11 @@ impl Chosen {
 
 /// Convert a file to another format, by the endings of the names.
 ///
-/// BP to HDF5, netCDF-4 and Zarr, and these to BP. What has no place in the target is listed on standard error. The file is not changed.
+/// BP to HDF5, netCDF-4 and Zarr, and these to BP; BP to tables. What has no place in the target is listed on standard error. The file is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Endings: .bp; .h5 .hdf5 .he5 (HDF5); .nc .nc4 .cdf (netCDF-4); .zarr (Zarr, a folder).
+Endings: .bp; .h5 .hdf5 .he5 (HDF5); .nc .nc4 .cdf (netCDF-4); .zarr (Zarr, a folder); .csv .parquet
+(tables: a row for each step, or for each element of arrays of one axis).
 PATTERN: a name, or a pattern with * (any characters, / too), ?, [a-z]. Of several that fit, the last counts.
 
 Examples:
@@ -389,6 +390,7 @@ Examples:
   thalweg convert run.bp u.nc --only u --steps ::10 --region 'u[:, :, 32]'
   thalweg convert run.bp small.h5 --type '*=real' --transform '*=zlib:5' --chunks 'u=64x64'
   thalweg convert run.bp run.zarr --transform '*=zstd'
+  thalweg convert run.bp series.csv                      a row for each step
   thalweg convert climate.nc climate.bp                  a dataset, in one step
   thalweg convert climate.nc climate.bp --steps-along time
 

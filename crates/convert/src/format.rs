@@ -12,10 +12,14 @@ pub enum Format {
     Hdf5,
     /// Zarr, in a folder.
     Zarr,
+    /// A table as text.
+    Csv,
+    /// A table in Parquet's format.
+    Parquet,
 }
 
 /// Endings of names, and what they mean.
-pub const ENDINGS: [(&str, Format); 8] = [
+pub const ENDINGS: [(&str, Format); 10] = [
     ("bp", Format::Bp),
     ("h5", Format::Hdf5),
     ("hdf5", Format::Hdf5),
@@ -24,9 +28,16 @@ pub const ENDINGS: [(&str, Format); 8] = [
     ("nc4", Format::Hdf5),
     ("cdf", Format::Hdf5),
     ("zarr", Format::Zarr),
+    ("csv", Format::Csv),
+    ("parquet", Format::Parquet),
 ];
 
 impl Format {
+    /// Whether files of it are written and not read.
+    pub fn is_table(self) -> bool {
+        matches!(self, Format::Csv | Format::Parquet)
+    }
+
     /// The format that the ending of a name means, in any letter case.
     pub fn of(path: &Path) -> Option<Format> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();

@@ -9,6 +9,7 @@
 //! | [`library`] | the calls of the HDF5 library, with handles that close themselves |
 //! | [`zarr`] | Zarr folders, written and as sources |
 //! | [`source`] | files of other formats as steps of a BP file, and beside one |
+//! | [`table`] | variables as columns of CSV and Parquet files |
 //! | [`values`] | values of a BP file for the parts of a plan |
 //!
 //! `thalweg-convert hdf5 FILE NAME` writes a file of the plan on standard input (JSON), which will have this name. `thalweg-convert convert` carries out the
@@ -19,6 +20,7 @@
 mod hdf5;
 mod library;
 mod source;
+mod table;
 mod values;
 mod zarr;
 
@@ -75,6 +77,10 @@ fn convert(request: &Request) -> Result<()> {
         Task::FromBp { to: Format::Zarr, chunks } => {
             let converted = zarr::writing::convert(request, chunks, &say);
             Message::End(converted.map_err(|e| e.safe("the source, and an earlier folder of the target's name"))?)
+        }
+        Task::FromBp { to, .. } if to.is_table() => {
+            let converted = table::convert(request, *to, &say);
+            Message::End(converted.map_err(|e| e.safe("the source, and an earlier file of the target's name"))?)
         }
         Task::FromBp { chunks, .. } => Message::End(hdf5::writing::convert(request, chunks, &say)?),
         Task::ToBp { from, steps_along, method, parameters } => {

@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
             Err(e) if e.kind() == ErrorKind::NotFound => false,
             there => there.map(|_| true)?,
         },
-        Format::Hdf5 | Format::Zarr => target.symlink_metadata().is_ok(),
+        Format::Hdf5 | Format::Zarr | Format::Csv | Format::Parquet => target.symlink_metadata().is_ok(),
     };
     if is_there && !arguments.force {
         return Err(Error::new(ErrorKind::AlreadyExists, "it is there already: --force replaces it")
@@ -42,22 +42,21 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     // What the libraries of other formats open is no file of a mount.
     for (path, _) in [(&own, from), (&other, to)].iter().filter(|(_, format)| *format != Format::Bp) {
         if thalweg_io::mounts::of_process()?.place(path)?.mount.is_some() {
-            let what =
-                "files of HDF5, netCDF and Zarr are read and written in folders of the system, and this is a mount";
+            let what = "files of other formats are read and written in folders of the system, and this is a mount";
             return Err(Error::new(ErrorKind::Unsupported, what).in_object(path.as_str()).into());
         }
     }
     match from {
         // Says what is wrong with it, and warns of what was cut off.
         Format::Bp => drop(file::open(source, None)?),
-        Format::Hdf5 | Format::Zarr => {
+        Format::Hdf5 | Format::Zarr | Format::Csv | Format::Parquet => {
             source.metadata().map_err(|e| Error::io(format!("cannot open '{own}'"), e))?;
         }
     }
     let request = Request { source: own, shown: other.clone(), target: other, chosen, memory: arguments.memory, task };
     let converted = match to {
         Format::Bp => perform(&request, target)?,
-        Format::Hdf5 => {
+        Format::Hdf5 | Format::Csv | Format::Parquet => {
             let mut converted = Converted::default();
             replace(target, |made| {
                 let made = text(made.path())?;
@@ -92,6 +91,12 @@ fn task(arguments: &Arguments, from: Format, to: Format) -> Result<Task, Failure
         given.map_or(Ok(()), |(option, _)| Err(Failure::Usage(format!("{option} is for {why}"))))
     };
     match (from, to) {
+        (from, _) if from.is_table() => {
+            Err(Failure::Usage("tables are written and not read: their rows have no shapes and steps".into()))
+        }
+        (Format::Bp, to) if to.is_table() && !arguments.chunks.is_empty() => {
+            Err(Failure::Usage("--chunks is for HDF5 and Zarr files that are written".into()))
+        }
         (Format::Bp, Format::Bp) => Err(Failure::Usage("both files are BP: thalweg copy does this".into())),
         (Format::Bp, to) => {
             let options = [
@@ -123,7 +128,7 @@ fn perform(request: &Request, target: &Path) -> Result<Converted, Failure> {
         Task::ToBp { .. } => "the source, and the steps of the target that are whole",
         Task::FromBp { .. } | Task::Beside { .. } => SAFE,
     };
-    Program::start("files of HDF5, netCDF and Zarr are converted", &[OsStr::new("convert")], target, safe)?.ask(
+    Program::start("files of other formats are converted", &[OsStr::new("convert")], target, safe)?.ask(
         request,
         &mut |line| match serde_json::from_str(line) {
             Ok(Message::Total(bytes)) => total = bytes,

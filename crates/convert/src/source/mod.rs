@@ -39,6 +39,7 @@ pub fn open(path: &str, format: Format) -> Result<Box<dyn Source>> {
         Format::Hdf5 => crate::hdf5::reading::Hdf5::open(path).map(|open| Box::new(open) as Box<dyn Source>),
         Format::Zarr => crate::zarr::reading::Zarr::open(path).map(|open| Box::new(open) as Box<dyn Source>),
         Format::Bp => Err(Error::new(ErrorKind::Unsupported, "a BP file is no file of another format")),
+        Format::Csv | Format::Parquet => Err(Error::new(ErrorKind::Unsupported, "tables are written and not read")),
     };
     source.map_err(|e| e.in_object(path))
 }
