@@ -99,6 +99,11 @@ def test_one_word_of_the_xml_makes_them(prefix, openmpi, differences, tmp_path, 
     program = tmp_path / "heat"
     subprocess.run([compiler, "-O2", "-ffp-contract=off", HEAT / f"heat.{language}", *flags.stdout.split(), *more, "-o", program], check=True)
     text = (HEAT / "heat.xml").read_text()
+    if language == "f90" and ranks == 3:
+        # The same shapes as Fortran lists them: the fastest dimension first.
+        for c, fortran in (('"C"', '"Fortran"'), ('"ny,nx"', '"nx,ny"'), ('"first,0"', '"0,first"'), ('"rows,nx"', '"nx,rows"')):
+            assert c in text
+            text = text.replace(c, fortran)
     for method, name in (("MPI", "x.bp"), ("PHDF5", "x.h5"), ("NC4", "x.nc")):
         (tmp_path / "heat.xml").write_text(text.replace('method="MPI"', f'method="{method}"'))
         launch(openmpi, ranks, program, tmp_path / "heat.xml", tmp_path / name)
