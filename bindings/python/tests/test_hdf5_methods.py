@@ -208,6 +208,69 @@ def test_what_a_file_cannot_hold_is_refused_and_the_file_is_as_before(tmp_path, 
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
+def test_an_update_adds_to_the_last_step_and_changes_nothing(tmp_path):
+    file = tmp_path / "x.h5"
+    one_step(file, "u", a=np.arange(3.0))
+    one_step(file, "a", a=np.arange(3.0) + 1)
+    one_step(file, "u", b=np.arange(4), n=7)
+    for again in ({"a": np.arange(3.0)}, {"n": 8}):
+        with pytest.raises(thalweg.Error, match="update does not change"):
+            one_step(file, "u", **again)
+    with h5py.File(file) as f:
+        assert len(f["step"]) == 2 and list(f["n"]) == [0, 7]
+        np.testing.assert_array_equal(f["a"], [[0, 1, 2], [1, 2, 3]])
+        np.testing.assert_array_equal(f["b"], [[0] * 4, [0, 1, 2, 3]])
+
+
+def test_attributes_that_stay_are_written_once(tmp_path):
+    """An object of HDF5 counts the attributes that it ever had in 16 bits."""
+    file = tmp_path / "x.h5"
+    with thalweg.Writer(file, method="PHDF5", mode="a") as w:
+        w.attribute("code", "heat")
+        for key in range(5):
+            w.attribute(f"number{key}", [1.5, key], of="a")
+        for n in range(20):
+            with w.step() as s:
+                s["a"] = np.arange(3) + n
+    with thalweg.Writer(file, method="PHDF5", mode="a") as w:
+        w.attribute("code", "other")
+        with w.step() as s:
+            s["a"] = np.arange(3)
+    with h5py.File(file) as f:
+        assert f.attrs["code"] == "other" and list(f["a"].attrs["number4"]) == [1.5, 4]
+    if shutil.which("h5stat"):
+        assert file.stat().st_size < 60_000
+
+
+def test_a_program_with_many_arrays_that_dies_leaves_the_file_as_it_was(tmp_path):
+    """What HDF5 says of so many does not fit its cache as it comes."""
+    script = textwrap.dedent(f"""
+        import os, signal, sys
+        import numpy as np, thalweg
+        def one(mode, n, dies):
+            with thalweg.Writer({str(tmp_path / "x.h5")!r}, method="PHDF5", mode=mode) as w, w.step() as s:
+                for k in range(3000):
+                    s[f"g{{k % 7}}/v{{k}}"] = np.full(10, n + k)
+                if dies:
+                    # Refused when all others have their places.
+                    s["z/last"] = np.arange(7 if n else 8)
+                else:
+                    s["z/last"] = np.arange(8)
+        one("w", 0, False)
+        try:
+            one("a", 1, True)
+            sys.exit("the step was written")
+        except thalweg.Error as e:
+            assert "one shape" in str(e), e
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(tmp_path / "x.h5") as f:
+        assert list(f["step"]) == [0]
+        for k in range(3000):
+            assert f[f"g{k % 7}/v{k}"].shape == (1, 10) and f[f"g{k % 7}/v{k}"][0, 0] == k
+
+
 def test_a_variable_that_is_missing_in_some_steps_has_missing_values_there(tmp_path):
     file = tmp_path / "x.h5"
     one_step(file, a=np.arange(3.0), t=1.0)

@@ -98,6 +98,21 @@ def test_little_memory_is_enough_for_tables_of_many_steps(convert, tmp_path, nam
         assert parquet.ParquetFile(tmp_path / name).num_row_groups > 5
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_columns_have_names_of_their_own(convert, tmp_path, name):  # noqa: F811
+    with thalweg.Writer(tmp_path / "a.bp") as w:
+        for n in range(3):
+            with w.step() as s:
+                s["step"] = 100 * n
+                s.write("x", np.arange(4.0), dims=("x",))
+    convert("a.bp", name, "--only", "step,x")
+    found = table(tmp_path / name)
+    assert list(found)[:2] == ["step_", "x_"] and set(found) == {"step_", "x_", "step", "x"}
+    assert list(found["step_"]) == [n for n in range(3) for _ in range(4)]
+    assert list(found["step"]) == [100 * n for n in range(3) for _ in range(4)]
+    assert list(found["x_"]) == [0, 1, 2, 3] * 3
+
+
 def test_what_tables_cannot_do_is_refused(run, convert, tmp_path):  # noqa: F811
     assert "written and not read" in convert("x.csv", "x.bp", expect=2)
     assert "--chunks" in convert(run, "x.csv", "--chunks", "T=4x4", expect=2)

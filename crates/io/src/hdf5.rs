@@ -25,6 +25,7 @@ mod writer;
 use content::{Block, Planned};
 use protocol::{Answer, Ask, Places};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,8 @@ struct Output {
     /// On rank 0: the file, as any process finds it.
     file: PathBuf,
     is_new: bool,
+    /// On rank 0: the program has made room in the file.
+    begun: Cell<bool>,
     /// From 0.
     step: u64,
     spill: Spill,
@@ -123,7 +126,6 @@ fn begin(request: &OpenRequest<'_>) -> Result<(PathBuf, u64)> {
     let path = file.to_str().ok_or_else(|| unsupported("a name that is not UTF-8"))?.to_string();
     let writer = request.cache.of::<Writer>();
     match writer.lock().ask(&Ask::Open { path }, request.comm.timeout())? {
-        Answer::Steps(steps) if request.mode == Mode::Update => Ok((file, steps.saturating_sub(1))),
         Answer::Steps(steps) => Ok((file, steps)),
         _ => Err(Error::new(ErrorKind::Io, "an answer to another question")),
     }
@@ -139,11 +141,12 @@ impl Method for Hdf5 {
         let own =
             if rank == 0 { begin(request).map_err(|e| e.in_object(request.path)) } else { Ok(Default::default()) };
         let (begun, own) = apart(own);
-        let (file, step) = begun.unwrap_or_default();
-        let step = agreed(request.comm, own, "open the output", &[step])?[0];
+        let (file, steps) = begun.unwrap_or_default();
+        let steps = agreed(request.comm, own, "open the output", &[steps])?[0];
+        let step = if request.mode == Mode::Update { steps.saturating_sub(1) } else { steps };
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
-        let is_new = request.mode == Mode::Write || step == 0 && request.mode != Mode::Update;
-        self.open = Some(Output { cache: request.cache.clone(), file, is_new, step, spill });
+        let (is_new, begun) = (steps == 0, Cell::new(false));
+        self.open = Some(Output { cache: request.cache.clone(), file, is_new, begun, step, spill });
         let time_index = u32::try_from(step + 1)
             .map_err(|_| Error::new(ErrorKind::OutOfBounds, "a file has at most 4294967295 steps"))?;
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
@@ -243,6 +246,7 @@ impl Output {
             content::planned(&ranks, attributes, self.step).map_err(|e| e.in_object(path.clone()))?;
         let asked = protocol::Content { path: path.clone(), is_new: self.is_new, ..content.clone() };
         let answer = self.ask(comm, &Ask::Step(Box::new(asked))).map_err(|e| e.in_object(path.clone()))?;
+        self.begun.set(true);
         let Answer::Places { file, arrays: places } = answer else {
             return Err(Error::new(ErrorKind::Io, "an answer to another question"));
         };
@@ -335,7 +339,7 @@ impl Output {
     /// Rank 0: the file is as before the output.
     fn give_up(&self) {
         self.cache.of::<Writer>().lock().abandon();
-        if self.is_new {
+        if self.is_new && self.begun.get() {
             // If it cannot be removed, the next output replaces it.
             let _ = std::fs::remove_file(unfinished(&self.file));
         }

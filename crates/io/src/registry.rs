@@ -257,10 +257,15 @@ pub fn stores(kind: &MethodKind) -> bool {
     ![method::null::KIND.id, method::STORES_NOTHING].contains(&kind.id)
 }
 
-/// The methods that write files and can be chosen by their name alone: without a server, or a parameter of which only the user knows the
+/// Whether a method writes BP files.
+pub fn writes_bp(kind: &MethodKind) -> bool {
+    stores(kind) && ![hdf5::PHDF5.id, hdf5::NC4.id].contains(&kind.id)
+}
+
+/// The methods that write BP files and can be chosen by their name alone: without a server, or a parameter of which only the user knows the
 /// value.
 pub fn that_write_by_themselves() -> impl Iterator<Item = &'static MethodKind> {
-    METHODS.iter().filter(|kind| stores(kind) && (kind.make)(&Parameters::default()).is_ok())
+    METHODS.iter().filter(|kind| writes_bp(kind) && (kind.make)(&Parameters::default()).is_ok())
 }
 
 /// The parameters, as in the XML, with which close returns when the output is written: none for most methods, `async=no` for those that
@@ -391,8 +396,10 @@ mod tests {
             ("DATATAP", 1),
             ("POSIX", 2),
             ("MPI_CIO", 6),
+            ("PHDF5", 7),
             ("MPI_LUSTRE", 10),
             ("ADAPTIVE", 13),
+            ("NC4", 15),
             ("MPI_AMR", 16),
         ];
         for (name, id) in of_adios1 {

@@ -100,8 +100,8 @@ fn setups(further: bool) -> Vec<MethodCase> {
     let mut setups = Vec::new();
     registry::add(&TEMPLATE).unwrap();
     // Files of other formats are read by their own tools: bindings/python/tests/test_hdf5_methods.py.
-    let writes_bp = |kind: &&MethodKind| !["PHDF5", "NC4"].contains(&kind.names[0]);
-    for kind in METHODS.iter().filter(writes_bp).chain([&TEMPLATE]) {
+    let of_bp = |kind: &&MethodKind| registry::writes_bp(kind) || !registry::stores(kind);
+    for kind in METHODS.iter().filter(of_bp).chain([&TEMPLATE]) {
         let name = kind.names[0];
         let (leaves_file, needed) = (registry::stores(kind), needed(name));
         let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);

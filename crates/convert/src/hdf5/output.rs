@@ -1,7 +1,7 @@
 //! Files that a running program writes, one step after the other: what HDF5 says of its arrays, and where their values belong.
 //!
 //! The library reserves places ([`Reserved`]) and writes nothing to them: the ranks of the program do. Nothing of a step is written
-//! before its commit but attributes' and groups' blocks that do not fit the library's cache, so a process that ends before the commit leaves the
+//! before its commit but values, at places that the file does not refer to yet: so a process that ends before the commit leaves the
 //! file as it was. A file is open from the question for a step to its commit; it is then like any other file.
 
 use crate::library::reading::{self, Object, names};
@@ -14,6 +14,7 @@ use nix::libc;
 use std::fs;
 use std::io::{BufRead, ErrorKind as Cause, Write};
 use std::mem::ManuallyDrop;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thalweg_io::hdf5::protocol::{Answer, Array, Ask, Content, Places, Single};
 use thalweg_io::hdf5::unfinished;
@@ -70,12 +71,13 @@ fn answer(open: &mut Option<Open>, ask: Ask) -> Result<Answer> {
             };
             let shown = now.to_str().ok_or_else(|| Error::new(ErrorKind::Unsupported, "a name that is not UTF-8"))?;
             let lock = lock(&now, content.is_new)?;
-            let file = match content.is_new {
-                true => File::create(shown, Oldest::V18)?,
-                false => File::open(shown, Oldest::V18)?,
-            };
-            let file = ManuallyDrop::new(file);
-            let arrays = Step::of(&file, &content)?.places()?;
+            let made = begin(&content, shown).inspect_err(|_| {
+                if content.is_new {
+                    // It is this process's, which has the lock. If it cannot be removed, the next one begins it anew.
+                    let _ = fs::remove_file(&now);
+                }
+            });
+            let (file, arrays) = made?;
             let answer = Answer::Places { file: shown.to_string(), arrays };
             *open = Some(Open { file, _lock: lock, name, now });
             Ok(answer)
@@ -113,12 +115,31 @@ fn lock(path: &Path, is_new: bool) -> Result<fs::File> {
     };
     // Of this open file alone: HDF5 opens and closes the file, too.
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole)) {
-        Ok(_) => Ok(file),
+        Ok(_) => {
+            // The one that had the lock may have given the file its name, or removed it.
+            let same = |own: fs::Metadata, named: fs::Metadata| (own.dev(), own.ino()) == (named.dev(), named.ino());
+            match file.metadata().and_then(|own| Ok(same(own, fs::metadata(path)?))) {
+                Ok(true) => Ok(file),
+                Ok(false) => Err(Error::new(ErrorKind::NotReady, "another program has written the file meanwhile")),
+                Err(e) => Err(failed(e)),
+            }
+        }
         Err(Errno::EACCES | Errno::EAGAIN) => {
             Err(Error::new(ErrorKind::NotReady, "another program is writing a step of the file"))
         }
         Err(e) => Err(failed(e.into())),
     }
+}
+
+/// Opens a file, or creates it, and makes room for a step.
+fn begin(content: &Content, name: &str) -> Result<(ManuallyDrop<File>, Vec<Places>)> {
+    let file = match content.is_new {
+        true => File::create(name, Oldest::V18, true)?,
+        false => File::open(name, Oldest::V18)?,
+    };
+    let file = ManuallyDrop::new(file);
+    let places = Step::of(&file, content)?.places()?;
+    Ok((file, places))
 }
 
 /// Steps of a file; 0 if there is none.
@@ -250,11 +271,29 @@ impl<'s> Step<'s> {
         Ok(())
     }
 
+    /// Checks that nothing above a name is a dataset.
+    fn above(&self, name: &str) -> Result<()> {
+        for (at, _) in name.match_indices('/') {
+            let above = &name[..at];
+            if !self.file.has(above)? {
+                return Ok(());
+            }
+            if !matches!(reading::object(self.file.root(), above)?, Object::Group(_)) {
+                let what = format!(
+                    "the file has an array {above}: it has one block in a step and several in another, or this name lies below it"
+                );
+                return Err(refused(what));
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the dataset of a variable; `None` if the file has none.
     fn there(&self, name: &str, kind: Kind, axis: &str) -> Result<Option<Handle>> {
         if name == axis {
             return Err(refused("the axis of steps has this name"));
         }
+        self.above(name)?;
         if !self.file.has(name)? {
             return Ok(None);
         }
@@ -262,7 +301,9 @@ impl<'s> Step<'s> {
             return Err(refused("the file has a group of this name"));
         };
         if reading::is_scale(&dataset)? {
-            return Err(refused("an axis of the file has this name"));
+            return Err(refused(
+                "an axis of the file has this name: such a variable is written from the first step on",
+            ));
         }
         let there = reading::form(&dataset)?;
         let there = if matches!(there, Form::Texts) { Some(Kind::Text) } else { there.kind() };
@@ -301,6 +342,9 @@ impl<'s> Step<'s> {
                     );
                     return Err(refused(what));
                 }
+                if before[0] > step {
+                    return Err(again());
+                }
                 (dataset, before[0])
             }
             None => {
@@ -321,6 +365,9 @@ impl<'s> Step<'s> {
         library::extend(&dataset, &with_steps(before.max(step + 1)))?;
         set(&dataset, attributes)?;
         let axes = shape.len() + 1;
+        if !library::is_plain(&dataset, *kind)? {
+            return Err(refused("the file has it compressed, or in another byte order: another program wrote it"));
+        }
         let chunk =
             library::chunk(&dataset, axes)?.filter(|chunk| chunk[0] == 1 && chunk[2..] == with_ones(&shape[1..]));
         let rows = chunk.ok_or_else(|| refused("the file has it in chunks that are not those of this method"))?[1];
@@ -383,10 +430,18 @@ impl<'s> Step<'s> {
         };
         let before = extents(&dataset)?;
         let [before] = before[..] else { return Err(refused("the file has an array of this name")) };
+        if before > self.content.step {
+            return Err(again());
+        }
         library::extend(&dataset, &[before.max(self.content.step + 1)])?;
         library::write_at(&dataset, *kind, self.content.step, value)?;
         set(&dataset, attributes)
     }
+}
+
+/// Values of a committed step are not written again: what fails in between would leave them half new.
+fn again() -> Error {
+    Error::new(ErrorKind::AlreadyExists, "the file has it in this step, which an update does not change")
 }
 
 fn with_ones(extents: &[u64]) -> Vec<u64> {
@@ -399,9 +454,27 @@ fn extents(dataset: &Handle) -> Result<Vec<u64>> {
 
 /// Writes attributes, in place of older ones.
 fn set(of: &Handle, attributes: &[Attribute]) -> Result<()> {
-    for Attribute { key, kind, length, values } in attributes {
+    if attributes.is_empty() {
+        return Ok(());
+    }
+    // An object counts the attributes that it ever had, up to 65,535.
+    let there = reading::attributes(of)?;
+    for one in attributes.iter().filter(|one| !there.iter().any(|there| is_same(there, one))) {
+        let Attribute { key, kind, length, values } = one;
         library::forget(of, key)?;
         library::attribute(of, key, *kind, *length, values)?;
     }
     Ok(())
+}
+
+fn is_same(there: &found::Attribute, wanted: &Attribute) -> bool {
+    let shape: Vec<u64> = wanted.length.into_iter().collect();
+    let is_equal = match (&there.value, &wanted.values) {
+        (Value::Numbers(kind, bytes), values) => *kind == wanted.kind && values.bytes().as_ref() == Some(bytes),
+        (Value::Texts(texts), Values::Texts(own)) => {
+            wanted.kind == Kind::Text && texts.iter().map(Vec::as_slice).eq(own.iter().map(String::as_bytes))
+        }
+        _ => false,
+    };
+    there.name == wanted.key && there.shape == shape && is_equal
 }

@@ -54,7 +54,7 @@ pub fn convert(request: &Request, chunks: &[String], tell: &dyn Fn(Message)) -> 
 /// # Errors
 /// `Io` with the library's reason; `InvalidArgument` if the plan contradicts itself; those of reads. The file is then not usable.
 pub fn write(file: &str, plan: &Plan, values: Option<&Values<'_>>) -> Result<()> {
-    let created = File::create(file, Oldest::V110)?;
+    let created = File::create(file, Oldest::V110, false)?;
     attributes(created.root(), &plan.attributes)?;
     for group in &plan.groups {
         attributes(&created.group(&group.name)?, &group.attributes)?;

@@ -1,7 +1,7 @@
 //! New files.
 
 use super::{Handle, all_closed, begin, c_text, datatype, done, failed, handle, mistaken, number_of, space};
-use hdf5_metno_sys::{h5a, h5d, h5f, h5g, h5i, h5l, h5p, h5t};
+use hdf5_metno_sys::{h5a, h5ac, h5c, h5d, h5f, h5g, h5i, h5l, h5p, h5t};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use thalweg_types::Result;
 use thalweg_views::hdf5::{Kind, Mapping, Stored, Values};
@@ -57,6 +57,24 @@ impl Oldest {
         };
         // SAFETY: the handle lives.
         done(unsafe { h5p::H5Pset_libver_bounds(access.0, version, version) }, "set the properties of the file")?;
+        Ok(access)
+    }
+
+    /// As `access`; metadata that were changed stay in memory until the file is closed, however many they are.
+    fn access_in_memory(self) -> Result<Handle> {
+        let access = self.access()?;
+        let mut how =
+            h5ac::H5AC_cache_config_t { version: h5ac::H5AC__CURR_CACHE_CONFIG_VERSION, ..Default::default() };
+        let what = "keep metadata in memory";
+        // SAFETY: the handle lives, and `how` outlives the call.
+        done(unsafe { h5p::H5Pget_mdc_config(access.0, &raw mut how) }, what)?;
+        // A cache that writes nothing has no size to adapt.
+        how.evictions_enabled = 0;
+        how.incr_mode = h5c::H5C_cache_incr_mode::H5C_incr__off;
+        how.flash_incr_mode = h5c::H5C_cache_flash_incr_mode::H5C_flash_incr__off;
+        how.decr_mode = h5c::H5C_cache_decr_mode::H5C_decr__off;
+        // SAFETY: as before.
+        done(unsafe { h5p::H5Pset_mdc_config(access.0, &raw const how) }, what)?;
         Ok(access)
     }
 }
@@ -181,7 +199,9 @@ pub struct File {
 
 impl File {
     /// Creates a file, in place of an existing one.
-    pub fn create(name: &str, oldest: Oldest) -> Result<File> {
+    ///
+    /// - `in_memory`: what changes in it stays in memory until it is closed, but for values.
+    pub fn create(name: &str, oldest: Oldest, in_memory: bool) -> Result<File> {
         begin();
         let path = c_text(name)?;
         // SAFETY: the class is the library's own.
@@ -191,16 +211,16 @@ impl File {
             h5p::H5Pset_link_creation_order(how.0, IN_ORDER).min(h5p::H5Pset_attr_creation_order(how.0, IN_ORDER))
         };
         done(set, "set the properties of the file")?;
-        let access = oldest.access()?;
+        let access = if in_memory { oldest.access_in_memory()? } else { oldest.access()? };
         // SAFETY: the handles live, and the text ends with a byte 0.
         let file = unsafe { h5f::H5Fcreate(path.as_ptr(), h5f::H5F_ACC_TRUNC, how.0, access.0) };
         File::of(handle(file, &format!("create '{name}'"))?)
     }
 
-    /// Opens a file that is there, to add to it.
+    /// Opens a file that is there, to add to it. What changes in it stays in memory until it is closed, but for values.
     pub fn open(name: &str, oldest: Oldest) -> Result<File> {
         begin();
-        let (path, access) = (c_text(name)?, oldest.access()?);
+        let (path, access) = (c_text(name)?, oldest.access_in_memory()?);
         // SAFETY: the handle lives, and the text ends with a byte 0.
         let file = unsafe { h5f::H5Fopen(path.as_ptr(), h5f::H5F_ACC_RDWR, access.0) };
         File::of(handle(file, &format!("open '{name}'"))?)
@@ -418,6 +438,22 @@ pub fn place(dataset: &Handle) -> Result<u64> {
         NOWHERE => Err(failed("get the place of a dataset")),
         place => Ok(place),
     }
+}
+
+/// Whether a dataset has values of this type as they are: in this byte order, and without filters.
+pub fn is_plain(dataset: &Handle, kind: Kind) -> Result<bool> {
+    let own = datatype(kind)?;
+    // SAFETY: the handle lives.
+    let there = handle(unsafe { h5d::H5Dget_type(dataset.0) }, "get the type of a dataset")?;
+    // SAFETY: the handle lives.
+    let how = handle(unsafe { h5d::H5Dget_create_plist(dataset.0) }, "get the properties of a dataset")?;
+    // SAFETY: both handles live.
+    let equal = unsafe { h5t::H5Tequal(own.0, there.0) };
+    done(equal, "compare types")?;
+    // SAFETY: the handle lives.
+    let filters = unsafe { h5p::H5Pget_nfilters(how.0) };
+    done(filters, "get the filters of a dataset")?;
+    Ok(equal > 0 && filters == 0)
 }
 
 /// The first byte in the file of the chunk that begins at this element.

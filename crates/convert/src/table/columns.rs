@@ -1,6 +1,7 @@
 //! What the columns of a table are, and their values for some steps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use thalweg_choice::Choice;
 use thalweg_convert::LeftOut;
 use thalweg_copy::fetch::{Wanted, fetch};
 use thalweg_reader::Reader;
@@ -38,6 +39,8 @@ pub struct Columns<'r> {
     rows: u64,
     /// Name of the axis that the rows of a step are along; `None`: there is one row.
     axis: Option<String>,
+    /// Name of the column with the numbers of steps.
+    step: String,
 }
 
 /// Values of a column for some rows.
@@ -97,37 +100,66 @@ impl Rows<'_> {
 impl<'r> Columns<'r> {
     /// The columns that are made of arrays.
     ///
-    /// - `by_name`: variables were chosen by name.
+    /// - `choice`: what was chosen of the file.
     /// - `left_out`: gets the others, with the reason.
-    pub fn of(reader: &'r Reader, arrays: &[Array], by_name: bool, left_out: &mut Vec<LeftOut>) -> Columns<'r> {
-        let variables: BTreeSet<&str> = reader.variables().iter().map(|head| head.name.trim_matches('/')).collect();
+    pub fn of(
+        reader: &'r Reader,
+        arrays: &[Array],
+        choice: &Choice,
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<Columns<'r>> {
+        let by_name = !choice.variables.is_empty();
+        let variables: BTreeMap<&str, &str> =
+            reader.variables().iter().map(|head| (head.name.trim_matches('/'), head.name.as_str())).collect();
         // Numbers of steps are no variables: tables have them.
-        let own: Vec<&Array> = arrays.iter().filter(|array| variables.contains(array.variable.as_str())).collect();
+        let own = arrays.iter().filter(|array| variables.contains_key(array.variable.as_str()));
         let in_step = |array: &Array| {
-            array.shape[usize::from(array.has_steps)..].iter().copied().filter(|n| *n != 1).collect::<Vec<_>>()
+            let extents = array.shape[usize::from(array.has_steps)..].iter().copied();
+            extents.filter(|n| *n != 1).collect::<Vec<_>>()
         };
-        let is_single = |array: &Array| in_step(array).is_empty();
-        let is_long =
-            (by_name || !own.iter().any(|array| is_single(array))) && own.iter().any(|array| in_step(array).len() == 1);
-        let mut made = Columns { reader, columns: Vec::new(), steps: Vec::new(), rows: 1, axis: None };
-        let mut steps = BTreeSet::new();
+        let mut fit = Vec::new();
         for array in own {
+            let steps = match variables.get(array.variable.as_str()).filter(|_| array.has_steps) {
+                Some(name) => {
+                    let all = reader.variable(name)?.steps;
+                    Some(all.into_iter().filter(|step| choice.steps.contain(*step)).collect::<Vec<u64>>())
+                }
+                None => None,
+            };
+            let several = in_step(array).len();
+            let why = if array.shape.contains(&0) {
+                "it has no elements".to_string()
+            } else if matches!(array.element, ElementType::Char | ElementType::StringArray | ElementType::LongDouble) {
+                format!("a table has no cells of {}", array.element.name())
+            } else if several > 1 {
+                format!("a table has no place for {several} axes: --region chooses one")
+            } else if steps.as_ref().is_some_and(|steps| array.shape.first() != Some(&(steps.len() as u64))) {
+                "the numbers of its steps are not known".to_string()
+            } else {
+                fit.push((array, steps));
+                continue;
+            };
+            left_out.push(LeftOut::new(&array.name, why));
+        }
+        let is_single = |array: &Array| in_step(array).is_empty();
+        let is_long = (by_name || !fit.iter().any(|(array, _)| is_single(array)))
+            && fit.iter().any(|(array, _)| !is_single(array));
+        let mut made =
+            Columns { reader, columns: Vec::new(), steps: Vec::new(), rows: 1, axis: None, step: String::new() };
+        let mut steps = BTreeSet::new();
+        for (array, own) in fit {
             let mut leave = |why: String| left_out.push(LeftOut::new(&array.name, why));
             let extents = in_step(array);
-            match (&extents[..], is_long) {
-                ([], _) => {}
-                (_, _) if array.shape.contains(&0) => {
-                    leave("it has no elements".into());
-                    continue;
-                }
-                ([_], false) => {
+            match (extents.first(), is_long) {
+                (None, _) => {}
+                (Some(_), false) => {
                     leave(
                         "a row for each step has single values: --only with its name makes a table of its elements"
                             .into(),
                     );
                     continue;
                 }
-                ([n], true) => {
+                (Some(n), true) => {
                     let axis = || {
                         let at = array.shape.iter().rposition(|extent| extent == n).unwrap_or(0);
                         array.axes.get(at).cloned().unwrap_or_else(|| "index".into())
@@ -140,14 +172,6 @@ impl<'r> Columns<'r> {
                         continue;
                     }
                 }
-                (several, _) => {
-                    leave(format!("a table has no place for {} axes: --region chooses one", several.len()));
-                    continue;
-                }
-            }
-            if matches!(array.element, ElementType::Char | ElementType::StringArray) {
-                leave(format!("a table has no cells of {}", array.element.name()));
-                continue;
             }
             let source = match &array.content {
                 Content::Values(values) => Source::Values(values.clone()),
@@ -159,17 +183,38 @@ impl<'r> Columns<'r> {
                     continue;
                 }
             };
-            let own = array.has_steps.then(|| of_axis(arrays, array)).flatten();
-            if array.has_steps && own.is_none() {
-                leave("the numbers of its steps are not known".into());
-                continue;
-            }
             steps.extend(own.iter().flatten().copied());
             let (name, element) = (array.name.clone(), array.element);
             made.columns.push(Column { name, element, steps: own, is_long: !extents.is_empty(), source });
         }
         made.steps = steps.into_iter().collect();
-        made
+        made.name_columns();
+        Ok(made)
+    }
+
+    /// Gives the columns of steps and positions names that no variable has.
+    fn name_columns(&mut self) {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        for column in &self.columns {
+            match column.element.is_complex() {
+                true => taken.extend([".r", ".i"].map(|part| format!("{}{part}", column.name))),
+                false => taken.extend([column.name.clone()]),
+            }
+        }
+        let mut free = |wanted: &str| {
+            let mut name = wanted.to_string();
+            while !taken.insert(name.clone()) {
+                name.push('_');
+            }
+            name
+        };
+        self.step = free("step");
+        self.axis = self.axis.take().map(|axis| free(&axis));
+    }
+
+    /// Name of the column with the numbers of steps.
+    pub fn step(&self) -> &str {
+        &self.step
     }
 
     /// The columns.
@@ -313,18 +358,6 @@ impl<'r> Columns<'r> {
         }
         Ok((Cells::Numbers(bytes), present))
     }
-}
-
-/// The steps of an array's axis.
-fn of_axis(arrays: &[Array], array: &Array) -> Option<Vec<u64>> {
-    let axis = array.axes.first()?;
-    let numbers = arrays.iter().find(|one| one.name == *axis && one.axes == [axis.clone()] && one.has_steps)?;
-    let Content::Values(values) = &numbers.content else { return None };
-    let number = |value: &Value| match value {
-        Value::I64(step) => u64::try_from(*step).ok(),
-        _ => None,
-    };
-    values.iter().map(number).collect()
 }
 
 /// A value that is missing: NaN where there is one.

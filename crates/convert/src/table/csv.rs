@@ -39,7 +39,7 @@ impl Csv {
         }
         let mut line = Vec::new();
         if columns.steps() > 0 {
-            line.push("step".to_string());
+            line.push(quoted(columns.step()));
         }
         line.extend(columns.axis().map(quoted));
         for Column { name, element, .. } in columns.columns() {

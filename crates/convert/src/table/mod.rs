@@ -53,8 +53,7 @@ pub fn convert(request: &Request, to: Format, tell: &dyn Fn(Message)) -> Result<
     let most = (request.memory / 4).max(1 << 20);
     let all = Arrays::of(&reader, Pieces::Values(Chosen { choice: &choice, most }))?;
     let mut left_out: Vec<LeftOut> = all.left_out.iter().map(|left| LeftOut::new(&left.name, &left.why)).collect();
-    let by_name = !request.chosen.only.is_empty();
-    let columns = Columns::of(&reader, &all.arrays, by_name, &mut left_out);
+    let columns = Columns::of(&reader, &all.arrays, &choice, &mut left_out)?;
     let mut sink: Box<dyn Sink> = match to {
         Format::Parquet => Box::new(parquet::Parquet::create(&request.target, &columns, &all, &choice)?),
         _ => Box::new(csv::Csv::create(&request.target, &columns, &all, &mut left_out)?),

@@ -40,7 +40,7 @@ impl Parquet {
         let mut fields = Vec::new();
         let whole = |name: &str| field(name, Physical::INT64, None, false);
         if columns.steps() > 0 {
-            fields.push(whole("step")?);
+            fields.push(whole(columns.step())?);
         }
         fields.extend(columns.axis().map(whole).transpose()?);
         let mut compression = None;

@@ -16,8 +16,9 @@ use std::collections::HashMap;
 use thalweg_bp::shape::Shape;
 use thalweg_movement::pack::BlockSpec;
 use thalweg_reader::variable;
-use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 use thalweg_views::arrays::{AXES, names_of_axes};
+use thalweg_views::boxes;
 use thalweg_views::hdf5::{Attribute, Kind, Values, is_no_name};
 
 /// A block as rank 0 needs to know it.
@@ -220,9 +221,16 @@ impl Planned {
             }
             let volume = |extents: &[u64]| extents.iter().map(|extent| u128::from(*extent)).product::<u128>();
             let covered: u128 = blocks.iter().map(|place| volume(&block(*place).count)).sum();
+            let bounds = |place: &(usize, usize)| {
+                let Block { offset, count, .. } = block(*place);
+                BoundingBox { offset: offset.clone(), count: count.clone() }
+            };
+            let all: Vec<BoundingBox> = blocks.iter().map(bounds).filter(|one| !one.count.contains(&0)).collect();
+            // Blocks that meet may leave holes whatever their extents are.
+            let has_holes = covered < volume(shape) || boxes::meets_another(&all).is_some();
             let array =
                 Array { name: name.into(), kind, shape: shape.clone(), has_steps: true, axes: axes(shape), attributes };
-            return self.array(array, blocks, covered < volume(shape));
+            return self.array(array, blocks, has_holes);
         }
         if let [one] = blocks {
             let shape = first.count.clone();
@@ -337,6 +345,15 @@ mod tests {
         assert_eq!(array.attributes.iter().map(|a| &*a.key).collect::<Vec<_>>(), ["units"]);
         assert_eq!(made.content.attributes.iter().map(|a| &*a.key).collect::<Vec<_>>(), ["made"]);
         assert_eq!(made.content.values.len(), 1);
+    }
+
+    #[test]
+    fn blocks_that_meet_may_leave_holes() {
+        let of = |first: u64, count: u64| block("a", &[count], Some((&[10], &[first])));
+        let has_holes = |ranks: &[Vec<Block>]| planned(ranks, &[], 0).unwrap().have_holes;
+        assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(2, 4)]]), [true]);
+        assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(6, 4)], vec![of(3, 0)]]), [false]);
+        assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(7, 3)]]), [true]);
     }
 
     #[test]

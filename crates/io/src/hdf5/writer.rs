@@ -35,12 +35,14 @@ struct Running {
     channel: BufReader<UnixStream>,
     /// The process that has started it.
     by: u32,
+    /// It was told to commit a step, and has not said that it is done: nothing may end it now.
+    commits: bool,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         // In a child of `fork` it is the parent's.
-        if self.by != std::process::id() {
+        if self.by != std::process::id() || self.commits {
             return;
         }
         // What it holds was committed, or is not wanted.
@@ -90,10 +92,13 @@ impl Running {
                 Err(e) => return Err(unheard(e.into())),
             }
         }
+        self.commits = matches!(ask, Ask::Commit { .. });
         let mut line = String::new();
         if self.channel.read_line(&mut line).map_err(unheard)? == 0 {
+            self.commits = false;
             return Err(Error::new(ErrorKind::Io, format!("{PROGRAM}, which writes the file, has ended")));
         }
+        self.commits = false;
         let answer: Answer = serde_json::from_str(&line)
             .map_err(|e| Error::new(ErrorKind::Io, format!("{PROGRAM} is of another release: {e}")))?;
         answer.heard()
@@ -124,7 +129,7 @@ fn start() -> Result<Running> {
             .stdout(answers);
         match command.spawn() {
             Ok(process) => {
-                return Ok(Running { process, channel: BufReader::new(ours), by: std::process::id() });
+                return Ok(Running { process, channel: BufReader::new(ours), by: std::process::id(), commits: false });
             }
             Err(e) if e.kind() == Cause::NotFound => {}
             Err(e) => return Err(failed(&shown)(e)),
