@@ -47,6 +47,7 @@ pub struct ErrorReport {
     kind: ErrorKind,
     byte: Option<u64>,
     what: String,
+    variable: String,
     object: String,
     cause: String,
 }
@@ -64,16 +65,17 @@ impl ErrorReport {
             kind: e.kind(),
             byte: e.place().byte,
             what: e.what().to_string(),
+            variable: e.place().variable.clone().unwrap_or_default(),
             object: e.place().object.clone().unwrap_or_default(),
             cause: causes.join(": "),
         }
     }
 
-    /// Encoding: kind; byte offset, the highest value for none; length and bytes of text, object and cause.
+    /// Encoding: kind; byte offset, the highest value for none; length and bytes of text, variable, object and cause.
     pub fn encode(self) -> Vec<u8> {
         let mut out = vec![self.kind.code()];
         out.extend_from_slice(&self.byte.unwrap_or(u64::MAX).to_le_bytes());
-        for text in [self.what, self.object, self.cause] {
+        for text in [self.what, self.variable, self.object, self.cause] {
             out.extend_from_slice(&(text.len() as u64).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
         }
@@ -89,17 +91,18 @@ impl ErrorReport {
             Some(u64::from_le_bytes(*head))
         };
         let byte = number()?;
-        let mut texts = [String::new(), String::new(), String::new()];
+        let mut texts: [String; 4] = Default::default();
         for text in &mut texts {
             let (head, tail) = rest.split_first_chunk::<8>()?;
             let (words, tail) = tail.split_at_checked(usize::try_from(u64::from_le_bytes(*head)).ok()?)?;
             (*text, rest) = (String::from_utf8_lossy(words).into_owned(), tail);
         }
-        let [what, object, cause] = texts;
+        let [what, variable, object, cause] = texts;
         Some(ErrorReport {
             kind: ErrorKind::from_code(*kind),
             byte: Some(byte).filter(|b| *b != u64::MAX),
             what,
+            variable,
             object,
             cause,
         })
@@ -112,6 +115,9 @@ impl ErrorReport {
         let error =
             if by == rank { Error::new(self.kind, self.what) } else { Error::reported(self.kind, by, self.what) };
         let mut error = error.at_rank(rank);
+        if !self.variable.is_empty() {
+            error = error.in_variable(self.variable);
+        }
         if !self.object.is_empty() {
             error = error.in_object(self.object);
         }
@@ -121,6 +127,32 @@ impl ErrorReport {
         match self.cause.is_empty() {
             true => error,
             false => error.caused_by(std::io::Error::other(self.cause)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads;
+
+    #[test]
+    fn all_ranks_hear_the_place_and_the_cause() {
+        let outcomes = threads::run(3, |comm| {
+            let full = || Error::io("cannot write", std::io::Error::other("no space"));
+            let own = match comm.rank() {
+                1 => Err(full().in_variable("u").in_object("x.bp").at_byte(7)),
+                _ => Ok(()),
+            };
+            agreed(&comm, own, "write", &[])
+        });
+        for e in outcomes.into_iter().map(Result::unwrap_err) {
+            let place = e.place();
+            assert_eq!(
+                (place.variable.as_deref(), place.object.as_deref(), place.byte),
+                (Some("u"), Some("x.bp"), Some(7))
+            );
+            assert!(e.to_string().contains("no space"), "{e}");
         }
     }
 }
