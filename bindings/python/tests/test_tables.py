@@ -43,7 +43,7 @@ def test_arrays_are_a_row_for_each_element_beside_single_values(run, convert, tm
         assert odd.isna().all() if n % 2 == 0 else list(odd) == list(np.arange(5) * n)
     convert(run, name, "--only", "psi", "--steps", "1:3", "--force")
     found = table(tmp_path / name)
-    np.testing.assert_array_equal(found["psi.r"] + 1j * found["psi.i"], [k + 1j * n for n in (1, 2) for k in range(6)])
+    np.testing.assert_array_equal(found["psi.re"] + 1j * found["psi.im"], [k + 1j * n for n in (1, 2) for k in range(6)])
     assert sorted(set(found["step"])) == [1, 2]
     convert(run, name, "--only", "T", "--region", "T[3, :]", "--force")
     found = table(tmp_path / name)

@@ -8,10 +8,12 @@
 //! | [`timeline`] | the picture of a profile: ranks as rows, phases as colours |
 //! | [`trace`] | trace events of a profile, which Perfetto and browsers read |
 //! | [`json`] | values and attributes as JSON |
+//! | [`csv`] | fields of comma-separated values |
 //! | [`text`] | counts, steps, durations and sizes as text |
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod csv;
 pub mod json;
 pub mod svg;
 pub mod text;

@@ -5,9 +5,11 @@ use thalweg_choice::Choice;
 use thalweg_convert::LeftOut;
 use thalweg_copy::fetch::{Wanted, fetch};
 use thalweg_reader::Reader;
-use thalweg_types::{ElementType, Error, ErrorKind, Result, Value};
+use thalweg_report::csv::parts;
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 use thalweg_views::arrays::{Array, Content};
 use thalweg_views::chosen::Read;
+use thalweg_views::hdf5::Kind;
 
 /// A column, or two of complex numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +70,11 @@ impl Column {
     /// Whether cells of it may be empty.
     pub fn may_be_empty(&self, table: &Columns<'_>) -> bool {
         self.steps.as_ref().is_some_and(|own| own.len() != table.steps.len())
+    }
+
+    /// Its name; of complex numbers two.
+    pub fn names(&self) -> Vec<String> {
+        if self.element.is_complex() { parts(&self.name).to_vec() } else { vec![self.name.clone()] }
     }
 
     /// Bytes of a value; 0 for texts.
@@ -194,13 +201,7 @@ impl<'r> Columns<'r> {
 
     /// Gives the columns of steps and positions names that no variable has.
     fn name_columns(&mut self) {
-        let mut taken: BTreeSet<String> = BTreeSet::new();
-        for column in &self.columns {
-            match column.element.is_complex() {
-                true => taken.extend([".r", ".i"].map(|part| format!("{}{part}", column.name))),
-                false => taken.extend([column.name.clone()]),
-            }
-        }
+        let mut taken: BTreeSet<String> = self.columns.iter().flat_map(Column::names).collect();
         let mut free = |wanted: &str| {
             let mut name = wanted.to_string();
             while !taken.insert(name.clone()) {
@@ -270,20 +271,12 @@ impl<'r> Columns<'r> {
         let own = if column.is_long { self.rows } else { 1 };
         let count = steps.len().max(1);
         let position = |step: u64| steps.binary_search(&step).ok();
-        let mut present = vec![column.steps.is_none(); count];
+        let present = match &column.steps {
+            None => vec![true; count],
+            Some(all) => steps.iter().map(|step| all.binary_search(step).is_ok()).collect(),
+        };
         let lost = || Error::new(ErrorKind::InvalidArgument, "values of a column are missing");
         let repeat = if column.is_long { 1 } else { self.rows as usize };
-        let first = match &column.steps {
-            Some(all) => {
-                for step in all {
-                    if let Some(at) = position(*step) {
-                        present[at] = true;
-                    }
-                }
-                all
-            }
-            None => &Vec::new(),
-        };
         if column.element.is_text() {
             let Source::Values(values) = &column.source else { return Err(lost()) };
             let text = |value: &Value| match value {
@@ -305,7 +298,8 @@ impl<'r> Columns<'r> {
         }
         let size = column.size();
         let whole = own as usize * size;
-        let mut bytes = missing(column.element).repeat(count * own as usize);
+        let kind = Kind::of(column.element, ByteOrder::NATIVE).ok_or_else(lost)?;
+        let mut bytes = kind.missing().repeat(count * own as usize);
         match &column.source {
             Source::Values(values) => {
                 let mut all = Vec::new();
@@ -316,8 +310,8 @@ impl<'r> Columns<'r> {
                             place.copy_from_slice(all.get(..whole).ok_or_else(lost)?);
                         }
                     }
-                    Some(_) => {
-                        for (from, step) in all.chunks(whole).zip(first) {
+                    Some(own) => {
+                        for (from, step) in all.chunks(whole).zip(own) {
                             if let Some(at) = position(*step) {
                                 bytes[at * whole..][..whole].copy_from_slice(from);
                             }
@@ -357,14 +351,5 @@ impl<'r> Columns<'r> {
             bytes = bytes.chunks(size).flat_map(|value| value.repeat(repeat)).collect();
         }
         Ok((Cells::Numbers(bytes), present))
-    }
-}
-
-/// A value that is missing: NaN where there is one.
-fn missing(element: ElementType) -> Vec<u8> {
-    match element {
-        ElementType::F32 => f32::NAN.to_ne_bytes().to_vec(),
-        ElementType::F64 => f64::NAN.to_ne_bytes().to_vec(),
-        element => vec![0; element.size() as usize],
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use thalweg_convert::LeftOut;
+use thalweg_report::csv::field;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 use thalweg_views::arrays::Arrays;
 
@@ -39,27 +40,14 @@ impl Csv {
         }
         let mut line = Vec::new();
         if columns.steps() > 0 {
-            line.push(quoted(columns.step()));
+            line.push(field(columns.step()));
         }
-        line.extend(columns.axis().map(quoted));
-        for Column { name, element, .. } in columns.columns() {
-            match element.is_complex() {
-                true => line.extend([quoted(&format!("{name}.r")), quoted(&format!("{name}.i"))]),
-                false => line.push(quoted(name)),
-            }
-        }
+        line.extend(columns.axis().map(field));
+        line.extend(columns.columns().iter().flat_map(Column::names).map(|name| field(&name)));
         let file = File::create(name).map_err(unwritten)?;
         let mut made = Csv { out: BufWriter::new(file), has_axis: columns.axis().is_some() };
         made.out.write_all(format!("{}\r\n", line.join(",")).as_bytes()).map_err(unwritten)?;
         Ok(made)
-    }
-}
-
-/// A text as a cell.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\r', '\n']) || text.starts_with(' ') || text.ends_with(' ') {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_string(),
     }
 }
 
@@ -123,7 +111,7 @@ impl Sink for Csv {
                     continue;
                 }
                 match &rows.cells[at].0 {
-                    Cells::Texts(texts) => line.push_str(&quoted(&texts[row as usize])),
+                    Cells::Texts(texts) => line.push_str(&field(&texts[row as usize])),
                     Cells::Numbers(bytes) => {
                         let size = column.size();
                         number(column.element, &bytes[row as usize * size..][..size], &mut line)?;
@@ -147,9 +135,6 @@ mod tests {
 
     #[test]
     fn cells_read_back_as_what_they_are() {
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("he said \"no\""), "\"he said \"\"no\"\"\"");
-        assert_eq!(quoted("plain ü"), "plain ü");
         let of = |element, bytes: &[u8]| {
             let mut line = String::new();
             number(element, bytes, &mut line).unwrap();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | scalar, text; array of one element | one row for each step |
 //! | array of one axis | one row for each element of each step, beside those of other arrays as long, and of single values, which are repeated |
-//! | complex numbers | two columns, `name.r` and `name.i` |
+//! | complex numbers | two columns, `name.re` and `name.im` |
 //! | anything else | none; listed with the reason |
 //!
 //! A table has rows of elements if only arrays are chosen, or if variables were chosen by name and an array is among them; else a row for each step.

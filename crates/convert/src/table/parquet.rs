@@ -47,10 +47,8 @@ impl Parquet {
         for column in columns.columns() {
             let is_optional = column.may_be_empty(columns);
             let (physical, logical) = form(column.element)?;
-            let own = [".r", ".i"];
-            let names = if column.element.is_complex() { &own[..] } else { &[""] };
-            for ending in names {
-                fields.push(field(&format!("{}{ending}", column.name), physical, logical.clone(), is_optional)?);
+            for name in column.names() {
+                fields.push(field(&name, physical, logical.clone(), is_optional)?);
             }
             compression = compression.or(choice.transform(&column.name));
         }
