@@ -61,8 +61,14 @@ def field(step=0, shape=(24, 32)):
 
 @pytest.fixture
 def run(path):
-    """A file of 4 steps: a global array in 2 x 2 blocks, a local array, scalars, texts, complex numbers."""
-    with thalweg.Writer(path) as w:
+    """A file of 4 steps, and an array that half of them have."""
+    write_run(path, lambda s, n: n % 2 and s.__setitem__("odd", np.arange(5, dtype="u2") * n))
+    return path
+
+
+def write_run(path, more, **how):
+    """Writes 4 steps: a global array in 2 x 2 blocks, a local array, scalars, texts, complex numbers, and what `more` adds to a step."""
+    with thalweg.Writer(path, **how) as w:
         w.attribute("units", "K", of="T")
         w.attribute("range", [0.5, 1.5], of="T")
         w.attribute("code", "heat")
@@ -78,9 +84,7 @@ def run(path):
                 s["psi"] = (np.arange(6) + 1j * n).astype("c16")
                 s.write("particles", np.arange(3 + n, dtype="f4"))
                 s.write("particles", np.arange(10, dtype="f4"))
-                if n % 2:
-                    s["odd"] = np.arange(5, dtype="u2") * n
-    return path
+                more(s, n)
 
 
 class Mpi:

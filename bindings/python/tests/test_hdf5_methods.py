@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import thalweg
-from conftest import ROOT, field
+from conftest import ROOT, field, write_run
 from test_examples import launch, openmpi  # noqa: F401  (a fixture)
 
 h5py = pytest.importorskip("h5py")
@@ -38,25 +38,12 @@ def differences(prefix):
 
 
 def everything(path, method):
-    with thalweg.Writer(path, method=method) as w:
-        w.attribute("units", "K", of="T")
-        w.attribute("range", [0.5, 1.5], of="T")
-        w.attribute("code", "heat")
-        for n in range(4):
-            whole = field(n)
-            with w.step() as s:
-                for i in (0, 12):
-                    for j in (0, 16):
-                        s.write("T", whole[i : i + 12, j : j + 16], shape=(24, 32), offset=(i, j), dims=("y", "x"))
-                s["time"] = 0.5 * n
-                s["count"] = np.int32(n)
-                s["title"] = f"Schritt {n} ü"
-                s["psi"] = (np.arange(6) + 1j * n).astype("c16")
-                s.write("particles", np.arange(3 + n, dtype="f4"))
-                s.write("particles", np.arange(10, dtype="f4"))
-                for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"):
-                    s[f"of/each/{kind}"] = np.arange(60, dtype=kind).reshape(3, 4, 5) + n
-                s["empty"] = np.empty((0, 4))
+    def more(s, n):
+        for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"):
+            s[f"of/each/{kind}"] = np.arange(60, dtype=kind).reshape(3, 4, 5) + n
+        s["empty"] = np.empty((0, 4))
+
+    write_run(path, more, method=method)
 
 
 @pytest.mark.parametrize("method", ["PHDF5", "NC4"])
@@ -155,7 +142,66 @@ def test_ranks_write_their_parts_of_one_file(mpi, tmp_path, method):
         np.testing.assert_array_equal(f["step"], np.arange(6))
         for rank in range(mpi.ranks):
             np.testing.assert_array_equal(f[f"own/step_5/block_{rank}"], [rank] * (rank + 1))
-    assert os.listdir(tmp_path) == ["many.py", "x.h5"] or sorted(os.listdir(tmp_path)) == ["many.py", "x.h5"]
+    assert sorted(os.listdir(tmp_path)) == ["many.py", "x.h5"]
+
+
+FAILS = """
+import resource
+import signal
+import sys
+import numpy as np
+import thalweg
+from mpi4py import MPI
+
+path = sys.argv[1]
+rank, ranks = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+said = []
+with thalweg.Writer(path, method="PHDF5", mode="a", comm=MPI.COMM_WORLD) as w:
+    for n, what in enumerate(["", "shape", "", "limit", ""]):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            with w.step() as s:
+                # One rank alone: another shape, or a limit below the place of its block.
+                rows = 2 * ranks + (what == "shape" and rank == ranks - 1)
+                s.write("a", np.full((2, 1000), 10.0 * n + rank), shape=(rows, 1000), offset=(2 * rank, 0))
+                if what == "limit" and rank == ranks - 1:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+            said.append("written")
+        except thalweg.Error as e:
+            said.append(str(e))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+for texts in MPI.COMM_WORLD.gather(said) or []:
+    assert [text == "written" for text in texts] == [True, False, True, False, True], texts
+    assert '("a")' in texts[1] and "shape" in texts[1], texts[1]
+    assert "x.h5 at byte" in texts[3] and '("a")' in texts[3] and "File too large" in texts[3] and f"rank {ranks - 1}" in texts[3], texts[3]
+    assert all("still safe: the steps of the file that were closed before" in text for text in (texts[1], texts[3])), texts
+"""
+
+
+def test_one_rank_that_fails_is_named_on_all_and_costs_its_output_alone(mpi, tmp_path):
+    program, file = tmp_path / "fails.py", tmp_path / "x.h5"
+    program.write_text(FAILS)
+    mpi.run(program, file)
+    with h5py.File(file) as f:
+        assert len(f["step"]) == 3
+        for step, n in enumerate((0, 2, 4)):
+            for rank in range(mpi.ranks):
+                assert (f["a"][step, 2 * rank : 2 * rank + 2] == 10 * n + rank).all()
+
+
+def test_outputs_of_several_files_in_flight_do_not_meet(tmp_path):
+    names = [f"{k}.h5" for k in range(4)]
+    writers = [thalweg.Writer(tmp_path / name, method="PHDF5", parameters="async=yes") for name in names]
+    for n in range(5):
+        for k, w in enumerate(writers):
+            with w.step() as s:
+                s["a"] = np.full((300, 1000), 10.0 * k + n)
+    for w in writers:
+        w.close()
+    for k, name in enumerate(names):
+        with h5py.File(tmp_path / name) as f:
+            assert [(f["a"][n] == 10.0 * k + n).all() for n in range(5)] == [True] * 5
 
 
 def one_step(path, mode="w", **variables):
@@ -269,6 +315,23 @@ def test_a_program_with_many_arrays_that_dies_leaves_the_file_as_it_was(tmp_path
         assert list(f["step"]) == [0]
         for k in range(3000):
             assert f[f"g{k % 7}/v{k}"].shape == (1, 10) and f[f"g{k % 7}/v{k}"][0, 0] == k
+
+
+def test_blocks_that_exceed_the_buffer_are_written_in_pieces(tmp_path):
+    schema = '''<adios-config host-language="C"><adios-group name="g"><var name="o" type="integer"/><global-bounds dimensions="4000,100" offsets="o,0">
+        <var name="v" type="double" dimensions="1000,100"/></global-bounds><var name="w" type="double" dimensions="100,1000"/></adios-group>
+        <method group="g" method="PHDF5"/><buffer size-MB="1"/></adios-config>'''
+    (tmp_path / "g.xml").write_text(schema)
+    v, other = np.random.default_rng(1).random((2, 4000, 100)), np.random.default_rng(2).random((2, 100, 1000))
+    with thalweg.Writer(tmp_path / "x.h5", schema=tmp_path / "g.xml", group="g") as w:
+        for n in range(2):
+            with w.step() as s:
+                for row in range(0, 4000, 1000):
+                    s.write("v", v[n, row : row + 1000], shape=(4000, 100), offset=(row, 0))
+                s["w"] = other[n]
+    with h5py.File(tmp_path / "x.h5") as f:
+        np.testing.assert_array_equal(f["v"], v)
+        np.testing.assert_array_equal(f["w"], other)
 
 
 def test_a_variable_that_is_missing_in_some_steps_has_missing_values_there(tmp_path):

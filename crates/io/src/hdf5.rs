@@ -22,10 +22,9 @@ pub mod places;
 pub mod protocol;
 mod writer;
 
-use content::{Block, Planned};
+use content::{Attributes, Block, Planned};
 use protocol::{Answer, Ask, Places};
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -79,11 +78,13 @@ struct Hdf5 {
 /// State of an output.
 struct Output {
     cache: Arc<Cache>,
+    /// On rank 0.
+    writer: Option<Writer>,
     /// On rank 0: the file, as any process finds it.
     file: PathBuf,
     is_new: bool,
     /// On rank 0: the program has made room in the file.
-    begun: Cell<bool>,
+    begun: bool,
     /// From 0.
     step: u64,
     spill: Spill,
@@ -111,24 +112,31 @@ struct Place {
     places: Places,
 }
 
-/// Rank 0: the file of an output, and how many steps it has before this one.
-fn begin(request: &OpenRequest<'_>) -> Result<(PathBuf, u64)> {
+/// What a failure leaves as it was.
+const SAFE: &str = "the steps of the file that were closed before";
+
+/// Rank 0: the file of an output, how many steps it has before this one, and the program that writes it.
+fn begin(request: &OpenRequest<'_>) -> Result<(PathBuf, u64, Writer)> {
     let unsupported = |what: &str| Error::new(ErrorKind::Unsupported, what);
     let plain = request.layout.plain_file(request.path);
     let plain = plain.ok_or_else(|| unsupported("this is a mount: HDF5's library writes plain files alone"))?;
     let file = std::path::absolute(&plain).map_err(|e| Error::io("cannot find the file", e))?;
+    let path = file.to_str().ok_or_else(|| unsupported("the name of its folder is not UTF-8"))?.to_string();
     if matches!(request.mode, Mode::AppendAfter(_)) {
         return Err(unsupported("a restart that drops steps of an HDF5 file: copy the steps to keep into a new file"));
     }
+    let mut writer = Writer::take(&request.cache.of())?;
     if request.mode == Mode::Write {
-        return Ok((file, 0));
+        return Ok((file, 0, writer));
     }
-    let path = file.to_str().ok_or_else(|| unsupported("a name that is not UTF-8"))?.to_string();
-    let writer = request.cache.of::<Writer>();
-    match writer.lock().ask(&Ask::Open { path }, request.comm.timeout())? {
-        Answer::Steps(steps) => Ok((file, steps)),
-        _ => Err(Error::new(ErrorKind::Io, "an answer to another question")),
+    match writer.ask(&Ask::Open { path }, request.comm.timeout())? {
+        Answer::Steps(steps) => Ok((file, steps, writer)),
+        _ => Err(another()),
     }
+}
+
+fn another() -> Error {
+    Error::new(ErrorKind::Io, "an answer to another question")
 }
 
 impl Method for Hdf5 {
@@ -138,15 +146,14 @@ impl Method for Hdf5 {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
-        let own =
-            if rank == 0 { begin(request).map_err(|e| e.in_object(request.path)) } else { Ok(Default::default()) };
-        let (begun, own) = apart(own);
-        let (file, steps) = begun.unwrap_or_default();
+        let begun = (rank == 0).then(|| begin(request).map_err(|e| e.in_object(request.path)));
+        let (begun, own) = apart(begun.transpose());
+        let (file, steps, writer) = begun.flatten().map_or((PathBuf::new(), 0, None), |(f, s, w)| (f, s, Some(w)));
         let steps = agreed(request.comm, own, "open the output", &[steps])?[0];
         let step = if request.mode == Mode::Update { steps.saturating_sub(1) } else { steps };
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
-        let (is_new, begun) = (steps == 0, Cell::new(false));
-        self.open = Some(Output { cache: request.cache.clone(), file, is_new, begun, step, spill });
+        let (is_new, begun) = (steps == 0, false);
+        self.open = Some(Output { cache: request.cache.clone(), writer, file, is_new, begun, step, spill });
         let time_index = u32::try_from(step + 1)
             .map_err(|_| Error::new(ErrorKind::OutOfBounds, "a file has at most 4294967295 steps"))?;
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
@@ -162,75 +169,75 @@ impl Method for Hdf5 {
     }
 
     fn close(&mut self, mut request: CloseRequest<'_, '_>) -> Result<Closed> {
-        let open = self.open.take().ok_or_else(method::not_open)?;
-        let comm = request.comm;
-        let mut attributes = Vec::new();
-        let failed = request.failed.take().map_or(Ok(()), Err);
-        let fortran = request.header.fortran;
-        let described = failed.and_then(|()| {
-            caught("describe the blocks", || {
-                let all = request.pack.blocks(open.spill.object().map(|object| (object, 0)), fortran)?;
-                if comm.rank() == 0 {
-                    let values: Vec<_> =
-                        all.iter().filter_map(|one| Some((one.spec().id, one.spec().value.clone()?))).collect();
-                    drop(all);
-                    attributes = content::attributes(request.pack.attributes(), &values);
-                    let all = request.pack.blocks(open.spill.object().map(|object| (object, 0)), fortran)?;
-                    return all.iter().map(|one| Block::of(one.spec(), fortran)).collect::<Result<Vec<_>>>();
-                }
-                all.iter().map(|one| Block::of(one.spec(), fortran)).collect::<Result<Vec<_>>>()
-            })
+        let mut open = self.open.take().ok_or_else(method::not_open)?;
+        let written = open.write(&mut request, self.sync).map_err(|e| e.safe(SAFE)).and_then(|bytes| {
+            // HDF5 has no way back here.
+            open.commit(request.comm, self.sync)?;
+            Ok(bytes)
         });
-        let (blocks, own) = apart(described);
-        agreed(comm, own, "describe the output", &[])?;
-        let ended = open.write(&mut request, &blocks.unwrap_or_default(), &attributes, self.sync);
-        if ended.is_err() && comm.rank() == 0 {
-            open.give_up();
+        match (&written, open.writer.take()) {
+            (Ok(_), Some(writer)) => writer.give_back(&open.cache.of()),
+            (Err(_), Some(writer)) => open.give_up(writer),
+            (_, None) => {}
         }
-        ended.map(Closed::of)
+        written.map(Closed::of)
     }
 }
 
 impl Output {
-    /// Collective: writes the blocks of all ranks, and commits the step. Returns the bytes of all.
-    fn write(
-        &self,
-        request: &mut CloseRequest<'_, '_>,
-        blocks: &[Block],
-        attributes: &[(String, AttributeValue)],
-        sync: bool,
-    ) -> Result<u64> {
+    /// This rank's blocks, and the attributes of the group.
+    fn describe(&self, request: &mut CloseRequest<'_, '_>) -> Result<(Vec<Block>, Attributes)> {
+        let fortran = request.header.fortran;
+        let written = request.blocks(self.spilled())?;
+        let blocks = written.iter().map(|one| Block::of(one.spec(), fortran)).collect::<Result<Vec<_>>>()?;
+        let values: Vec<_> =
+            written.iter().filter_map(|one| Some((one.spec().id, one.spec().value.clone()?))).collect();
+        drop(written);
+        Ok((blocks, content::attributes(request.pack.attributes(), &values)))
+    }
+
+    fn spilled(&self) -> Option<(&dyn WriteObject, u64)> {
+        self.spill.object().map(|object| (object, 0))
+    }
+
+    /// Collective: writes the blocks of all ranks to their places, which the file does not refer to yet. Returns the bytes of all.
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, sync: bool) -> Result<u64> {
         let comm = request.comm;
-        let told = serde_json::to_vec(blocks).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()));
-        // A rank whose blocks cannot be told is heard of below.
+        let own = request.failed.take().map_or(Ok(()), Err);
+        let described = own.and_then(|()| caught("describe the blocks", || self.describe(request)));
+        let told = described.and_then(|(blocks, attributes)| {
+            let told = serde_json::to_vec(&blocks).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()));
+            Ok((told?, attributes))
+        });
         let (told, own) = apart(told);
-        let all = comm.gather(0, &told.unwrap_or_default())?;
-        let (replies, own) = match all {
-            Some(all) => {
-                let prepared = own.and_then(|()| caught("prepare the file", || self.prepare(comm, &all, attributes)));
-                apart(prepared)
-            }
-            None => (None, own),
-        };
-        let (replies, bytes) = replies.unwrap_or_else(|| (vec![Vec::new(); comm.size() as usize], 0));
+        agreed(comm, own, "describe the output", &[])?;
+        let (told, attributes) = told.unwrap_or_default();
+        let all = comm.gather(0, &told)?;
+        let prepared = all.map(|all| caught("prepare the file", || self.prepare(comm, &all, &attributes)));
+        let (prepared, own) = apart(prepared.transpose());
+        let (replies, bytes) = prepared.flatten().unwrap_or_else(|| (vec![Vec::new(); comm.size() as usize], 0));
         let reply = comm.scatter(0, (comm.rank() == 0).then_some(&replies[..]))?;
         let own = own.and_then(|()| caught("write the blocks", || self.write_own(request, &reply, sync)));
-        let bytes = agreed(comm, own, "write the output", &[bytes])?[0];
-        let committed = match comm.rank() {
+        Ok(agreed(comm, own, "write the output", &[bytes])?[0])
+    }
+
+    /// Collective: the file has the step.
+    fn commit(&mut self, comm: &dyn Communicator, sync: bool) -> Result<()> {
+        let own = match comm.rank() {
             0 => self.ask(comm, &Ask::Commit { sync }).map(drop).map_err(|e| e.in_object(self.file.to_string_lossy())),
             _ => Ok(()),
         };
-        agreed(comm, committed, "commit the step", &[])?;
-        Ok(bytes)
+        agreed(comm, own, "commit the step", &[]).map(drop)
     }
 
-    fn ask(&self, comm: &dyn Communicator, ask: &Ask) -> Result<Answer> {
-        self.cache.of::<Writer>().lock().ask(ask, comm.timeout())
+    /// Rank 0 alone.
+    fn ask(&mut self, comm: &dyn Communicator, ask: &Ask) -> Result<Answer> {
+        self.writer.as_mut().ok_or_else(method::not_open)?.ask(ask, comm.timeout())
     }
 
     /// Rank 0: the place of each block of each rank, as replies, and the bytes of all.
     fn prepare(
-        &self,
+        &mut self,
         comm: &dyn Communicator,
         told: &[Vec<u8>],
         attributes: &[(String, AttributeValue)],
@@ -246,9 +253,9 @@ impl Output {
             content::planned(&ranks, attributes, self.step).map_err(|e| e.in_object(path.clone()))?;
         let asked = protocol::Content { path: path.clone(), is_new: self.is_new, ..content.clone() };
         let answer = self.ask(comm, &Ask::Step(Box::new(asked))).map_err(|e| e.in_object(path.clone()))?;
-        self.begun.set(true);
+        self.begun = true;
         let Answer::Places { file, arrays: places } = answer else {
-            return Err(Error::new(ErrorKind::Io, "an answer to another question"));
+            return Err(another());
         };
         if places.len() != content.arrays.len() {
             return Err(Error::new(ErrorKind::Io, "places of other arrays"));
@@ -297,12 +304,13 @@ impl Output {
                     Some(object) => object,
                     None => opened.insert(to_write(file)?),
                 };
-                let missing = missing(array.kind).repeat(PIECE.min(chunk as usize) / array.kind.size() as usize);
+                let missing = array.kind.missing().repeat(PIECE.min(chunk as usize) / array.kind.size() as usize);
                 let mut done = 0;
                 while done < chunk {
                     let now = (missing.len() as u64).min(chunk - done);
                     object.write_all_at(&missing[..now as usize], at + done).map_err(|e| {
-                        Error::io("cannot write values of missing elements", e).in_variable(&*array.name)
+                        let e = Error::io("cannot write values of missing elements", e).at_byte(at + done);
+                        e.in_variable(&*array.name).in_object(file.to_string_lossy())
                     })?;
                     done += now;
                 }
@@ -323,23 +331,25 @@ impl Output {
             return Ok(());
         }
         let object = to_write(&reply.file)?;
-        let blocks = request.blocks(self.spill.object().map(|object| (object, 0)))?;
+        let shown = reply.file.to_string_lossy();
+        let blocks = request.blocks(self.spilled())?;
         for place in &reply.blocks {
             let block =
                 blocks.get(place.block).ok_or_else(|| Error::new(ErrorKind::Io, "the place of another block"))?;
-            write_block(&object, block, place).map_err(|e| e.in_variable(&*block.spec().name))?;
+            let written = write_block(&object, block, place, self.spill.step());
+            written.map_err(|e| e.in_variable(&*block.spec().name).in_object(&*shown))?;
         }
         self.spill.end()?;
         if sync {
-            object.sync_data().map_err(|e| Error::io("cannot write to the device", e))?;
+            object.sync_data().map_err(|e| Error::io("cannot write to the device", e).in_object(&*shown))?;
         }
         Ok(())
     }
 
     /// Rank 0: the file is as before the output.
-    fn give_up(&self) {
-        self.cache.of::<Writer>().lock().abandon();
-        if self.is_new && self.begun.get() {
+    fn give_up(&self, writer: Writer) {
+        drop(writer);
+        if self.is_new && self.begun {
             // If it cannot be removed, the next output replaces it.
             let _ = std::fs::remove_file(unfinished(&self.file));
         }
@@ -357,24 +367,34 @@ fn to_write(file: &Path) -> Result<File> {
     opened.map_err(|e| Error::io("cannot open the file to write blocks", e).in_object(file.to_string_lossy()))
 }
 
-/// An element that is missing: NaN where there is one.
-fn missing(kind: Kind) -> Vec<u8> {
-    match kind {
-        Kind::Real(4, _) => f32::NAN.to_ne_bytes().to_vec(),
-        Kind::Real(8, _) => f64::NAN.to_ne_bytes().to_vec(),
-        kind => vec![0; kind.size() as usize],
-    }
-}
-
-fn write_block(object: &File, block: &WrittenBlock<'_>, place: &Place) -> Result<()> {
+/// Writes a block to its places.
+///
+/// - `step`: bytes of a spilled block that are copied at a time.
+fn write_block(object: &File, block: &WrittenBlock<'_>, place: &Place, step: usize) -> Result<()> {
     let Place { kind, shape, offset, count, places, .. } = place;
     if count.contains(&0) {
         return Ok(());
     }
-    let values = block.values()?;
-    for run in places::runs(places, shape, offset, count, kind.size())? {
-        let bytes = values.get(run.from.clone()).ok_or_else(|| Error::new(ErrorKind::Torn, "values are missing"))?;
-        object.write_all_at(bytes, run.at).map_err(|e| Error::io("cannot write values", e).at_byte(run.at))?;
+    let write = |bytes: &[u8], at: u64| {
+        object.write_all_at(bytes, at).map_err(|e| Error::io("cannot write values", e).at_byte(at))
+    };
+    let lost = || Error::new(ErrorKind::Torn, "values that were written before are missing");
+    let runs = places::runs(places, shape, offset, count, kind.size())?;
+    if let Some((spilled, first)) = block.spilled() {
+        let mut memory = vec![0; step.max(512)];
+        for run in runs {
+            let mut done = run.from.start;
+            while done < run.from.end {
+                let piece = &mut memory[..step.max(512).min(run.from.end - done)];
+                if spilled.read_at(first + done as u64, piece)? != piece.len() {
+                    return Err(lost());
+                }
+                write(piece, run.at + (done - run.from.start) as u64)?;
+                done += piece.len();
+            }
+        }
+        return Ok(());
     }
-    Ok(())
+    let values = block.values()?;
+    runs.into_iter().try_for_each(|run| write(values.get(run.from.clone()).ok_or_else(lost)?, run.at))
 }

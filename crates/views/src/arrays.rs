@@ -370,7 +370,7 @@ fn arrays_of(
     let own = if let Along::Axis(name) = &along { name.as_deref() } else { None };
     let of_steps = has_steps.then(|| (axes.of_steps(&steps, own), steps.len() as u64));
     let wanted = wanted.filter(|names| names.len() == shape.len());
-    let wanted = wanted.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect());
+    let wanted = wanted.unwrap_or_else(|| unnamed(shape.len()));
     let others = axes.of_shape(&wanted, &shape).into_iter().zip(shape);
     let (axes, shape) = of_steps.into_iter().chain(others).unzip();
     let (name, variable) = (name.to_string(), name.to_string());
@@ -628,6 +628,11 @@ fn has_byte_before(reader: &Reader, subfile: Option<u32>, end: Option<u64>) -> R
 /// The names that an array's attribute [`AXES`] gives to its axes.
 fn named_axes(attributes: &[(String, AttributeValue)]) -> Option<Vec<String>> {
     names_of_axes(&attributes.iter().find(|(key, _)| key == AXES)?.1)
+}
+
+/// The names of axes to which the file gives none.
+pub fn unnamed(axes: usize) -> Vec<String> {
+    (0..axes).map(|axis| format!("dim_{axis}")).collect()
 }
 
 /// The names in an attribute [`AXES`]: an array of texts, or words with spaces between.

@@ -294,6 +294,15 @@ impl Kind {
             Kind::Text => 0,
         }
     }
+
+    /// An element that was not written, in this machine's byte order: NaN where there is one, else 0.
+    pub fn missing(self) -> Vec<u8> {
+        match self {
+            Kind::Real(4, _) => f32::NAN.to_ne_bytes().to_vec(),
+            Kind::Real(8, _) => f64::NAN.to_ne_bytes().to_vec(),
+            kind => vec![0; kind.size() as usize],
+        }
+    }
 }
 
 impl Elements {
@@ -432,12 +441,12 @@ fn planned(reader: &Reader, arrays: Arrays, conversion: Option<Conversion<'_>>) 
         .filter(|(name, _)| !with_values.contains(name))
         .map(|(name, extent)| Dataset {
             name: name.clone(),
-            kind: Kind::Real(4, true),
+            kind: BARE_SCALE,
             shape: vec![*extent],
             is_unlimited: unlimited.contains(name),
             is_nan_missing: false,
             content: Elements::Missing,
-            scale: Some(format!("This is a netCDF dimension but not a netCDF variable. {extent:10}")),
+            scale: Some(name_of_bare_scale(*extent)),
             axes: Vec::new(),
             attributes: Vec::new(),
             stored: Stored::default(),
@@ -454,6 +463,14 @@ fn planned(reader: &Reader, arrays: Arrays, conversion: Option<Conversion<'_>>) 
     let plan =
         Plan { files: all.names, groups, datasets, sources: all.sources.made, blocks: names.blocks(), attributes };
     Ok(View { plan, arrays: shown, blocks, left_out: all.left_out })
+}
+
+/// The type of a dimension scale without values.
+pub const BARE_SCALE: Kind = Kind::Real(4, true);
+
+/// The name that netCDF gives to a dimension scale without values.
+pub fn name_of_bare_scale(extent: u64) -> String {
+    format!("This is a netCDF dimension but not a netCDF variable. {extent:10}")
 }
 
 /// The first parts of all names.

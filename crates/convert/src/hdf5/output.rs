@@ -8,6 +8,7 @@ use crate::library::reading::{self, Object, names};
 use crate::library::writing::{self as library, Element, File, Oldest, Reserved, Storage};
 use crate::library::{Handle, close_inherited};
 use crate::source::found::{self, Form, Value};
+use crate::values::element_of;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -20,7 +21,7 @@ use thalweg_io::hdf5::protocol::{Answer, Array, Ask, Content, Places, Single};
 use thalweg_io::hdf5::unfinished;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 use thalweg_views::arrays::STEP_IN_FILE;
-use thalweg_views::hdf5::{Attribute, Kind, Stored, Values};
+use thalweg_views::hdf5::{Attribute, BARE_SCALE, Kind, Stored, Values, name_of_bare_scale};
 
 /// Most bytes of a chunk; HDF5 takes less than 4 GiB.
 const CHUNK: u64 = 1 << 30;
@@ -308,7 +309,12 @@ impl<'s> Step<'s> {
         let there = reading::form(&dataset)?;
         let there = if matches!(there, Form::Texts) { Some(Kind::Text) } else { there.kind() };
         if there != Some(kind) {
-            return Err(refused(format!("the file has it with another type: {there:?} and not {kind:?}")));
+            let named = |kind: Option<Kind>| kind.and_then(element_of).map_or("another type", ElementType::name);
+            return Err(refused(format!(
+                "the file has it as another type: {}, not {}",
+                named(there),
+                named(Some(kind))
+            )));
         }
         Ok(Some(dataset))
     }
@@ -398,13 +404,10 @@ impl<'s> Step<'s> {
             let scale = match self.file.has(&name)? {
                 true => self.file.dataset(&name)?,
                 false => {
-                    let (kind, storage) = (Kind::Real(4, true), Storage::Own(&Stored { chunk: None, deflate: None }));
-                    let element = Element::Plain(kind);
+                    let (element, storage) =
+                        (Element::Plain(BARE_SCALE), Storage::Own(&Stored { chunk: None, deflate: None }));
                     let scale = library::dataset(self.file.root(), &name, element, &[*extent], false, false, &storage)?;
-                    library::make_scale(
-                        &scale,
-                        &format!("This is a netCDF dimension but not a netCDF variable. {extent:10}"),
-                    )?;
+                    library::make_scale(&scale, &name_of_bare_scale(*extent))?;
                     scale
                 }
             };

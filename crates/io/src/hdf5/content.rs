@@ -17,7 +17,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_movement::pack::BlockSpec;
 use thalweg_reader::variable;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
-use thalweg_views::arrays::{AXES, names_of_axes};
+use thalweg_views::arrays::{AXES, names_of_axes, unnamed};
 use thalweg_views::boxes;
 use thalweg_views::hdf5::{Attribute, Kind, Values, is_no_name};
 
@@ -80,6 +80,9 @@ impl Block {
 fn full_name(path: &str, name: &str) -> String {
     variable::full_name(path, name).trim_matches('/').to_string()
 }
+
+/// Attributes by their full names.
+pub type Attributes = Vec<(String, AttributeValue)>;
 
 /// A step as the file gets it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -192,7 +195,7 @@ impl Planned {
         }
         let axes = |shape: &[u64]| {
             let named = wanted.clone().filter(|names| names.len() == shape.len());
-            Some(named.unwrap_or_else(|| (0..shape.len()).map(|axis| format!("dim_{axis}")).collect()))
+            Some(named.unwrap_or_else(|| unnamed(shape.len())))
         };
         for place in blocks {
             let elements = block(*place).count.iter().try_fold(kind.size(), |all, extent| all.checked_mul(*extent));
@@ -286,10 +289,7 @@ impl Planned {
 }
 
 /// The attributes of a group by their full names; those that name a variable have its value.
-pub fn attributes(
-    all: &[thalweg_movement::pack::AttributeSpec],
-    values: &[(u32, Value)],
-) -> Vec<(String, AttributeValue)> {
+pub fn attributes(all: &[thalweg_movement::pack::AttributeSpec], values: &[(u32, Value)]) -> Attributes {
     let own = all.iter().filter(|one| !full_name(&one.path, &one.name).starts_with("__adios__"));
     own.filter_map(|one| {
         let value = match &one.value {

@@ -1,4 +1,5 @@
-//! The program that is linked with HDF5, as rank 0 speaks with it: one for each session, started by the first output.
+//! The program that is linked with HDF5, as rank 0 speaks with it. Each output has one of its own, so outputs in flight do not meet; between
+//! outputs programs wait for the next one.
 
 use super::protocol::{Answer, Ask};
 use rustix::net::{SendFlags, send};
@@ -15,20 +16,19 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// Its name.
 const PROGRAM: &str = "thalweg-convert";
 
-/// The program of a session; none before the first output, and after a failure.
+/// The programs of a session that wait for an output.
 #[derive(Default)]
-pub struct Writer {
-    running: Option<Running>,
-}
+pub struct Waiting(Vec<Writer>);
 
-impl Memory for Writer {
-    fn end(memory: &Remembered<Writer>) -> Result<()> {
-        memory.lock().abandon();
+impl Memory for Waiting {
+    fn end(memory: &Remembered<Waiting>) -> Result<()> {
+        memory.lock().0.clear();
         Ok(())
     }
 }
 
-struct Running {
+/// A program. What it was asked for since the last commit is in its memory alone: dropping it gives that up.
+pub struct Writer {
     process: Child,
     /// Its standard input and output. A socket, because a write to a pipe that nobody reads would kill a program that does not ignore
     /// SIGPIPE.
@@ -39,44 +39,43 @@ struct Running {
     commits: bool,
 }
 
-impl Drop for Running {
+impl Drop for Writer {
     fn drop(&mut self) {
         // In a child of `fork` it is the parent's.
         if self.by != std::process::id() || self.commits {
             return;
         }
-        // What it holds was committed, or is not wanted.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Writer {
+    /// One that waits, else a new one.
+    ///
+    /// # Errors
+    /// `NotFound` if the program is not there; errors of the system.
+    pub fn take(waiting: &Remembered<Waiting>) -> Result<Writer> {
+        let last = || waiting.lock().0.pop();
+        while let Some(mut writer) = last() {
+            // One that somebody has killed is not asked.
+            if matches!(writer.process.try_wait(), Ok(None)) {
+                return Ok(writer);
+            }
+        }
+        start()
+    }
+
+    /// It has committed its step, and waits for the next output.
+    pub fn give_back(self, waiting: &Remembered<Waiting>) {
+        waiting.lock().0.push(self);
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// Its failure; `NotFound` if the program is not there; `Io` if it has ended, or has not answered within `patience`. The next question
-    /// starts it again.
+    /// Its failure; `Io` if it has ended, or has not answered within `patience`. It is of no use then.
     pub fn ask(&mut self, ask: &Ask, patience: Duration) -> Result<Answer> {
-        let running = match &mut self.running {
-            Some(running) => running,
-            None => self.running.insert(start()?),
-        };
-        let answer = running.ask(ask, patience);
-        if answer.is_err() {
-            self.abandon();
-        }
-        answer
-    }
-
-    /// Gives up what was asked for since the last commit: it is in the memory of the program alone, which is ended.
-    pub fn abandon(&mut self) {
-        self.running = None;
-    }
-}
-
-impl Running {
-    fn ask(&mut self, ask: &Ask, patience: Duration) -> Result<Answer> {
         let unheard = |e: std::io::Error| Error::io(format!("cannot speak with {PROGRAM}"), e);
         let mut line = serde_json::to_vec(ask)
             .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("the step cannot be told: {e}")))?;
@@ -110,7 +109,7 @@ fn programs() -> [PathBuf; 2] {
     [draining::command().with_file_name(PROGRAM), PROGRAM.into()]
 }
 
-fn start() -> Result<Running> {
+fn start() -> Result<Writer> {
     let failed = |what: &str| {
         let what = format!("cannot start '{what}'");
         move |e: std::io::Error| Error::io(what, e)
@@ -129,7 +128,7 @@ fn start() -> Result<Running> {
             .stdout(answers);
         match command.spawn() {
             Ok(process) => {
-                return Ok(Running { process, channel: BufReader::new(ours), by: std::process::id(), commits: false });
+                return Ok(Writer { process, channel: BufReader::new(ours), by: std::process::id(), commits: false });
             }
             Err(e) if e.kind() == Cause::NotFound => {}
             Err(e) => return Err(failed(&shown)(e)),

@@ -101,6 +101,15 @@ impl<'p> WrittenBlock<'p> {
         }
     }
 
+    /// The object with the values and the offset of the first byte there, if they were spilled as they are; `None` if they are in memory or
+    /// transformed.
+    pub fn spilled(&self) -> Option<(&'p dyn WriteObject, u64)> {
+        match &self.location {
+            BlockLocation::Stored { object, offset, .. } if self.spec.transform.is_none() => Some((*object, *offset)),
+            _ => None,
+        }
+    }
+
     /// The values in this machine's byte order, in the order of the block.
     ///
     /// # Errors
