@@ -147,11 +147,12 @@ def test_real_data_open_as_they_were_written(path, way):
     for folder, _, files in os.walk(of_iris()):
         for name in sorted(files):
             if name.endswith(".nc"):
-                ds = xr.open_dataset(os.path.join(folder, name), chunks={} if way == "in chunks" else None)
-                if way == "from memory":
-                    ds.load()
-                ds.thalweg.to_bp(path, mode="w")
-                xr.testing.assert_identical(opened(path).load(), ds.load())
+                # netCDF4 closes a file that nobody holds from whichever thread collects it, beside another one's call of HDF5.
+                with xr.open_dataset(os.path.join(folder, name), chunks={} if way == "in chunks" else None) as ds:
+                    if way == "from memory":
+                        ds.load()
+                    ds.thalweg.to_bp(path, mode="w")
+                    xr.testing.assert_identical(opened(path).load(), ds.load())
                 found.append(name)
     assert len(found) >= 13
 
@@ -188,6 +189,17 @@ def test_values_are_packed_and_compressed_as_asked(path):
 
 # What is refused.
 
+def surrogate():
+    """Text that UTF-8 cannot say: xarray itself refuses to make it where pandas holds text in pyarrow's columns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the option will go
+        pd.set_option("future.infer_string", False)
+        try:
+            return xr.Dataset({"v": ("x", np.array(["a\ud800"], object))})
+        finally:
+            pd.reset_option("future.infer_string")
+
+
 _ONE = ("x", [1])
 REFUSED = {
     "float16": xr.Dataset({"v": ("x", np.ones(2, "f2"))}),
@@ -195,7 +207,7 @@ REFUSED = {
     "missing text": xr.Dataset({"v": ("x", np.array(["a", None], object))}),
     "dictionaries": xr.Dataset({"v": ("x", np.array([{}], object))}),
     "zero character": xr.Dataset({"v": ("x", np.array(["a\0"], object))}),
-    "surrogate": xr.Dataset({"v": ("x", np.array(["a\ud800"], object))}),
+    "surrogate": surrogate(),
     "categories": xr.Dataset({"v": ("x", pd.Categorical(["a", "b"]))}),
     "records": xr.Dataset({"v": ("x", np.zeros(2, [("a", "i4")]))}),
     "coordinate with a space": xr.Dataset({"u": _ONE}, coords={"v w": _ONE}),

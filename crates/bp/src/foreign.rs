@@ -40,7 +40,10 @@ fn what(begin: &[u8]) -> Option<&'static str> {
     if let Some((_, what)) = KNOWN.iter().find(|(magic, _)| begin.starts_with(magic)) {
         return Some(what);
     }
-    // The first eight bytes of a BP file are a length: no text has so many bytes 0.
+    // The first eight bytes of a BP file are a length, which ends with bytes 0. Fewer may be the begin of one that was cut off.
+    if begin.len() < 8 {
+        return None;
+    }
     let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
     let valid = match std::str::from_utf8(begin) {
         Ok(_) => true,
@@ -66,7 +69,7 @@ mod tests {
         // Cut in the middle of a character.
         assert_eq!(what(&"Zeilen\nmit ü".as_bytes()[..12]), Some("it is a text"));
         assert_eq!(told(&[][..]).unwrap().unwrap().kind(), ErrorKind::Torn);
-        for bytes in [&[0x86, 0x1f, 0, 0, 0, 0, 0, 0, 0x6e][..], &[0; 100], b"text\0"] {
+        for bytes in [&[0x86, 0x1f, 0, 0, 0, 0, 0, 0, 0x6e][..], &[0; 100], b"some text\0", b"x", b"x1"] {
             assert!(told(bytes).unwrap().is_none(), "{bytes:?}");
         }
     }
