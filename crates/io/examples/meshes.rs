@@ -1,4 +1,4 @@
-//! Writes a file with one mesh and arrays on it, with four ranks as threads: `meshes PATH KIND AXES LANGUAGE STEPS [varying]`.
+//! Writes a file with one mesh and arrays on it, with four ranks as threads: `meshes PATH KIND AXES LANGUAGE STEPS [varying] [METHOD]`.
 //!
 //! The mesh has 7, 6, 5 points along its axes, slowest first; KIND is uniform, rectilinear, structured, or none. Arrays are split along the
 //! slowest axis and the next one, unevenly. With n the number of an element in its array and s the step: `u` at points is 1000 s + n,
@@ -33,7 +33,7 @@ fn list(axes: usize, is_fortran: bool, entry: impl Fn(usize) -> String) -> Strin
     all.join(",")
 }
 
-fn xml(kind: &str, axes: usize, language: &str) -> String {
+fn xml(kind: &str, axes: usize, language: &str, method: &str) -> String {
     let mut out = format!("<adios-config schema-version=\"1.1\" host-language=\"{language}\"><adios-group name=\"g\">");
     let is_fortran = language == "Fortran";
     let list = |entry: &dyn Fn(usize) -> String| list(axes, is_fortran, entry);
@@ -83,7 +83,7 @@ fn xml(kind: &str, axes: usize, language: &str) -> String {
         }
         _ => {}
     }
-    out + "</adios-group><method group=\"g\" method=\"MPI\"/></adios-config>"
+    out + &format!("</adios-group><method group=\"g\" method=\"{method}\"/></adios-config>")
 }
 
 /// The numbers of a rank's elements in the whole array.
@@ -98,11 +98,15 @@ fn numbers(extents: &[usize], parts: &[(usize, usize)]) -> Vec<usize> {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [path, kind, axes, language, steps, rest @ ..] = &words[..] else {
-        panic!("meshes PATH KIND AXES LANGUAGE STEPS [varying]")
+        panic!("meshes PATH KIND AXES LANGUAGE STEPS [varying] [METHOD]")
     };
-    let (axes, steps, varying): (usize, usize, f64) =
-        (axes.parse().unwrap(), steps.parse().unwrap(), if rest.is_empty() { 0.0 } else { 1.0 });
-    let schema = thalweg_schema::xml::parse(&xml(kind, axes, language), "meshes.xml").unwrap();
+    let (varying, method) = match rest {
+        [first, rest @ ..] if first == "varying" => (1.0, rest.first()),
+        rest => (0.0, rest.first()),
+    };
+    let (axes, steps): (usize, usize) = (axes.parse().unwrap(), steps.parse().unwrap());
+    let method = method.map_or("MPI", String::as_str);
+    let schema = thalweg_schema::xml::parse(&xml(kind, axes, language, method), "meshes.xml").unwrap();
     threads::run(4, |comm| {
         let rank = comm.rank() as usize;
         let session = Session::from_schema(schema.clone(), comm.duplicate().unwrap()).unwrap();

@@ -124,12 +124,13 @@ impl Ending {
         mine
     }
 
-    /// Passes a method the attributes that its file does not contain yet, and the outcomes of earlier methods.
+    /// Passes a method the attributes that its file does not contain yet (or all, if it keeps none), and the outcomes of earlier methods.
     fn put_attributes(&mut self, active: &mut ActiveMethod, pack: &mut Pack<'_>) {
         if self.rank == 0 {
             let mut written = self.shared.written.lock();
             let known = written.entry(attributes_key(active.stores, active.name, &active.path)).or_default();
-            let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
+            let all = active.opened().is_ok_and(|method| !method.keeps_attributes());
+            let changed = |a: &&AttributeSpec| all || known.get(&key(a)) != Some(&a.value);
             let new: Vec<AttributeSpec> = self.attributes.iter().filter(changed).cloned().collect();
             for a in &new {
                 known.insert(key(a), a.value.clone());

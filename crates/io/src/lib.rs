@@ -42,6 +42,8 @@
 //! | `opening` | the open of an output by its methods, now or behind outputs in flight |
 //! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
 //! | [`hdf5`] | methods `PHDF5` and `NC4`: outputs as HDF5 and netCDF-4 files |
+//! | [`vtk`] | method `VTK`: outputs as files of VTK and a series of them |
+//! | [`whole_arrays`] | what methods share in whose files each array is whole |
 //! | [`staging`] | method `STAGING`: outputs that a server takes over |
 //! | [`steering`] | what is written, and how often, changed while the program runs |
 //! | [`registry`] | the one table of methods, and the checks that need it |
@@ -87,6 +89,8 @@ pub mod session;
 pub mod staging;
 pub mod steering;
 pub mod transform;
+pub mod vtk;
+pub mod whole_arrays;
 
 pub use in_flight::PendingOutput;
 pub use input::Input;

@@ -9,6 +9,7 @@ use crate::hdf5;
 use crate::in_flight;
 use crate::staging;
 use crate::steering;
+use crate::vtk;
 use thalweg_diagnostics::{Problem, Report};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
@@ -32,6 +33,7 @@ pub const METHODS: &[MethodKind] = &[
     staging::KIND,
     hdf5::PHDF5,
     hdf5::NC4,
+    vtk::KIND,
 ];
 
 /// Parameters of every method, evaluated outside of the methods.
@@ -259,7 +261,7 @@ pub fn stores(kind: &MethodKind) -> bool {
 
 /// Whether a method writes BP files.
 pub fn writes_bp(kind: &MethodKind) -> bool {
-    stores(kind) && ![hdf5::PHDF5.id, hdf5::NC4.id].contains(&kind.id)
+    stores(kind) && ![hdf5::PHDF5.id, hdf5::NC4.id, vtk::KIND.id].contains(&kind.id)
 }
 
 /// The methods that write BP files and can be chosen by their name alone: without a server, or a parameter of which only the user knows the

@@ -2,6 +2,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`escape`] | text in documents of XML |
 //! | [`model`] | the [`Schema`] and everything in it |
 //! | [`name`] | rules of names |
 //! | [`dimension`] | dimensions: numbers, names, the time index, arithmetic of these |
@@ -20,6 +21,7 @@ pub mod attribute;
 pub mod calls;
 pub mod declare;
 pub mod dimension;
+pub mod escape;
 pub mod mesh;
 pub mod method;
 pub mod model;

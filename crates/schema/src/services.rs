@@ -128,8 +128,7 @@ struct Quoted<'n>(&'n str);
 
 impl std::fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let escaped = self.0.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-        f.write_str(&escaped)
+        f.write_str(&crate::escape::escaped(self.0))
     }
 }
 

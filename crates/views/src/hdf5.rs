@@ -344,6 +344,29 @@ impl Values {
             Values::Texts(_) => None,
         }
     }
+
+    /// The first of numbers of this kind; `None` for texts and complex numbers, and if there is none.
+    pub fn number_of(&self, kind: Kind) -> Option<f64> {
+        let bytes = self.bytes()?;
+        macro_rules! read {
+            ($type:ty) => {
+                <$type>::from_ne_bytes(bytes.get(..size_of::<$type>())?.try_into().ok()?) as f64
+            };
+        }
+        Some(match kind {
+            Kind::Integer(1, true, _) => read!(i8),
+            Kind::Integer(2, true, _) => read!(i16),
+            Kind::Integer(4, true, _) => read!(i32),
+            Kind::Integer(8, true, _) => read!(i64),
+            Kind::Integer(1, false, _) => read!(u8),
+            Kind::Integer(2, false, _) => read!(u16),
+            Kind::Integer(4, false, _) => read!(u32),
+            Kind::Integer(8, false, _) => read!(u64),
+            Kind::Real(4, _) => read!(f32),
+            Kind::Real(8, _) => read!(f64),
+            _ => return None,
+        })
+    }
 }
 
 /// A plan and what it shows.

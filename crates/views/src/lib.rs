@@ -12,6 +12,7 @@
 //! | [`chosen`] | the chosen values of a variable as parts of arrays |
 //! | [`boxes`] | whether boxes of an array meet; pure |
 //! | [`grid`] | whether the blocks of an array form the chunks of a regular grid; pure |
+//! | [`mesh`] | the grid of VTK that a mesh of the file is; pure |
 //! | [`place`] | URLs of the files with payloads |
 //! | [`hdf5`] | the content of a view for HDF5: datasets over external storage, virtual datasets, dimension scales |
 //! | [`runs`] | which blocks lie at regular places of a file; pure |
@@ -30,6 +31,7 @@ pub mod chosen;
 pub mod chunks;
 pub mod grid;
 pub mod hdf5;
+pub mod mesh;
 pub mod place;
 pub mod runs;
 pub mod vtk;

@@ -15,9 +15,10 @@
 
 use crate::LeftOut;
 use crate::hdf5::{self, Attribute, Dataset, Elements, Group, Kind, Mapping, Plan, Source, Stored, Values, View};
-use std::collections::{HashMap, HashSet};
+use crate::mesh::{self, Facts, Field, Geometry, Grid, Points};
+use std::collections::HashMap;
 use thalweg_reader::Reader;
-use thalweg_types::{AttributeValue, Error, ErrorKind, Result, Value};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// The group of the format.
 const ROOT: &str = "VTKHDF";
@@ -34,45 +35,15 @@ const AXES: [&str; 3] = ["X", "Y", "Z"];
 /// As [`hdf5::view`].
 pub fn view(reader: &Reader, mesh: Option<&str>) -> Result<View> {
     let whole = hdf5::view(reader)?;
-    let mut facts = HashMap::new();
+    let mut facts = Facts::default();
     for head in reader.attributes() {
-        let text = match reader.attribute(&head.name)?.value {
-            AttributeValue::One(Value::String(text)) => String::from_utf8_lossy(&text).into_owned(),
-            AttributeValue::One(value) => value.to_string(),
-            _ => continue,
-        };
-        facts.insert(head.name.trim_matches('/').to_string(), text);
+        facts.add(&head.name, &reader.attribute(&head.name)?.value);
     }
-    let first = reader.variables().first();
-    let is_fortran = match first {
+    facts.is_fortran = match reader.variables().first() {
         Some(head) => reader.is_fortran(&head.group)?,
         None => false,
     };
-    of(whole, &Facts { texts: facts, is_fortran }, mesh)
-}
-
-/// What attributes say.
-#[derive(Debug, Default)]
-pub struct Facts {
-    /// Attributes of the file and of its variables, by full name without slashes at its ends.
-    pub texts: HashMap<String, String>,
-    /// Lists of axes are fastest first.
-    pub is_fortran: bool,
-}
-
-impl Facts {
-    fn text(&self, mesh: &str, what: &str) -> Option<&str> {
-        self.texts.get(&format!("adios_schema/{mesh}/{what}")).map(String::as_str)
-    }
-
-    /// A list with an entry for each axis, slowest first.
-    fn list(&self, mesh: &str, what: &str) -> Vec<&str> {
-        let mut all: Vec<&str> = (0..).map_while(|number| self.text(mesh, &format!("{what}{number}"))).collect();
-        if self.is_fortran {
-            all.reverse();
-        }
-        all
-    }
+    of(whole, &facts, mesh)
 }
 
 fn refused(why: impl Into<String>) -> Error {
@@ -86,39 +57,50 @@ fn of(whole: View, facts: &Facts, wanted: Option<&str>) -> Result<View> {
     for dataset in plan.datasets.iter_mut().filter(|dataset| dataset.is_unlimited && dataset.shape[0] == 1) {
         without_steps(dataset);
     }
-    let mesh_of = |dataset: &Dataset| facts.texts.get(&format!("{}/adios_schema", dataset.name)).cloned();
     let mesh = match wanted {
-        Some(mesh) => Some(mesh.to_string()),
-        None => plan.datasets.iter().find_map(mesh_of),
+        Some(mesh) => Some(mesh),
+        None => plan.datasets.iter().find_map(|dataset| facts.mesh_of(&dataset.name)),
     };
-    let mut made = Made::new(&plan, facts);
-    let on_mesh: Vec<&Dataset> = match &mesh {
-        Some(mesh) => plan.datasets.iter().filter(|dataset| mesh_of(dataset).as_ref() == Some(mesh)).collect(),
-        None => plan.datasets.iter().filter(|dataset| is_field(dataset)).collect(),
+    let arrays: Vec<mesh::Array<'_>> = plan
+        .datasets
+        .iter()
+        .map(|dataset| {
+            let Dataset { name, kind, .. } = dataset;
+            mesh::Array { name, kind: *kind, space: space_of(dataset), is_field: is_field(dataset) }
+        })
+        .collect();
+    let number = |name: &str| {
+        let dataset = plan.datasets.iter().find(|dataset| dataset.name == name)?;
+        match &dataset.content {
+            Elements::Values(values) => values.number_of(dataset.kind),
+            _ => None,
+        }
     };
-    let Some(first) = on_mesh.first() else {
-        let what = match &mesh {
-            Some(mesh) => format!("no variable that the view can show is on the mesh '{mesh}'"),
-            None => "the file has no array of one to three axes that VTK can read".to_string(),
-        };
-        return Err(Error::new(ErrorKind::NotFound, what));
-    };
-    let points = match &mesh {
-        Some(mesh) => made.points(mesh, &on_mesh)?,
-        None => space_of(first).to_vec(),
-    };
-    if points.is_empty() || points.len() > 3 || points.contains(&0) {
-        return Err(refused(format!("a grid of VTK has one to three axes, not the shape {points:?}")));
+    let Grid { geometry, points, fields, left_out: unfit } = mesh::grid(&arrays, facts, &number, mesh)?;
+    left_out.extend(unfit);
+    if mesh.is_some() {
+        let others = plan.datasets.iter().filter_map(|dataset| {
+            let other = facts.mesh_of(&dataset.name).filter(|other| Some(*other) != mesh)?;
+            let why = format!("it is on the mesh {other}: --mesh {other}");
+            Some(LeftOut { name: dataset.name.clone(), why })
+        });
+        left_out.extend(others);
     }
-    let steps = steps_of(first);
-    made.geometry(mesh.as_deref(), &points, steps)?;
-    for dataset in &plan.datasets {
-        let why = if on_mesh.iter().any(|one| one.name == dataset.name) {
-            made.field(dataset, mesh.as_deref(), &points, steps).err()
+    let Some(first) = fields.first() else {
+        let why = left_out.last().map(|one| format!(": {}: {}", one.name, one.why)).unwrap_or_default();
+        return Err(refused(format!("no array can be on the grid{why}")));
+    };
+    let steps = steps_of(&plan.datasets[first.array]);
+    let mut made = Made::new(&plan);
+    made.geometry(&geometry, &points, steps)?;
+    for field in &fields {
+        let dataset = &plan.datasets[field.array];
+        if steps_of(dataset) == steps {
+            made.field(field, dataset, steps);
         } else {
-            mesh_of(dataset).map(|other| format!("it is on the mesh {other}: --mesh {other}"))
-        };
-        left_out.extend(why.map(|why| LeftOut { name: dataset.name.clone(), why }));
+            let why = "it is in other steps than the first variable of the grid".to_string();
+            left_out.push(LeftOut { name: dataset.name.clone(), why });
+        }
     }
     Ok(made.finish(steps, left_out))
 }
@@ -152,7 +134,7 @@ fn steps_of(dataset: &Dataset) -> Option<(&str, u64)> {
 /// Whether a dataset without a mesh can be at the points of a grid.
 fn is_field(dataset: &Dataset) -> bool {
     matches!(dataset.content, Elements::Block(_) | Elements::Boxes(_))
-        && matches!(dataset.kind, Kind::Integer(..) | Kind::Real(..))
+        && mesh::is_number(dataset.kind)
         && (1..=3).contains(&space_of(dataset).len())
         && dataset.scale.is_none()
 }
@@ -160,133 +142,51 @@ fn is_field(dataset: &Dataset) -> bool {
 /// What has been planned.
 struct Made<'p> {
     plan: &'p Plan,
-    facts: &'p Facts,
-    named: HashMap<&'p str, &'p Dataset>,
     sources: Vec<Source>,
     datasets: Vec<Dataset>,
     attributes: Vec<Attribute>,
-    /// `PointData` or `CellData`, and the names of the arrays there.
-    fields: Vec<(&'static str, String)>,
-    taken: HashSet<String>,
+    /// `PointData` or `CellData`, for each array there.
+    fields: Vec<&'static str>,
 }
 
 impl<'p> Made<'p> {
-    fn new(plan: &'p Plan, facts: &'p Facts) -> Made<'p> {
-        let named = plan.datasets.iter().map(|dataset| (dataset.name.as_str(), dataset)).collect();
-        Made {
-            plan,
-            facts,
-            named,
-            sources: plan.sources.clone(),
-            datasets: Vec::new(),
-            attributes: Vec::new(),
-            fields: Vec::new(),
-            taken: HashSet::new(),
-        }
-    }
-
-    fn variable(&self, name: &str) -> Result<&'p Dataset> {
-        let dataset = self.named.get(name.trim_matches('/')).copied();
-        let is_number = |dataset: &&Dataset| matches!(dataset.kind, Kind::Integer(..) | Kind::Real(..));
-        dataset
-            .filter(is_number)
-            .ok_or_else(|| refused(format!("the mesh needs the variable '{name}', which the view cannot show")))
-    }
-
-    /// A number, or the first value of the variable of this name.
-    fn number(&self, text: &str) -> Result<f64> {
-        if let Ok(number) = text.parse() {
-            return Ok(number);
-        }
-        let dataset = self.variable(text)?;
-        let value = match &dataset.content {
-            Elements::Values(values) => values.bytes().and_then(|bytes| first_of(dataset.kind, &bytes)),
-            _ => None,
-        };
-        value.ok_or_else(|| refused(format!("the mesh needs the number '{text}', which is no scalar")))
-    }
-
-    /// Numbers of points along each axis, slowest first.
-    fn points(&self, mesh: &str, on_mesh: &[&Dataset]) -> Result<Vec<u64>> {
-        let kind = self.facts.text(mesh, "type");
-        if !matches!(kind, Some("uniform" | "rectilinear" | "structured")) {
-            return Err(refused(format!(
-                "the mesh '{mesh}' is {}; a view shows uniform, rectilinear and structured ones",
-                kind.unwrap_or("not described in this file")
-            )));
-        }
-        let given = self.facts.list(mesh, "dimensions");
-        if !given.is_empty() {
-            return given.iter().map(|text| Ok(self.number(text)? as u64)).collect();
-        }
-        let at_points = on_mesh.iter().find(|dataset| self.centering(dataset) != Some("cell"));
-        let shape = at_points.map(|dataset| space_of(dataset).to_vec());
-        shape.ok_or_else(|| refused(format!("the mesh '{mesh}' has no dimensions")))
-    }
-
-    fn centering(&self, dataset: &Dataset) -> Option<&'p str> {
-        self.facts.texts.get(&format!("{}/adios_schema/centering", dataset.name)).map(String::as_str)
+    fn new(plan: &'p Plan) -> Made<'p> {
+        let sources = plan.sources.clone();
+        Made { plan, sources, datasets: Vec::new(), attributes: Vec::new(), fields: Vec::new() }
     }
 
     /// The grid itself: attributes of the group, coordinates.
     ///
     /// - `points`: slowest axis first.
-    fn geometry(&mut self, mesh: Option<&str>, points: &[u64], steps: Option<(&str, u64)>) -> Result<()> {
-        let kind = mesh.and_then(|mesh| self.facts.text(mesh, "type")).unwrap_or("uniform");
+    fn geometry(&mut self, geometry: &Geometry, points: &[u64], steps: Option<(&str, u64)>) -> Result<()> {
         let extents: Vec<u64> = (0..3).map(|axis| points.iter().rev().nth(axis).copied().unwrap_or(1)).collect();
-        let mesh = mesh.unwrap_or_default();
-        match kind {
-            "rectilinear" => {
+        match geometry {
+            Geometry::Rectilinear { coordinates } => {
                 self.head("RectilinearGrid", 8);
                 self.attributes.push(integers("Dimensions", &extents));
-                let mut names = self.facts.list(mesh, "coords-multi-var");
-                if points.len() == 1 {
-                    names.extend(self.facts.text(mesh, "coords-single-var"));
-                }
-                if names.len() != points.len() {
-                    return Err(refused(format!(
-                        "the mesh '{mesh}' has not one variable with coordinates for each of its {} axes",
-                        points.len()
-                    )));
-                }
                 for (axis, own) in AXES.iter().enumerate() {
-                    match names.iter().rev().nth(axis) {
-                        Some(name) => self.coordinates(own, self.variable(name)?, extents[axis], steps)?,
+                    match coordinates.get(axis) {
+                        Some(at) => self.coordinates(own, &self.plan.datasets[*at], extents[axis], steps)?,
                         None => self.values(&format!("{own}Coordinates"), Kind::Real(8, IS_BIG), &0f64.to_ne_bytes()),
                     }
                     if let Some((_, count)) = steps
-                        && names.len() <= axis
+                        && coordinates.len() <= axis
                     {
                         self.offsets(&format!("Steps/{own}CoordinatesOffsets"), count, 0);
                     }
                 }
             }
-            "structured" => {
+            Geometry::Structured { points: arrays } => {
                 self.head("StructuredGrid", 8);
                 self.attributes.push(integers("Dimensions", &extents));
-                self.structured(mesh, points, steps)?;
+                self.structured(arrays, points, steps)?;
             }
-            _ => {
+            Geometry::Uniform { origin, spacing } => {
                 self.head("ImageData", 0);
                 let whole: Vec<u64> = extents.iter().flat_map(|extent| [0, extent - 1]).collect();
                 self.attributes.push(integers("WholeExtent", &whole));
-                let numbers = |what: &str, missing: f64| -> Result<Vec<f64>> {
-                    let mut all = vec![missing; 3];
-                    for (own, text) in all.iter_mut().zip(self.facts.list(mesh, what).iter().rev()) {
-                        *own = self.number(text)?;
-                    }
-                    Ok(all)
-                };
-                let origin = numbers("origins", 0.0)?;
-                let (mut spacing, last) = (numbers("spacings", f64::NAN)?, numbers("maximums", f64::NAN)?);
-                for axis in 0..3 {
-                    if spacing[axis].is_nan() {
-                        let between = (last[axis] - origin[axis]) / (extents[axis] - 1) as f64;
-                        spacing[axis] = if between.is_finite() { between } else { 1.0 };
-                    }
-                }
-                self.attributes.push(reals("Origin", &origin));
-                self.attributes.push(reals("Spacing", &spacing));
+                self.attributes.push(reals("Origin", origin));
+                self.attributes.push(reals("Spacing", spacing));
                 self.attributes.push(reals("Direction", &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]));
             }
         }
@@ -304,9 +204,6 @@ impl<'p> Made<'p> {
     /// The coordinates of an axis: those of all steps, one after the other.
     fn coordinates(&mut self, axis: &str, of: &Dataset, extent: u64, steps: Option<(&str, u64)>) -> Result<()> {
         let name = &of.name;
-        if space_of(of) != [extent] {
-            return Err(refused(format!("the variable '{name}' has not a coordinate for each of {extent} points")));
-        }
         let mut made = Dataset { name: format!("{ROOT}/{axis}Coordinates"), ..bare(of) };
         if of.is_unlimited {
             let all = of.shape[0].checked_mul(extent).filter(|all| *all <= i64::MAX as u64);
@@ -333,35 +230,27 @@ impl<'p> Made<'p> {
         }
     }
 
-    fn structured(&mut self, mesh: &str, points: &[u64], steps: Option<(&str, u64)>) -> Result<()> {
-        let one = self.facts.text(mesh, "points-single-var");
-        // On one axis, it may be the x components alone.
-        let is_x = |name: &&str| points.len() == 1 && self.variable(name).is_ok_and(|found| space_of(found) == points);
-        let single = one.filter(|name| !is_x(name));
-        let names = match one {
-            Some(name) => vec![name],
-            // Components, not axes: x is the first one in all languages.
-            None => (0..).map_while(|n| self.facts.text(mesh, &format!("points-multi-var{n}"))).collect(),
+    fn structured(&mut self, arrays: &Points, points: &[u64], steps: Option<(&str, u64)>) -> Result<()> {
+        let plan = self.plan;
+        let (parts, is_apart) = match arrays {
+            Points::Together(one) => (std::slice::from_ref(one), false),
+            Points::Apart(several) => (&several[..], true),
         };
-        let parts: Vec<&Dataset> = names.iter().map(|name| self.variable(name)).collect::<Result<_>>()?;
-        let Some(first) = parts.first().filter(|_| parts.len() <= 3) else {
-            return Err(refused(format!("the mesh '{mesh}' has not one to three variables with points")));
-        };
+        let parts: Vec<&Dataset> = parts.iter().map(|at| &plan.datasets[*at]).collect();
+        let first = parts[0];
         let lead = usize::from(first.is_unlimited);
         let mut runs = Vec::new();
         for (component, part) in parts.iter().enumerate() {
-            let mut wanted = points.to_vec();
-            wanted.extend(single.map(|_| 3));
-            if space_of(part) != wanted || steps_of(part) != steps_of(first) {
-                let what = format!("the variable '{}' has not the points of the mesh '{mesh}': {wanted:?}", part.name);
-                return Err(refused(what));
+            if steps_of(part) != steps_of(first) {
+                let (own, other) = (&part.name, &first.name);
+                return Err(refused(format!("the variables '{own}' and '{other}' of the mesh are in different steps")));
             }
             for mut run in self.runs(part)? {
                 for _ in points.len()..3 {
                     run.offset.insert(lead, 0);
                     run.count.insert(lead, 1);
                 }
-                if single.is_none() {
+                if is_apart {
                     run.offset.push(component as u64);
                     run.count.push(1);
                 }
@@ -412,36 +301,9 @@ impl<'p> Made<'p> {
         }
     }
 
-    /// An array at the points or cells of the grid, or the reason why it is none.
-    fn field(
-        &mut self,
-        of: &Dataset,
-        mesh: Option<&str>,
-        points: &[u64],
-        steps: Option<(&str, u64)>,
-    ) -> std::result::Result<(), String> {
-        let cells: Vec<u64> = points.iter().map(|extent| extent - 1).collect();
-        let space = space_of(of);
-        let group = match mesh.and_then(|_| self.centering(of)) {
-            Some("cell") if space == cells => "CellData",
-            Some("point") | None if space == points => "PointData",
-            None if mesh.is_some() && space == cells => "CellData",
-            _ => {
-                return Err(format!(
-                    "its shape {space:?} is not that of the grid's points {points:?}, nor of its cells"
-                ));
-            }
-        };
-        if !matches!(of.kind, Kind::Integer(..) | Kind::Real(..)) {
-            return Err("VTK has no such type".into());
-        }
-        if steps_of(of) != steps {
-            return Err("it is in other steps than the first variable of the grid".into());
-        }
-        let mut own = of.name.replace(['/', '.'], "_");
-        while !self.taken.insert(format!("{group}/{own}")) {
-            own.push('_');
-        }
+    /// An array at the points or cells of the grid.
+    fn field(&mut self, field: &Field, of: &Dataset, steps: Option<(&str, u64)>) {
+        let (group, own) = (field.at.group(), &field.name);
         self.datasets.push(Dataset {
             name: format!("{ROOT}/{group}/{own}"),
             is_unlimited: of.is_unlimited,
@@ -451,8 +313,7 @@ impl<'p> Made<'p> {
         if let Some((_, count)) = steps {
             self.offsets(&format!("Steps/{group}Offsets/{own}"), count, 1);
         }
-        self.fields.push((group, own));
-        Ok(())
+        self.fields.push(group);
     }
 
     /// Positions of steps in a dataset: multiples of `distance`.
@@ -484,7 +345,8 @@ impl<'p> Made<'p> {
             let name = format!("{ROOT}/Steps");
             let attribute = Attribute { length: None, ..integers("NSteps", &[count]) };
             groups.push(Group { name: name.clone(), attributes: vec![attribute] });
-            let numbers = self.named.get(axis).and_then(|dataset| match &dataset.content {
+            let named = self.plan.datasets.iter().find(|dataset| dataset.name == axis);
+            let numbers = named.and_then(|dataset| match &dataset.content {
                 Elements::Values(values) => values.bytes(),
                 _ => None,
             });
@@ -496,7 +358,7 @@ impl<'p> Made<'p> {
             let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_ne_bytes()).collect();
             self.values("Steps/Values", Kind::Real(8, IS_BIG), &bytes);
             for group in ["PointData", "CellData"] {
-                if self.fields.iter().any(|(own, _)| *own == group) {
+                if self.fields.contains(&group) {
                     groups.push(Group::bare(format!("{name}/{group}Offsets")));
                 }
             }
@@ -551,26 +413,4 @@ fn reals(key: &str, values: &[f64]) -> Attribute {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let length = Some(values.len() as u64);
     Attribute { key: key.into(), kind: Kind::Real(8, IS_BIG), length, values: Values::of_bytes(&bytes) }
-}
-
-/// The first number of values in this machine's byte order.
-fn first_of(kind: Kind, bytes: &[u8]) -> Option<f64> {
-    macro_rules! read {
-        ($type:ty) => {
-            <$type>::from_ne_bytes(bytes.get(..size_of::<$type>())?.try_into().ok()?) as f64
-        };
-    }
-    Some(match kind {
-        Kind::Integer(1, true, _) => read!(i8),
-        Kind::Integer(2, true, _) => read!(i16),
-        Kind::Integer(4, true, _) => read!(i32),
-        Kind::Integer(8, true, _) => read!(i64),
-        Kind::Integer(1, false, _) => read!(u8),
-        Kind::Integer(2, false, _) => read!(u16),
-        Kind::Integer(4, false, _) => read!(u32),
-        Kind::Integer(8, false, _) => read!(u64),
-        Kind::Real(4, _) => read!(f32),
-        Kind::Real(8, _) => read!(f64),
-        _ => return None,
-    })
 }

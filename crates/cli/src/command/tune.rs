@@ -226,7 +226,7 @@ fn words(candidate: &Candidate) -> String {
 
 /// The line for the XML; other parameters of the group's method are kept.
 fn line(setting: &Setting<'_>, candidate: &Candidate) -> String {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    use thalweg_schema::escape::escaped as escape;
     let base = match setting.used.map(|m| m.base_path.as_str()) {
         Some("") | None => String::new(),
         Some(base) => format!(" base-path=\"{}\"", escape(base)),

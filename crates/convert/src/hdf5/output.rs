@@ -17,8 +17,10 @@ use std::io::{BufRead, ErrorKind as Cause, Write};
 use std::mem::ManuallyDrop;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thalweg_io::hdf5::protocol::{Answer, Array, Ask, Content, Places, Single};
-use thalweg_io::hdf5::unfinished;
+use thalweg_io::hdf5::protocol::{Answer, Ask};
+use thalweg_io::whole_arrays::content::{Array, Content, Single};
+use thalweg_io::whole_arrays::places::Places;
+use thalweg_io::whole_arrays::unfinished;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 use thalweg_views::arrays::STEP_IN_FILE;
 use thalweg_views::hdf5::{Attribute, BARE_SCALE, Kind, Stored, Values, name_of_bare_scale};
@@ -62,18 +64,16 @@ struct Open {
 fn answer(open: &mut Option<Open>, ask: Ask) -> Result<Answer> {
     match ask {
         Ask::Open { path } => steps(&path).map(Answer::Steps),
-        Ask::Step(content) => {
+        Ask::Step { path, is_new, content } => {
             if open.is_some() {
                 return Err(Error::new(ErrorKind::InvalidArgument, "the step before is not committed"));
             }
-            let (name, now) = match content.is_new {
-                true => (PathBuf::from(&content.path), unfinished(Path::new(&content.path))),
-                false => (PathBuf::from(&content.path), PathBuf::from(&content.path)),
-            };
+            let name = PathBuf::from(path);
+            let now = if is_new { unfinished(&name) } else { name.clone() };
             let shown = now.to_str().ok_or_else(|| Error::new(ErrorKind::Unsupported, "a name that is not UTF-8"))?;
-            let lock = lock(&now, content.is_new)?;
-            let made = begin(&content, shown).inspect_err(|_| {
-                if content.is_new {
+            let lock = lock(&now, is_new)?;
+            let made = begin(&content, is_new, shown).inspect_err(|_| {
+                if is_new {
                     // It is this process's, which has the lock. If it cannot be removed, the next one begins it anew.
                     let _ = fs::remove_file(&now);
                 }
@@ -133,8 +133,8 @@ fn lock(path: &Path, is_new: bool) -> Result<fs::File> {
 }
 
 /// Opens a file, or creates it, and makes room for a step.
-fn begin(content: &Content, name: &str) -> Result<(ManuallyDrop<File>, Vec<Places>)> {
-    let file = match content.is_new {
+fn begin(content: &Content, is_new: bool, name: &str) -> Result<(ManuallyDrop<File>, Vec<Places>)> {
+    let file = match is_new {
         true => File::create(name, Oldest::V18, true)?,
         false => File::open(name, Oldest::V18)?,
     };

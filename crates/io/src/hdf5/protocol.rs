@@ -9,9 +9,10 @@
 //! Each may be answered by [`Answer::Failed`]. Whoever does not want a step that was asked for ends the program: what it has not
 //! committed is in its memory alone.
 
+use crate::whole_arrays::content::Content;
+use crate::whole_arrays::places::Places;
 use serde::{Deserialize, Serialize};
 use thalweg_types::{Error, ErrorKind};
-use thalweg_views::hdf5::{Attribute, Kind, Values};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,59 +23,19 @@ pub enum Ask {
         path: String,
     },
     /// Makes room for a step.
-    Step(Box<Content>),
+    Step {
+        /// Name of the file.
+        path: String,
+        /// The file is new, or takes the place of another one.
+        is_new: bool,
+        /// The step.
+        content: Box<Content>,
+    },
     /// Writes what the file says of the step: its arrays have their values.
     Commit {
         /// It is on the device when this is answered.
         sync: bool,
     },
-}
-
-/// A step of a file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Content {
-    /// Name of the file.
-    pub path: String,
-    /// The file is new, or takes the place of another one.
-    pub is_new: bool,
-    /// Its number, from 0.
-    pub step: u64,
-    /// Attributes of the file.
-    pub attributes: Vec<Attribute>,
-    /// The arrays, whose values the ranks write.
-    pub arrays: Vec<Array>,
-    /// Single values, one for each step.
-    pub values: Vec<Single>,
-}
-
-/// An array of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Array {
-    /// Full name, without a slash at its begin.
-    pub name: String,
-    /// Type of the elements.
-    pub kind: Kind,
-    /// Extents, slowest axis first, without the axis of steps.
-    pub shape: Vec<u64>,
-    /// Whether it has an axis of steps; else it is of this step alone.
-    pub has_steps: bool,
-    /// Names of its axes; `None`: they have none.
-    pub axes: Option<Vec<String>>,
-    /// Its attributes.
-    pub attributes: Vec<Attribute>,
-}
-
-/// A single value of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Single {
-    /// Full name, without a slash at its begin.
-    pub name: String,
-    /// Its type.
-    pub kind: Kind,
-    /// The value.
-    pub value: Values,
-    /// Its attributes.
-    pub attributes: Vec<Attribute>,
 }
 
 /// What is answered.
@@ -86,7 +47,7 @@ pub enum Answer {
     Places {
         /// The file with these bytes: a new one gets its name when the step is committed.
         file: String,
-        /// One for each of [`Content::arrays`].
+        /// One for each array of the content.
         arrays: Vec<Places>,
     },
     /// It is done.
@@ -98,17 +59,6 @@ pub enum Answer {
         /// Why.
         what: String,
     },
-}
-
-/// Where the values of an array belong: the rows along its slowest axis lie in chunks, one after the other inside of each.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Places {
-    /// Rows of a chunk.
-    pub rows: u64,
-    /// The first byte of each chunk of this step.
-    pub chunks: Vec<u64>,
-    /// The first byte of each chunk of steps before, in which the array was not written.
-    pub skipped: Vec<u64>,
 }
 
 impl Answer {

@@ -200,6 +200,11 @@ pub trait Method: Send {
         Takes::ProcessGroup
     }
 
+    /// Whether its file keeps the attributes of earlier outputs; else it gets all of them at each output.
+    fn keeps_attributes(&self) -> bool {
+        true
+    }
+
     /// The object for blocks that exceed the buffer, and the offset of the process group in it. Data of the group that is in
     /// storage already is there. Not collective.
     ///

@@ -1,8 +1,19 @@
 //! Where the bytes of a block belong in the file. Pure.
 
-use super::protocol::Places;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Where the values of an array belong: the rows along its slowest axis lie in chunks, one after the other inside of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// Rows of a chunk.
+    pub rows: u64,
+    /// The first byte of each chunk of this step.
+    pub chunks: Vec<u64>,
+    /// The first byte of each chunk of steps before, in which the array was not written.
+    pub skipped: Vec<u64>,
+}
 
 /// Bytes of a block that lie in one piece in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,16 +1,15 @@
-//! What an HDF5 file gets of the blocks that all ranks have written in one step. Pure.
+//! What a file gets of the blocks that all ranks have written in one step. Pure.
 //!
 //! | written | in the file |
 //! |---|---|
-//! | global array | a dataset of its name, with the axis of steps first |
+//! | global array | an array of its name, in HDF5 with the axis of steps first |
 //! | local array of one block | likewise |
 //! | local array of several blocks | `NAME/step_S/block_N`, one for each block, by rank |
-//! | scalar, text | a dataset of its name along the axis of steps, with the value of the first rank that wrote it |
-//! | attribute | an attribute of the dataset, or of the file |
+//! | scalar, text | a value of its name, that of the first rank that wrote it |
+//! | attribute | an attribute of the array, or of the file |
 //!
 //! These are the names that `thalweg convert` gives. What a file cannot hold is refused.
 
-use super::protocol::{Array, Content, Single};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use thalweg_bp::shape::Shape;
@@ -19,7 +18,61 @@ use thalweg_reader::variable;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 use thalweg_views::arrays::{AXES, names_of_axes, unnamed};
 use thalweg_views::boxes;
-use thalweg_views::hdf5::{Attribute, Kind, Values, is_no_name};
+use thalweg_views::hdf5::{Attribute, Kind, Values};
+
+/// A step as the file gets it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// Its number, from 0.
+    pub step: u64,
+    /// Attributes of the file.
+    pub attributes: Vec<Attribute>,
+    /// The arrays, whose values the ranks write.
+    pub arrays: Vec<Array>,
+    /// Single values, one for each step.
+    pub values: Vec<Single>,
+}
+
+/// An array of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Array {
+    /// Full name, without a slash at its begin.
+    pub name: String,
+    /// Type of the elements.
+    pub kind: Kind,
+    /// Extents, slowest axis first, without the axis of steps.
+    pub shape: Vec<u64>,
+    /// Whether it has an axis of steps; else it is of this step alone.
+    pub has_steps: bool,
+    /// Names of its axes; `None`: they have none.
+    pub axes: Option<Vec<String>>,
+    /// Its attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A single value of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Single {
+    /// Full name, without a slash at its begin.
+    pub name: String,
+    /// Its type.
+    pub kind: Kind,
+    /// The value.
+    pub value: Values,
+    /// Its attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// What files of a format cannot have.
+#[derive(Debug)]
+pub struct Rules {
+    /// Its name in errors.
+    pub format: &'static str,
+    /// Whether it has no such name of a variable or a part of a path.
+    pub is_no_name: fn(&str) -> bool,
+    /// The largest number of axes, with that of steps.
+    pub axes: usize,
+}
 
 /// A block as rank 0 needs to know it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +100,7 @@ impl Block {
     ///
     /// # Errors
     /// `Unsupported` for a text with a byte 0.
-    pub fn of(spec: &BlockSpec, fortran: bool) -> Result<Block> {
+    pub fn of(spec: &BlockSpec, fortran: bool, rules: &Rules) -> Result<Block> {
         let turned = |extents: &[u64]| match fortran {
             true => extents.iter().rev().copied().collect(),
             false => extents.to_vec(),
@@ -55,7 +108,7 @@ impl Block {
         let name = full_name(&spec.path, &spec.name);
         let value = match &spec.value {
             Some(value) => {
-                let lost = || refused("HDF5's texts contain no byte 0").in_variable(&*name);
+                let lost = || refused(format!("texts of {} contain no byte 0", rules.format)).in_variable(&*name);
                 Some(Values::of(spec.element, std::slice::from_ref(value)).ok_or_else(lost)?)
             }
             None => None,
@@ -84,10 +137,10 @@ fn full_name(path: &str, name: &str) -> String {
 /// Attributes by their full names.
 pub type Attributes = Vec<(String, AttributeValue)>;
 
-/// A step as the file gets it.
+/// A step, and what of it ranks need to know.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Planned {
-    /// The step; name and number of the file's step are set by whoever asks for it.
+    /// The step.
     pub content: Content,
     /// For each rank and each of its blocks the array that it is a part of; `None` for single values.
     pub arrays: Vec<Vec<Option<usize>>>,
@@ -108,8 +161,13 @@ fn refused(what: impl Into<String>) -> Error {
 /// - `ranks`: the blocks of each; `attributes`: those of the group by their full names; `step`: from 0.
 ///
 /// # Errors
-/// `Unsupported` for what no HDF5 file can hold, `InvalidArgument` for blocks that contradict each other; both name the variable.
-pub fn planned(ranks: &[Vec<Block>], attributes: &[(String, AttributeValue)], step: u64) -> Result<Planned> {
+/// `Unsupported` for what no file of the format can hold, `InvalidArgument` for blocks that contradict each other; both name the variable.
+pub fn planned(
+    ranks: &[Vec<Block>],
+    attributes: &[(String, AttributeValue)],
+    step: u64,
+    rules: &Rules,
+) -> Result<Planned> {
     let mut order: Vec<&str> = Vec::new();
     let mut written: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
     for (rank, blocks) in ranks.iter().enumerate() {
@@ -136,7 +194,7 @@ pub fn planned(ranks: &[Vec<Block>], attributes: &[(String, AttributeValue)], st
     }
     for name in order {
         let own = of_variables.remove(name).unwrap_or_default();
-        made.add(ranks, name, &written[name], own).map_err(|e| e.in_variable(name))?;
+        made.add(rules, ranks, name, &written[name], own).map_err(|e| e.in_variable(name))?;
         let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
         if let Some(above) = above.find(|above| written.contains_key(above)) {
             return Err(refused(format!("its name lies below that of the variable {above}")).in_variable(name));
@@ -166,6 +224,7 @@ impl Planned {
     /// Adds a variable, which these blocks are of.
     fn add(
         &mut self,
+        rules: &Rules,
         ranks: &[Vec<Block>],
         name: &str,
         blocks: &[(usize, usize)],
@@ -176,9 +235,9 @@ impl Planned {
         let element = ElementType::from_code(first.element)
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a type that is not known"))?;
         let kind = Kind::of(element, ByteOrder::NATIVE)
-            .ok_or_else(|| refused(format!("programs of HDF5 and netCDF have no type for {}", element.name())))?;
-        if name.split('/').any(is_no_name) {
-            return Err(refused("HDF5 has no such name"));
+            .ok_or_else(|| refused(format!("programs of {} have no type for {}", rules.format, element.name())))?;
+        if name.split('/').any(rules.is_no_name) {
+            return Err(refused(format!("{} has no such name", rules.format)));
         }
         if let Some(other) = blocks.iter().find(|place| block(**place).element != first.element) {
             let what = format!("ranks {} and {} write it as different types", blocks[0].0, other.0);
@@ -233,12 +292,12 @@ impl Planned {
             let has_holes = covered < volume(shape) || boxes::meets_another(&all).is_some();
             let array =
                 Array { name: name.into(), kind, shape: shape.clone(), has_steps: true, axes: axes(shape), attributes };
-            return self.array(array, blocks, has_holes);
+            return self.array(rules, array, blocks, has_holes);
         }
         if let [one] = blocks {
             let shape = first.count.clone();
             let array = Array { name: name.into(), kind, has_steps: true, axes: axes(&shape), shape, attributes };
-            return self.array(array, &[*one], false);
+            return self.array(rules, array, &[*one], false);
         }
         for (number, place) in blocks.iter().enumerate() {
             let shape = block(*place).count.clone();
@@ -248,17 +307,17 @@ impl Planned {
             let name = format!("{name}/step_{}/block_{number}", self.content.step);
             let attributes = attributes.clone();
             let array = Array { name, kind, shape, has_steps: false, axes: None, attributes };
-            self.array(array, &[*place], false)?;
+            self.array(rules, array, &[*place], false)?;
         }
         Ok(())
     }
 
-    fn array(&mut self, array: Array, blocks: &[(usize, usize)], has_holes: bool) -> Result<()> {
-        if array.shape.len() + usize::from(array.has_steps) > 32 {
-            return Err(refused("HDF5 has at most 32 axes"));
+    fn array(&mut self, rules: &Rules, array: Array, blocks: &[(usize, usize)], has_holes: bool) -> Result<()> {
+        if array.shape.len() + usize::from(array.has_steps) > rules.axes {
+            return Err(refused(format!("{} has at most {} axes", rules.format, rules.axes)));
         }
         if array.shape.iter().any(|extent| *extent > i64::MAX as u64) {
-            return Err(refused("one of its extents is larger than any of HDF5"));
+            return Err(refused(format!("one of its extents is larger than any of {}", rules.format)));
         }
         for (rank, block) in blocks {
             self.arrays[*rank][*block] = Some(self.content.arrays.len());
@@ -306,6 +365,9 @@ pub fn attributes(all: &[thalweg_movement::pack::AttributeSpec], values: &[(u32,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_views::hdf5::is_no_name;
+
+    const RULES: Rules = Rules { format: "HDF5", is_no_name, axes: 32 };
 
     fn block(name: &str, count: &[u64], of: Option<(&[u64], &[u64])>) -> Block {
         Block {
@@ -336,7 +398,7 @@ mod tests {
         ];
         let attributes =
             [("g/T/units".to_string(), text("K")), ("made".into(), text("here")), (format!("g/T/{AXES}"), text("y x"))];
-        let made = planned(&ranks, &attributes, 7).unwrap();
+        let made = planned(&ranks, &attributes, 7, &RULES).unwrap();
         assert_eq!(made.arrays, [vec![None, Some(0)], vec![Some(0), None]]);
         assert_eq!((&made.have_holes[..], made.bytes, made.left_out.len()), (&[true][..], 8 * (6 + 3) + 8, 0));
         let [array] = &made.content.arrays[..] else { panic!("one array") };
@@ -350,7 +412,7 @@ mod tests {
     #[test]
     fn blocks_that_meet_may_leave_holes() {
         let of = |first: u64, count: u64| block("a", &[count], Some((&[10], &[first])));
-        let has_holes = |ranks: &[Vec<Block>]| planned(ranks, &[], 0).unwrap().have_holes;
+        let has_holes = |ranks: &[Vec<Block>]| planned(ranks, &[], 0, &RULES).unwrap().have_holes;
         assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(2, 4)]]), [true]);
         assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(6, 4)], vec![of(3, 0)]]), [false]);
         assert_eq!(has_holes(&[vec![of(0, 6)], vec![of(7, 3)]]), [true]);
@@ -359,7 +421,7 @@ mod tests {
     #[test]
     fn local_blocks_are_arrays_of_their_own_where_there_are_several() {
         let ranks = [vec![block("a", &[2], None)], vec![block("a", &[0], None), block("b", &[5], None)]];
-        let made = planned(&ranks, &[], 3).unwrap();
+        let made = planned(&ranks, &[], 3, &RULES).unwrap();
         let names: Vec<_> = made.content.arrays.iter().map(|a| (&*a.name, a.has_steps)).collect();
         assert_eq!(names, [("a/step_3/block_0", false), ("a/step_3/block_1", false), ("b", true)]);
         assert_eq!(made.arrays, [vec![Some(0)], vec![Some(1), Some(2)]]);
@@ -367,7 +429,7 @@ mod tests {
 
     #[test]
     fn what_a_file_cannot_hold_is_refused_with_its_name_and_what_it_keeps_in_part_is_told() {
-        let kind = |ranks: &[Vec<Block>]| planned(ranks, &[], 0).unwrap_err();
+        let kind = |ranks: &[Vec<Block>]| planned(ranks, &[], 0, &RULES).unwrap_err();
         let other = Block { element: ElementType::LongDouble.code(), ..block("l", &[1], None) };
         let cases = [
             (vec![vec![other]], ErrorKind::Unsupported),
@@ -387,7 +449,7 @@ mod tests {
             let e = kind(&ranks);
             assert_eq!((e.kind(), e.place().variable.is_some()), (wanted, true), "{e}");
         }
-        let made = planned(&[vec![scalar("t", 1.0)], vec![scalar("t", 2.0)]], &[], 0).unwrap();
+        let made = planned(&[vec![scalar("t", 1.0)], vec![scalar("t", 2.0)]], &[], 0, &RULES).unwrap();
         assert_eq!(made.left_out.len(), 1);
     }
 }
