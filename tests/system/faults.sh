@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
-# once: one in six, always the same ones, and the first of each sort; with LONG=1 all. Of outputs on the layouts, of commands that
+# once: one in ten, always the same ones, and the first of each sort; with LONG=1 all. Of outputs on the layouts, of commands that
 # look after files, and behind the doors fewer do: with LONG=1 one in eight, other ones in each run. THIN=N tries one in N, FIRST=K
 # from the K-th on; THIN=1 tries all, which takes hours.
 # tests/system/faults.rs says what must hold then.
@@ -16,8 +16,8 @@ if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
     exit 0
 fi
 first=${FIRST:-0}
-# most NAME ARGUMENT...: one in six and the first of each sort; with LONG=1 all.
-most() { THIN=${THIN:-$((${LONG:-0} == 0 ? 6 : 1))} FIRST=$first many "$1" "$built/examples/faults" judge "${@:2}"; }
+# most NAME ARGUMENT...: one in ten and the first of each sort; with LONG=1 all.
+most() { THIN=${THIN:-$((${LONG:-0} == 0 ? 10 : 1))} FIRST=$first many "$1" "$built/examples/faults" judge "${@:2}"; }
 most "methods" bp "$work/one" 1
 most "methods, 3 ranks" bp "$work/three" 3
 most "commands on a file" read "$work/read" "$thalweg"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Each sort of system call of a partition's two servers, and of a staging server, fails, one call at a time: on the storage, on names, on
 # connections, of memory and threads. The program that uses the partition gets an error, or what it asked for: never other bytes, and never nothing for a minute.
-# After a restart the partition is whole. The first two calls of each sort and then every 40th;
+# After a restart the partition is whole. The first two calls of each sort and then every 60th;
 # THIN=1 tries all, ONLY=WORD those whose names hold it.
 # shellcheck disable=SC2317  # called by a trap
 set -euo pipefail

@@ -67,6 +67,16 @@ pub enum Command {
     Man(Man),
     #[command(hide = true)]
     FunctionHost(FunctionHost),
+    #[command(hide = true)]
+    Viewers(Viewers),
+}
+
+/// Serve the viewers of a running program, which starts this.
+#[derive(Debug, Args)]
+pub struct Viewers {
+    /// Where they connect
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: std::net::SocketAddr,
 }
 
 /// List variables, with types, steps and shapes.

@@ -101,6 +101,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Help(a) => command::help::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
         Command::Man(a) => command::man::run(a),
+        Command::Viewers(a) => command::viewers::run(a),
         Command::FunctionHost(a) => {
             thalweg_functions::host::run(a.library.as_os_str(), &a.function)?;
             Ok(Outcome::Done)

@@ -54,7 +54,7 @@ fn make(name: &'static str, parameters: &Parameters) -> Result<Box<dyn Method>> 
 /// The format, by the name of its method.
 struct Hdf5(&'static str);
 
-static RULES: Rules = Rules { format: "HDF5", is_no_name, axes: 32 };
+static RULES: Rules = Rules { format: "HDF5", is_no_name, axes: 32, has_groups: true, attributes: None };
 
 impl Format for Hdf5 {
     fn name(&self) -> &'static str {

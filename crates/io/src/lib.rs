@@ -42,6 +42,7 @@
 //! | `opening` | the open of an output by its methods, now or behind outputs in flight |
 //! | [`in_flight`] | outputs that end after `close` has returned: their order, and how failures are reported |
 //! | [`hdf5`] | methods `PHDF5` and `NC4`: outputs as HDF5 and netCDF-4 files |
+//! | [`socket`] | method `SOCKET`: planes of the arrays for viewers, while the program runs |
 //! | [`vtk`] | method `VTK`: outputs as files of VTK and a series of them |
 //! | [`whole_arrays`] | what methods share in whose files each array is whole |
 //! | [`staging`] | method `STAGING`: outputs that a server takes over |
@@ -86,6 +87,7 @@ pub mod parameters;
 pub mod registry;
 pub mod resolve;
 pub mod session;
+pub mod socket;
 pub mod staging;
 pub mod steering;
 pub mod transform;

@@ -7,6 +7,7 @@
 use crate::consistency;
 use crate::hdf5;
 use crate::in_flight;
+use crate::socket;
 use crate::staging;
 use crate::steering;
 use crate::vtk;
@@ -34,6 +35,7 @@ pub const METHODS: &[MethodKind] = &[
     hdf5::PHDF5,
     hdf5::NC4,
     vtk::KIND,
+    socket::KIND,
 ];
 
 /// Parameters of every method, evaluated outside of the methods.

@@ -16,6 +16,7 @@ pub mod series;
 use crate::whole_arrays::content::{Attributes, Content, Rules};
 use crate::whole_arrays::{self, Begun, Format, Room, Target, unfinished};
 use series::Entry;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind as Cause, Write as _};
 use std::os::unix::fs::FileExt;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters};
 use thalweg_movement::{Method, Mode, OpenRequest};
+use thalweg_schema::escape::is_allowed;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_views::mesh::Facts;
 
@@ -52,7 +54,13 @@ struct Vtk {
     time: Option<String>,
 }
 
-static RULES: Rules = Rules { format: "VTK", is_no_name: |part| part.contains('\0'), axes: 32 };
+static RULES: Rules = Rules {
+    format: "VTK",
+    is_no_name: |part| !is_allowed(part),
+    axes: usize::MAX,
+    has_groups: false,
+    attributes: Some(&["units"]),
+};
 
 impl Format for Vtk {
     fn name(&self) -> &'static str {
@@ -74,6 +82,9 @@ impl Format for Vtk {
         let plain =
             plain.ok_or_else(|| unsupported("this is a mount: files of VTK are written to file systems alone"))?;
         let list = list_of(&std::path::absolute(&plain).map_err(|e| Error::io("cannot find the file", e))?);
+        if list.to_str().is_none_or(|name| !is_allowed(name)) {
+            return Err(unsupported("the name of the file, or of its folder, is no text that XML can have"));
+        }
         let known = known(&list).map_err(|e| e.in_object(list.to_string_lossy()))?;
         // What is replaced may be anything.
         let parsed = known.as_deref().map_or_else(|| Ok(Vec::new()), series::parse);
@@ -144,18 +155,19 @@ impl Series {
     }
 
     fn time(&self, content: &Content, facts: &Facts) -> Result<f64> {
-        let scalar = |name: &str| {
-            let lost = || Error::new(ErrorKind::NotFound, format!("the scalar '{name}' with the time is not written"));
-            file::scalar(content, name).filter(|time| time.is_finite()).ok_or_else(lost)
-        };
         if let Some(name) = &self.time {
-            return scalar(name);
+            let lost = || Error::new(ErrorKind::NotFound, format!("the scalar '{name}' with the time is not written"));
+            return match file::scalar(content, name).ok_or_else(lost)? {
+                time if time.is_finite() => Ok(time),
+                time => Err(Error::new(ErrorKind::InvalidArgument, format!("the time '{name}' is {time}"))),
+            };
         }
         let of_mesh = content.arrays.iter().find_map(|array| {
             let mesh = facts.mesh_of(&array.name)?;
             facts.text(mesh, "time-scale-var")
         });
-        of_mesh.map_or(Ok(content.step as f64), scalar)
+        let own = of_mesh.and_then(|name| file::scalar(content, name)).filter(|time| time.is_finite());
+        Ok(own.unwrap_or(content.step as f64))
     }
 
     /// Writes the list; readers see the old or the new one.
@@ -195,14 +207,16 @@ impl Target for Series {
         }
         let mut room = Room { left_out, ..Room::default() };
         let several = files.len() > 1;
+        let mut taken = HashSet::new();
         for (number, one) in files.into_iter().enumerate() {
             let within = folder.file_name().unwrap_or_default().to_string_lossy();
             let step = content.step;
-            let own = if several {
-                format!("{step:06}.{}.{}", safe(&one.name), one.ending)
-            } else {
-                format!("{step:06}.{}", one.ending)
-            };
+            let mut own = safe(&one.name);
+            while !taken.insert(own.clone()) {
+                own.push('_');
+            }
+            let own =
+                if several { format!("{step:06}.{own}.{}", one.ending) } else { format!("{step:06}.{}", one.ending) };
             let file = format!("{within}/{own}");
             let entry = Entry { step, time, part: number as u32, name: one.name, file };
             let path = unfinished(&self.path(&entry));
@@ -218,7 +232,22 @@ impl Target for Series {
         Ok(room)
     }
 
+    fn drop_later(&mut self) -> Result<()> {
+        if !self.stale.is_empty() {
+            self.write_list(&self.kept, false)?;
+            self.known = Some(series::encode(&self.kept));
+            self.remove_stale();
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, sync: bool, _: Duration) -> Result<()> {
+        self.complete(sync).map_err(|e| e.safe("the steps of the series that were closed before"))
+    }
+}
+
+impl Series {
+    fn complete(&mut self, sync: bool) -> Result<()> {
         if known(&self.list)? != self.known {
             return Err(Error::new(ErrorKind::NotReady, "another program has written the list of steps meanwhile"));
         }
@@ -226,6 +255,9 @@ impl Target for Series {
             // Before a file of the same name is replaced.
             self.write_list(&self.kept, sync)?;
             self.known = Some(series::encode(&self.kept));
+            if sync {
+                self.sync_folder(&self.list)?;
+            }
         }
         for entry in &self.begun {
             let (new, path) = (unfinished(&self.path(entry)), self.path(entry));
@@ -244,21 +276,23 @@ impl Target for Series {
         if sync {
             self.sync_folder(&self.list)?;
         }
-        let live = |entry: &&Entry| !all.iter().any(|one| one.file == entry.file);
-        for entry in self.stale.iter().filter(live).filter(|entry| self.is_own(entry)) {
-            // One that stays costs room alone.
-            let _ = fs::remove_file(self.path(entry));
-        }
+        self.stale.retain(|entry| !all.iter().any(|one| one.file == entry.file));
+        self.remove_stale();
         self.begun.clear();
         Ok(())
     }
-}
 
-impl Series {
-    /// Whether a file of a list lies where this method puts it: a list of others may name any.
-    fn is_own(&self, entry: &Entry) -> bool {
-        let path = self.path(entry);
-        path.parent() == Some(&folder_of(&self.list)) && path.components().all(|part| part.as_os_str() != "..")
+    fn remove_stale(&mut self) {
+        let folder = folder_of(&self.list);
+        let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+        for entry in std::mem::take(&mut self.stale) {
+            // A list of others may name any file.
+            let is_own = entry.file.split_once('/').is_some_and(|(own, name)| own == folder && !name.contains('/'));
+            if is_own {
+                // One that stays costs room alone.
+                let _ = fs::remove_file(self.path(&entry));
+            }
+        }
     }
 }
 

@@ -73,6 +73,14 @@ pub(crate) trait Target: Send {
     /// What the format cannot have; failures of the system.
     fn room(&mut self, content: &Content, attributes: &Attributes, fortran: bool, patience: Duration) -> Result<Room>;
 
+    /// Drops the steps behind the one that a restart goes on from: all ranks have opened the output.
+    ///
+    /// # Errors
+    /// Failures of the system.
+    fn drop_later(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// The file has the step, whose values are written.
     ///
     /// - `sync`: it is on the device when this returns.
@@ -172,9 +180,14 @@ impl Method for WholeArrays {
         let rank = request.comm.rank();
         let begun = (rank == 0).then(|| self.format.begin(request).map_err(|e| e.in_object(request.path)));
         let (begun, own) = apart(begun.transpose());
-        let (file, steps, target) =
+        let (file, steps, mut target) =
             begun.flatten().map_or((PathBuf::new(), 0, None), |begun| (begun.file, begun.steps, Some(begun.target)));
         let steps = agreed(request.comm, own, "open the output", &[steps])?[0];
+        if matches!(request.mode, Mode::AppendAfter(_)) {
+            let own =
+                target.as_mut().map_or(Ok(()), |target| target.drop_later().map_err(|e| e.in_object(request.path)));
+            agreed(request.comm, own, "drop later steps", &[])?;
+        }
         let step = if request.mode == Mode::Update { steps.saturating_sub(1) } else { steps };
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
         self.open = Some(Output { rules: self.format.rules(), target, file, step, spill });
@@ -346,6 +359,14 @@ fn placed(parts: &[Part], blocks: &[Block], arrays: &[Option<usize>]) -> Result<
     for part in parts {
         let several = part.arrays.len() > 1;
         let Some(first) = part.arrays.iter().flatten().next() else { continue };
+        let apart = || {
+            let what = "its components are in different blocks";
+            Error::new(ErrorKind::Unsupported, what).in_variable(&*part.name)
+        };
+        let number = |array: &usize| of_array.get(array).map_or(0, Vec::len);
+        if part.arrays.iter().flatten().any(|array| number(array) != number(first)) {
+            return Err(apart());
+        }
         for at in of_array.get(first).into_iter().flatten() {
             let own = &blocks[*at];
             let same = |other: &usize| blocks[*other].offset == own.offset && blocks[*other].count == own.count;
@@ -354,11 +375,8 @@ fn placed(parts: &[Part], blocks: &[Block], arrays: &[Option<usize>]) -> Result<
                 components.push(match array {
                     None => None,
                     Some(array) => {
-                        let found = of_array.get(array).and_then(|all| all.iter().copied().find(same));
-                        let apart = || {
-                            let what = "its components are in different blocks";
-                            Error::new(ErrorKind::Unsupported, what).in_variable(&*part.name)
-                        };
+                        // Of a block that is written twice the last one counts.
+                        let found = of_array.get(array).and_then(|all| all.iter().copied().rev().find(same));
                         Some(if several { found.ok_or_else(apart)? } else { *at })
                     }
                 });
@@ -448,8 +466,10 @@ fn write_blocks(object: &File, blocks: &[Option<&WrittenBlock<'_>>], place: &Pla
         _ => Ok(None),
     });
     let values = values.collect::<Result<Vec<_>>>()?;
-    let step = (step / unit).max(64) * unit;
-    let (mut memory, mut component) = (vec![0; step], vec![0; step / several]);
+    // Both together are a step.
+    let elements = (step / if several > 1 { unit + size } else { unit }).max(64);
+    let step = elements * unit;
+    let (mut memory, mut component) = (vec![0; step], vec![0; if several > 1 { elements * size } else { 0 }]);
     for run in runs {
         let mut done = run.from.start;
         while done < run.from.end {

@@ -76,11 +76,13 @@ pub struct Array<'a> {
 /// A grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
+    /// The first array on the mesh.
+    pub first: usize,
     /// Points along each axis, slowest first: one to three.
     pub points: Vec<u64>,
     /// Where they are.
     pub geometry: Geometry,
-    /// The arrays on it: at least one.
+    /// The arrays on it.
     pub fields: Vec<Field>,
     /// Arrays on this mesh that VTK cannot have there, with the reason.
     pub left_out: Vec<LeftOut>,
@@ -166,8 +168,22 @@ impl Grid {
     }
 }
 
+/// Most points along an axis: VTK's extents are 32-bit integers.
+pub const MOST: u64 = i32::MAX as u64;
+
 fn refused(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, why)
+}
+
+/// The position of a name as a mesh gives it: a full name, else the last part of one alone.
+pub fn named<'n>(names: impl Iterator<Item = &'n str> + Clone, name: &str) -> Option<usize> {
+    let own = name.trim_matches('/');
+    let last = |name: &str| name.rsplit('/').next() == Some(own);
+    names.clone().position(|name| name == own).or_else(|| {
+        let mut alike = names.enumerate().filter(|(_, name)| last(name));
+        let first = alike.next()?.0;
+        alike.next().is_none().then_some(first)
+    })
 }
 
 /// Whether VTK has arrays of such elements.
@@ -178,7 +194,7 @@ pub fn is_number(kind: Kind) -> bool {
 /// The grid of a mesh.
 ///
 /// - `mesh`: its name; `None` for arrays without a mesh.
-/// - `number`: the value of a scalar by its full name.
+/// - `number`: the value of a scalar by its name, as a mesh gives it ([`named`]).
 ///
 /// # Errors
 /// `NotFound` if no array is on the mesh; `Unsupported` if VTK cannot have it, with the reason.
@@ -208,7 +224,12 @@ pub fn grid(
     if points.is_empty() || points.len() > 3 || points.contains(&0) {
         return Err(refused(format!("a grid of VTK has one to three axes, not the shape {points:?}")));
     }
-    let mut grid = Grid { geometry: sought.geometry(mesh, &points)?, points, fields: Vec::new(), left_out: Vec::new() };
+    if let Some(extent) = points.iter().find(|extent| **extent > MOST) {
+        return Err(refused(format!("VTK counts at most {MOST} points along an axis, not {extent}")));
+    }
+    let first = *first;
+    let mut grid =
+        Grid { first, geometry: sought.geometry(mesh, &points)?, points, fields: Vec::new(), left_out: Vec::new() };
     let mut taken = HashSet::new();
     for at in on {
         match sought.centering(&arrays[at], mesh, &grid.points) {
@@ -234,14 +255,14 @@ struct Sought<'a> {
 
 impl Sought<'_> {
     fn variable(&self, name: &str) -> Result<usize> {
-        let own = name.trim_matches('/');
-        let found = self.arrays.iter().position(|array| array.name == own && is_number(array.kind));
+        let found = named(self.arrays.iter().map(|array| array.name), name);
+        let found = found.filter(|at| is_number(self.arrays[*at].kind));
         found.ok_or_else(|| refused(format!("the mesh needs the variable '{name}', which is no array of numbers here")))
     }
 
     /// A number, or the value of the variable of this name.
     fn number(&self, text: &str) -> Result<f64> {
-        let found = text.parse().ok().or_else(|| (self.number)(text.trim_matches('/')));
+        let found = text.parse().ok().or_else(|| (self.number)(text));
         found.ok_or_else(|| refused(format!("the mesh needs the number '{text}', which is no scalar here")))
     }
 
@@ -346,7 +367,11 @@ impl Sought<'_> {
 
     /// Where on the grid an array is, or the reason why it is nowhere.
     fn centering(&self, of: &Array<'_>, mesh: Option<&str>, points: &[u64]) -> std::result::Result<Centering, String> {
-        let is_cells = of.space.len() == points.len() && of.space.iter().zip(points).all(|(own, all)| own + 1 == *all);
+        let is_cells =
+            of.space.len() == points.len() && of.space.iter().zip(points).all(|(own, all)| *own == (all - 1).max(1));
+        if of.space.contains(&0) {
+            return Err("it has no elements".into());
+        }
         let at = match mesh.and_then(|_| self.facts.centering(of.name)) {
             Some("cell") if is_cells => Centering::Cells,
             Some("point") | None if of.space == points => Centering::Points,
@@ -359,5 +384,69 @@ impl Sought<'_> {
             }
         };
         if is_number(of.kind) { Ok(at) } else { Err("VTK has no such type".into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F64: Kind = Kind::Real(8, false);
+
+    fn array<'a>(name: &'a str, space: &'a [u64]) -> Array<'a> {
+        Array { name, kind: F64, space, is_field: !space.is_empty() && space.len() < 4 }
+    }
+
+    fn facts(all: &[(&str, &str)]) -> Facts {
+        let texts = all.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        Facts { texts, is_fortran: false }
+    }
+
+    #[test]
+    fn names_of_a_mesh_are_full_ones_or_the_last_part_of_one_alone() {
+        let all = ["a/x", "b/x", "b/y", "z", "c/z"];
+        let at = |name| named(all.iter().copied(), name);
+        assert_eq!([at("/b/x"), at("y"), at("z"), at("x"), at("q")], [Some(1), Some(2), Some(3), None, None]);
+    }
+
+    #[test]
+    fn arrays_are_where_their_shape_says_and_others_are_named() {
+        let all = facts(&[
+            ("u/adios_schema", "m"),
+            ("c/adios_schema", "m"),
+            ("thin/adios_schema", "m"),
+            ("none/adios_schema", "m"),
+            ("adios_schema/m/type", "uniform"),
+            ("adios_schema/m/dimensions0", "5"),
+            ("adios_schema/m/dimensions1", "n"),
+        ]);
+        let arrays = [array("u", &[5, 1]), array("c", &[4, 1]), array("thin", &[4, 2]), array("none", &[4, 0])];
+        let made = grid(&arrays, &all, &|name| (name == "n").then_some(1.0), Some("m")).unwrap();
+        let at: Vec<_> = made.fields.iter().map(|field| (field.array, field.at)).collect();
+        assert_eq!(at, [(0, Centering::Points), (1, Centering::Cells)]);
+        let why: Vec<&str> = made.left_out.iter().map(|one| &*one.why).collect();
+        assert!(why[0].contains("[4, 2]") && why[1] == "it has no elements", "{why:?}");
+    }
+
+    #[test]
+    fn grids_that_vtk_cannot_have_are_refused() {
+        let nothing = facts(&[]);
+        let kind = |arrays: &[Array<'_>], facts: &Facts, mesh| grid(arrays, facts, &|_| None, mesh).unwrap_err().kind();
+        assert_eq!(kind(&[array("u", &[MOST + 1])], &nothing, None), ErrorKind::Unsupported);
+        assert_eq!(kind(&[array("u", &[])], &nothing, None), ErrorKind::NotFound);
+        assert_eq!(kind(&[array("u", &[3])], &nothing, Some("m")), ErrorKind::NotFound);
+        for more in [
+            &[("adios_schema/m/type", "unstructured")][..],
+            &[("adios_schema/m/type", "uniform"), ("adios_schema/m/dimensions0", "n")],
+            &[("adios_schema/m/type", "rectilinear"), ("adios_schema/m/coords-single-var", "x")],
+            &[("adios_schema/m/type", "structured"), ("adios_schema/m/points-multi-var0", "v")],
+        ] {
+            let all = facts(&[&[("u/adios_schema", "m")], more].concat());
+            assert_eq!(
+                kind(&[array("u", &[3]), array("v", &[4])], &all, Some("m")),
+                ErrorKind::Unsupported,
+                "{more:?}"
+            );
+        }
     }
 }

@@ -70,13 +70,14 @@ fn of(whole: View, facts: &Facts, wanted: Option<&str>) -> Result<View> {
         })
         .collect();
     let number = |name: &str| {
-        let dataset = plan.datasets.iter().find(|dataset| dataset.name == name)?;
+        let at = mesh::named(plan.datasets.iter().map(|dataset| dataset.name.as_str()), name)?;
+        let dataset = &plan.datasets[at];
         match &dataset.content {
             Elements::Values(values) => values.number_of(dataset.kind),
             _ => None,
         }
     };
-    let Grid { geometry, points, fields, left_out: unfit } = mesh::grid(&arrays, facts, &number, mesh)?;
+    let Grid { first, geometry, points, fields, left_out: unfit } = mesh::grid(&arrays, facts, &number, mesh)?;
     left_out.extend(unfit);
     if mesh.is_some() {
         let others = plan.datasets.iter().filter_map(|dataset| {
@@ -86,11 +87,7 @@ fn of(whole: View, facts: &Facts, wanted: Option<&str>) -> Result<View> {
         });
         left_out.extend(others);
     }
-    let Some(first) = fields.first() else {
-        let why = left_out.last().map(|one| format!(": {}: {}", one.name, one.why)).unwrap_or_default();
-        return Err(refused(format!("no array can be on the grid{why}")));
-    };
-    let steps = steps_of(&plan.datasets[first.array]);
+    let steps = steps_of(&plan.datasets[first]);
     let mut made = Made::new(&plan);
     made.geometry(&geometry, &points, steps)?;
     for field in &fields {

@@ -205,4 +205,4 @@ class Judge:
 if sys.argv[1] == "client":
     client(*sys.argv[2:])
 else:
-    Judge(*sys.argv[1:]).judge(int(os.environ.get("THIN", "40")))
+    Judge(*sys.argv[1:]).judge(int(os.environ.get("THIN", "60")))

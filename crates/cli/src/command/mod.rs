@@ -25,3 +25,4 @@ pub mod stat;
 pub mod tune;
 pub mod verify;
 pub mod view;
+pub mod viewers;

@@ -13,10 +13,10 @@ use crate::whole_arrays::Part;
 use crate::whole_arrays::content::{Content, Single};
 use crate::whole_arrays::places::Places;
 use std::fmt::Write as _;
-use thalweg_schema::escape::escaped;
+use thalweg_schema::escape::{escaped, is_allowed};
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_views::hdf5::{Attribute, Kind, Values};
-use thalweg_views::mesh::{Array, Centering, Facts, Geometry, Grid, Points, grid, is_number};
+use thalweg_views::mesh::{Array, Centering, Facts, Geometry, Grid, MOST, Points, grid, is_number, named};
 
 /// Values begin at multiples of it.
 const ALIGNMENT: u64 = 64;
@@ -51,10 +51,10 @@ fn refused(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, what.into())
 }
 
-/// The value of a scalar of the step.
+/// The value of a scalar of the step, by its name as a mesh gives it.
 pub fn scalar(content: &Content, name: &str) -> Option<f64> {
-    let own = name.trim_matches('/');
-    content.values.iter().find(|one| one.name == own).and_then(|one| one.value.number_of(one.kind))
+    let at = named(content.values.iter().map(|one| one.name.as_str()), name)?;
+    content.values[at].value.number_of(content.values[at].kind)
 }
 
 /// The files of a step.
@@ -70,7 +70,7 @@ pub fn files(content: &Content, facts: &Facts, time: f64) -> Result<Files> {
         .iter()
         .map(|one| {
             let fits = one.has_steps && is_number(one.kind) && (1..=3).contains(&one.shape.len());
-            let is_field = fits && !one.shape.contains(&0);
+            let is_field = fits && one.shape.iter().all(|extent| (1..=MOST).contains(extent));
             Array { name: &one.name, kind: one.kind, space: &one.shape, is_field }
         })
         .collect();
@@ -135,7 +135,8 @@ fn unfit(content: &Content, at: usize) -> (String, String) {
     }
     let why = match one.shape.len() {
         _ if !is_number(one.kind) => "VTK has no such type".to_string(),
-        1..=3 => "it has no elements".to_string(),
+        1..=3 if one.shape.contains(&0) => "it has no elements".to_string(),
+        1..=3 => format!("VTK counts at most {MOST} points along an axis"),
         axes => format!("a grid of VTK has one to three axes, not {axes}"),
     };
     (one.name.clone(), why)
@@ -188,6 +189,9 @@ impl Laid {
 }
 
 fn file(content: &Content, name: String, grid: &Grid, time: f64) -> Result<GridFile> {
+    if !is_allowed(&name) {
+        return Err(refused(format!("the name of the mesh {name:?} has characters that no XML has")));
+    }
     let mut laid = Laid { known: Vec::new(), parts: Vec::new(), end: 0 };
     let (kind, ending) = match grid.geometry {
         Geometry::Uniform { .. } => ("ImageData", "vti"),
@@ -299,7 +303,7 @@ fn array(xml: &mut String, kind: Kind, name: &str, components: u64, offset: u64,
 fn units(attributes: &[Attribute]) -> Option<String> {
     let one = attributes.iter().find(|one| one.key == "units")?;
     match &one.values {
-        Values::Texts(texts) => texts.first().cloned(),
+        Values::Texts(texts) => texts.first().filter(|text| is_allowed(text)).cloned(),
         Values::Bytes(_) => None,
     }
 }

@@ -72,6 +72,10 @@ pub struct Rules {
     pub is_no_name: fn(&str) -> bool,
     /// The largest number of axes, with that of steps.
     pub axes: usize,
+    /// Parts of names are groups: no variable lies below another one.
+    pub has_groups: bool,
+    /// The attributes that it has, by the last part of their names; `None`: all.
+    pub attributes: Option<&'static [&'static str]>,
 }
 
 /// A block as rank 0 needs to know it.
@@ -183,7 +187,11 @@ pub fn planned(
         Planned { arrays: ranks.iter().map(|blocks| vec![None; blocks.len()]).collect(), ..Planned::default() };
     made.content.step = step;
     let mut of_variables: HashMap<&str, Vec<(&str, &AttributeValue)>> = HashMap::new();
-    for (name, value) in attributes {
+    let is_had = |name: &str| {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        rules.attributes.is_none_or(|all| all.contains(&last))
+    };
+    for (name, value) in attributes.iter().filter(|(name, _)| is_had(name)) {
         match name.rsplit_once('/').filter(|(variable, _)| written.contains_key(variable)) {
             Some((variable, key)) => of_variables.entry(variable).or_default().push((key, value)),
             None => {
@@ -196,7 +204,7 @@ pub fn planned(
         let own = of_variables.remove(name).unwrap_or_default();
         made.add(rules, ranks, name, &written[name], own).map_err(|e| e.in_variable(name))?;
         let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
-        if let Some(above) = above.find(|above| written.contains_key(above)) {
+        if let Some(above) = above.find(|above| rules.has_groups && written.contains_key(above)) {
             return Err(refused(format!("its name lies below that of the variable {above}")).in_variable(name));
         }
     }
@@ -367,7 +375,7 @@ mod tests {
     use super::*;
     use thalweg_views::hdf5::is_no_name;
 
-    const RULES: Rules = Rules { format: "HDF5", is_no_name, axes: 32 };
+    const RULES: Rules = Rules { format: "HDF5", is_no_name, axes: 32, has_groups: true, attributes: None };
 
     fn block(name: &str, count: &[u64], of: Option<(&[u64], &[u64])>) -> Block {
         Block {

@@ -1,0 +1,247 @@
+"""Method `SOCKET`: browsers see planes of the arrays while the program runs; a viewer costs the run nothing."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import thalweg
+
+tornado = pytest.importorskip("tornado")
+from tornado.httpclient import HTTPClientError, HTTPRequest  # noqa: E402
+from tornado.websocket import websocket_connect  # noqa: E402
+
+#: Writes steps until it is told to end; values tell where they belong.
+RUNS = """
+import os, sys, time
+import numpy as np
+import thalweg
+
+path, until, pause = sys.argv[1], sys.argv[2], float(sys.argv[3])
+if len(sys.argv) > 4:
+    from mpi4py import MPI
+    comm, rank, ranks = MPI.COMM_WORLD, MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+else:
+    comm, rank, ranks = None, 0, 1
+u = np.arange(6 * 40 * 50.0).reshape(6, 40, 50)
+rows = np.linspace(0, 40, ranks + 1).astype(int)
+n, slowest = 0, 0.0
+with thalweg.Writer(path, method="SOCKET", comm=comm) as w:
+    going = True
+    while going:
+        before = time.perf_counter()
+        with w.step() as s:
+            s.write("u", u[:, rows[rank] : rows[rank + 1]] + 100000 * n, shape=u.shape, offset=(0, rows[rank], 0))
+            if rank == 0:
+                s["line"] = np.arange(1000) + n
+                s["psi"] = np.full((3, 4), 3 + 4j)
+            s["t"] = 0.5 * n
+        slowest = max(slowest, time.perf_counter() - before if n else 0)
+        n += 1
+        time.sleep(pause)
+        going = not os.path.exists(until)
+        if comm is not None:
+            going = comm.bcast(going)
+if rank == 0:
+    print(n, slowest)
+"""
+
+
+class Run:
+    """A program that runs, and where it can be seen."""
+
+    def __init__(self, prefix, tmp_path, pause=0.05, ranks=None):
+        self.until, program = tmp_path / "until", tmp_path / "runs.py"
+        program.write_text(RUNS)
+        command = [sys.executable, program, tmp_path / "x.bp", self.until, str(pause)]
+        if ranks:
+            command = ["mpiexec.openmpi", "--oversubscribe", "-n", str(ranks), *command, "mpi"]
+        env = {**os.environ, "THALWEG_COMMAND": str(prefix / "bin" / "thalweg")}
+        if os.getuid() == 0:
+            env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.said = ""
+        while not (found := re.search(r"this run can be seen at (http://(\S+?)/\?token=(\w+))", self.said)):
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        self.url, self.host, self.token = found.groups()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def end(self):
+        self.until.touch()
+        out, err = self.process.communicate(timeout=120)
+        assert self.process.returncode == 0, err
+        steps, slowest = out.split()
+        return int(steps), float(slowest), self.said + err
+
+    def socket(self, token=None, **headers):
+        address = f"ws://{self.host}/ws?token={self.token if token is None else token}"
+        return websocket_connect(HTTPRequest(address, headers=headers), max_message_size=1 << 26)
+
+
+def parsed(message):
+    """The head of a frame, and its values."""
+    (length,) = struct.unpack_from("<I", message)
+    head = json.loads(message[4 : 4 + length])
+    return head, np.frombuffer(message[4 + length :], "<f4").reshape(head["plane"]["count"])
+
+
+async def frames(viewer, number, *asks):
+    """The first frames that come of what is asked for, and the last list of variables."""
+    await viewer.write_message(json.dumps({"asks": asks}))
+    found, step = [], None
+    while len(found) < number:
+        message = await asyncio.wait_for(viewer.read_message(), 60)
+        assert message is not None
+        if isinstance(message, str):
+            step = json.loads(message)
+        elif parsed(message)[0]["ask"]["variable"] in [ask["variable"] for ask in asks]:
+            found.append(parsed(message))
+    return found, step
+
+
+WHOLE = np.arange(6 * 40 * 50.0).reshape(6, 40, 50)
+
+
+@pytest.mark.parametrize("ranks", [None, 3])
+def test_a_viewer_sees_the_planes_that_it_asks_for(prefix, tmp_path, ranks):
+    with Run(prefix, tmp_path, ranks=ranks) as run:
+
+        async def look():
+            viewer = await run.socket(Origin=f"http://{run.host}")
+            found, step = await frames(viewer, 2, {"variable": "u"})
+            for head, values in found:
+                np.testing.assert_array_equal(values, WHOLE[3] + 100000 * head["step"])
+                assert head["shape"] == [6, 40, 50]
+            assert found[1][0]["step"] > found[0][0]["step"]
+            by_name = {one["name"]: one for one in step["variables"]}
+            assert by_name["u"]["shape"] == [6, 40, 50] and by_name["u"]["element"] == "double"
+            n = step["step"]
+            assert (by_name["u"]["min"], by_name["u"]["max"]) == (100000 * n, 100000 * n + 11999)
+            assert float(by_name["t"]["value"]) == 0.5 * n
+            # Another plane, a part of it, every n-th element of it.
+            (one,), _ = await frames(viewer, 1, {"variable": "u", "axes": [0, 2], "at": [None, 7, None], "within": [[1, 5], [10, 40]], "most": 10})
+            head, values = one
+            np.testing.assert_array_equal(values, WHOLE[1:5, 7, 10:40:3] + 100000 * head["step"])
+            (one,), _ = await frames(viewer, 1, {"variable": "line", "most": 100})
+            np.testing.assert_array_equal(one[1], np.arange(0, 1000, 10) + one[0]["step"])
+            (one,), _ = await frames(viewer, 1, {"variable": "psi"})
+            np.testing.assert_array_equal(one[1], np.full((3, 4), 5))
+            viewer.close()
+
+        asyncio.run(look())
+        steps, _, _ = run.end()
+        assert steps > 2
+    assert os.listdir(tmp_path).count("x.bp") == 0
+
+
+def test_only_who_has_the_token_gets_in_and_no_page_of_another_site(prefix, tmp_path):
+    with Run(prefix, tmp_path) as run:
+        with urllib.request.urlopen(run.url) as page:
+            text = page.read().decode()
+            assert "<canvas" in text and "default-src 'none'" in page.headers["Content-Security-Policy"]
+            # One file: nothing is loaded from elsewhere.
+            assert not re.search(r"(src|href)=|@import|https?://", text)
+        for address in (f"http://{run.host}/", f"http://{run.host}/?token={'0' * 32}", f"http://{run.host}/other?token={run.token}"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address)
+            assert refused.value.code in (403, 404)
+
+        async def look():
+            for how in ({"token": "0" * 32}, {"token": ""}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+                with pytest.raises(HTTPClientError) as refused:
+                    await run.socket(**how)
+                assert refused.value.code == 403
+            # What is no request, and what is no message of a viewer.
+            for text in (b"\0\1\2\r\n\r\n", b"GET / HTTP/1.1\r\n", b"x" * 100_000):
+                host, port = run.host.split(":")
+                with socket.create_connection((host, int(port))) as other:
+                    other.sendall(text)
+            viewer = await run.socket()
+            await viewer.write_message("no message")
+            while await viewer.read_message() is not None:
+                pass
+            viewer = await run.socket()
+            (one,), _ = await frames(viewer, 1, {"variable": "u"})
+            assert one[0]["shape"] == [6, 40, 50]
+
+        asyncio.run(look())
+        assert run.host.startswith("127.0.0.1:")
+        run.end()
+
+
+def test_viewers_that_stall_die_or_are_many_cost_the_run_nothing(prefix, tmp_path):
+    with Run(prefix, tmp_path, pause=0.01) as run:
+        host, port = run.host.split(":")
+        stalled = []
+        for _ in range(5):
+            # They ask, and never read.
+            one = socket.create_connection((host, int(port)))
+            one.sendall(
+                f"GET /ws?token={run.token} HTTP/1.1\r\nHost: {run.host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+            )
+            text = json.dumps({"asks": [{"variable": "u", "at": [k, None, None]} for k in range(6)]}).encode()
+            one.sendall(struct.pack(">BBH", 0x81, 0x80 | 126, len(text)) + bytes(4) + text)
+            stalled.append(one)
+
+        async def look():
+            viewers = [await run.socket() for _ in range(10)]
+            for viewer in viewers:
+                (one,), _ = await frames(viewer, 1, {"variable": "u"})
+                np.testing.assert_array_equal(one[1], WHOLE[3] + 100000 * one[0]["step"])
+            # Without a good-bye.
+            for viewer in viewers:
+                viewer.protocol.stream.socket.close()
+
+        asyncio.run(look())
+        time.sleep(1)
+        # The program that serves them is killed, too.
+        children = subprocess.run(["pgrep", "-P", str(run.process.pid)], capture_output=True, text=True).stdout.split()
+        assert len(children) == 1
+        os.kill(int(children[0]), signal.SIGKILL)
+        time.sleep(0.3)
+        steps, slowest, said = run.end()
+        for one in stalled:
+            one.close()
+        assert steps > 20, (steps, slowest, said)
+
+
+def test_a_run_without_the_program_for_viewers_says_so_and_goes_on(tmp_path):
+    script = f"import thalweg\nwith thalweg.Writer({str(tmp_path / 'x.bp')!r}, method='SOCKET') as w:\n  for n in range(3):\n    with w.step() as s:\n      s['a'] = n\n"
+    env = {**os.environ, "THALWEG_COMMAND": "/nonexistent/thalweg"}
+    ran = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stderr.count("no viewer can see this run") == 1, ran.stderr
+    with pytest.raises(thalweg.Error, match="listen=somewhere"):
+        with thalweg.Writer(tmp_path / "x.bp", method="SOCKET", parameters="listen=somewhere;strict=yes") as w, w.step() as s:
+            s["a"] = 1
+
+
+def test_it_shows_what_another_method_writes(prefix, tmp_path, monkeypatch):
+    monkeypatch.setenv("THALWEG_COMMAND", str(prefix / "bin" / "thalweg"))
+    (tmp_path / "g.xml").write_text("""<adios-config host-language="C"><adios-group name="g"><var name="T" type="double" dimensions="3,4"/></adios-group>
+        <method group="g" method="MPI"/><method group="g" method="SOCKET"/></adios-config>""")
+    with thalweg.Writer(tmp_path / "x.bp", schema=tmp_path / "g.xml", group="g") as w:
+        for n in range(3):
+            with w.step() as s:
+                s["T"] = np.full((3, 4), float(n))
+    with thalweg.open(tmp_path / "x.bp") as f:
+        assert len(f.steps) == 3 and (f["T"][2] == 2).all()
