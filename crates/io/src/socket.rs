@@ -228,10 +228,18 @@ fn parsed(bytes: &[u8]) -> Option<(Part, &[u8])> {
     Some((part, &rest[length..]))
 }
 
+/// A plane of an array while blocks are put into it.
+#[derive(Clone)]
+struct Frame {
+    shape: Vec<u64>,
+    plane: Plane,
+    values: Vec<f32>,
+}
+
 /// Rank 0: the messages for viewers. Pure.
 fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<u8>]) -> Vec<u8> {
     let mut variables: Vec<Variable> = Vec::new();
-    let mut frames: Vec<Option<(Vec<u64>, Plane, Vec<f32>)>> = vec![None; wanted.asks.len()];
+    let mut frames: Vec<Option<Frame>> = vec![None; wanted.asks.len()];
     for (part, mut values) in parts.iter().filter_map(|bytes| parsed(bytes)) {
         for seen in part.blocks {
             let Seen { name, element, shape, value, min, max } = seen;
@@ -257,21 +265,21 @@ fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<
             if frame.is_none()
                 && let Some(plane) = plane::plane(&wanted.asks[piece.ask], &piece.shape)
             {
-                let missing = vec![f32::NAN; plane.elements()];
-                *frame = Some((piece.shape.clone(), plane, missing));
+                let values = vec![f32::NAN; plane.elements()];
+                *frame = Some(Frame { shape: piece.shape.clone(), plane, values });
             }
             // Local blocks of one variable have shapes of their own: the first one is shown.
-            if let Some((shape, plane, all)) = frame
+            if let Some(Frame { shape, plane, values }) = frame
                 && *shape == piece.shape
             {
-                plane.put(&piece.offset, &piece.count, &own, all);
+                plane.put(&piece.offset, &piece.count, &own, values);
             }
         }
     }
     let of = |name: &str| variables.iter().find(|one| one.name == name).map_or((None, None), |one| (one.min, one.max));
     let mut bytes = Vec::new();
     for (ask, frame) in wanted.asks.iter().zip(frames) {
-        if let Some((shape, plane, values)) = frame {
+        if let Some(Frame { shape, plane, values }) = frame {
             let (min, max) = of(&ask.variable);
             bytes.extend(protocol::encode(&Told::Frame { step, ask: ask.clone(), shape, plane, min, max }, &values));
         }

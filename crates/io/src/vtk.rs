@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | how | as every format in which [arrays are whole](crate::whole_arrays) |
-//! | where | `NAME.pvd` for the program's `NAME.bp`, the list of steps, and `NAME.pvd.dir/STEP.vti`, `.vtr` or `.vts`: [`file`] |
+//! | where | `NAME.pvd` for the program's `NAME.bp`, the list of steps, and `NAME.pvd.dir/STEP.vti`, `.vtr` or `.vts`: [`mod@file`] |
 //! | when a step counts | when the list has it: it is written anew beside the old one, and takes its name |
 //! | what is refused | a mesh that VTK cannot have or whose variables are not written in the step; mounts; updates of a step |
 //! | what is left out, and told | arrays that can be on no grid, with the reason |

@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | who writes | every rank its own blocks, with plain positional writes; rank 0 what the file says of them |
 //! | when | inside `close` |
-//! | where | where the format wants them: rank 0's [`Target`] makes room for the arrays of all ranks, and tells where their bytes belong |
+//! | where | where the format wants them: rank 0's part makes room for the arrays of all ranks, and tells where their bytes belong |
 //! | what moves | names and extents of all blocks to rank 0, places back; no data |
 //! | memory | the process group, within the buffer limit; blocks that are not contiguous in memory once more |
 //! | who calls | every rank calls `open` and `close`; all wait for each other at close |
