@@ -17,8 +17,8 @@ const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 8 * MIB;
 /// Bytes of one block; a group has 64 of them: eight times the buffer.
 const BLOCK: u64 = MIB;
-/// Memory of the process for everything that is no buffer.
-const ALLOWANCE: u64 = 3 * MIB;
+/// Memory of the process for everything that is no buffer, with the pages of the program itself that it comes to.
+const ALLOWANCE: u64 = 6 * MIB;
 
 fn document(method: &str, buffer: &str) -> String {
     let group = |name: &str| {

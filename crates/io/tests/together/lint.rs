@@ -56,6 +56,7 @@ fn every_name_and_parameter_of_the_table_is_accepted() {
                     "chunk" => "1M",
                     "promise" => "held",
                     "url" => "http://localhost:8080/",
+                    "listen" => "127.0.0.1:0",
                     _ => "1",
                 };
                 // Triggering needs something to run, staging a server.
