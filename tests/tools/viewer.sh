@@ -23,7 +23,7 @@ run=$!
 trap 'kill "$run" 2>/dev/null || true; wait "$run" || true' EXIT
 url=
 for _ in {1..300}; do
-    url=$(sed -nE 's/.*this run can be seen at (http:[^ ]+).*/\1/p' "$work/run.log" | head -n 1)
+    url=$(sed -nE 's/.*can be seen at (http:[^ ]+).*/\1/p' "$work/run.log" | head -n 1)
     [[ -z $url ]] || break
     sleep 0.1
 done

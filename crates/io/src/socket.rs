@@ -6,9 +6,9 @@
 //! | when | inside `close`: the elements that a viewer asked for are gathered; rank 0 passes them on in the background |
 //! | where | the program `thalweg viewers`, which rank 0 starts, listens on loopback unless told otherwise, and serves the page and its WebSocket |
 //! | what moves | without a viewer, one broadcast of some bytes for each output; with viewers, what each block is and the elements of their planes, to rank 0 |
-//! | memory | the planes, at most 2048² elements each; the messages of one output |
+//! | memory | on rank 0, the planes of one output: at most [`protocol::MOST_ELEMENTS`] elements of 4 bytes, and twice that while they are put together |
 //! | who calls | every rank calls `open` and `close`; all wait for rank 0's word at close |
-//! | on failure | an output never fails because of viewers: where the program cannot start, a viewer stalls or a rank cannot read its blocks, frames are missing, and a warning says so once |
+//! | on failure | an output never fails because of viewers: where the program cannot start, a viewer stalls, a rank cannot read its blocks or does not answer, frames are missing, and a warning says so once |
 //!
 //! A viewer that does not keep up gets the last output. It says what it wants, and gets it from the next output on.
 //!
@@ -20,19 +20,23 @@ mod serving;
 
 use crate::whole_arrays::content::{Block, Rules};
 use plane::Plane;
-use protocol::{Told, Variable, Wanted};
+use protocol::{Told, Wanted};
 use serde::{Deserialize, Serialize};
 use serving::Serving;
 use std::sync::Arc;
 use thalweg_comm::guarded::caught;
+use thalweg_comm::outcome::apart;
+use thalweg_comm::tree_gather::ChildMessage;
 use thalweg_layout::WriteObject;
-use thalweg_movement::method::{self, CloseRequest, MethodKind, Opened, Parameter, Parameters};
+use thalweg_movement::method::null::{self, Counted};
+use thalweg_movement::method::{self, CloseRequest, Finished, MethodKind, Opened, Parameter, Parameters};
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::output_file::spill::Spill;
 use thalweg_movement::pack::Reach;
 use thalweg_movement::pack::blocks::{Takes, WrittenBlock};
-use thalweg_movement::{Closed, Method, Mode, OpenRequest};
-use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+use thalweg_movement::summary::Summary;
+use thalweg_movement::{Closed, Method, OpenRequest};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result, Value};
 
 const LISTEN: Parameter = Parameter::text(
     "listen",
@@ -58,43 +62,33 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         let what = format!("parameter listen={listen}: expected {}", LISTEN.expected());
         return Err(Error::new(ErrorKind::Config, what));
     }
-    Ok(Box::new(Socket { listen, spill_copy: method::spill_copy(parameters)?, open: None }))
+    Ok(Box::new(Socket { listen, spill_copy: method::spill_copy(parameters)?, open: None, before: Vec::new() }))
 }
 
 struct Socket {
     listen: String,
     spill_copy: usize,
     open: Option<Output>,
+    before: Vec<Finished>,
 }
 
 /// State of an output.
 struct Output {
     cache: Arc<Cache>,
     path: String,
-    /// From 0.
-    step: u64,
+    counted: Counted,
     spill: Spill,
 }
 
 static RULES: Rules =
     Rules { format: "viewers", is_no_name: |_| false, axes: usize::MAX, has_groups: false, attributes: None };
 
-/// A rank's part of what viewers see: values follow as bytes, in the order of the pieces.
+/// A rank's part of what viewers see. The values of its pieces follow, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Part {
-    blocks: Vec<Seen>,
+    /// [`Summary::encode`].
+    summary: Vec<u8>,
     pieces: Vec<PartOfPlane>,
-}
-
-/// A block, as the list of variables needs it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Seen {
-    name: String,
-    element: u8,
-    shape: Vec<u64>,
-    value: Option<String>,
-    min: Option<f64>,
-    max: Option<f64>,
 }
 
 /// Elements of a plane that a block has.
@@ -114,17 +108,10 @@ impl Method for Socket {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let key = format!("SOCKET\0{}", request.path);
-        let before = match request.mode {
-            Mode::Write => 0,
-            Mode::AppendAfter(step) => step + 1,
-            Mode::Append => request.cache.end_of(&key).unwrap_or(0),
-            Mode::Update => request.cache.end_of(&key).unwrap_or(0).saturating_sub(1),
-        };
-        request.cache.set_end(&key, Some(before + 1));
+        let counted = null::count(request, KIND.names[0]);
+        let time_index = counted.time_index;
         let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy, request.buffer);
-        self.open = Some(Output { cache: request.cache.clone(), path: request.path.into(), step: before, spill });
-        let time_index = u32::try_from(before + 1).unwrap_or(u32::MAX);
+        self.open = Some(Output { cache: request.cache.clone(), path: request.path.into(), counted, spill });
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
     }
 
@@ -137,53 +124,71 @@ impl Method for Socket {
         Ok((open.spill.through()?, 0))
     }
 
+    fn after(&mut self, finished: &[Finished]) {
+        self.before = finished.to_vec();
+    }
+
     fn close(&mut self, mut request: CloseRequest<'_, '_>) -> Result<Closed> {
         let open = self.open.take().ok_or_else(method::not_open)?;
         let failed = request.failed.take();
-        let comm = request.comm;
-        let mut told = match comm.rank() {
-            0 => {
-                let wanted = open.cache.of::<Serving>().lock().wanted(&self.listen).filter(|wanted| wanted.viewers > 0);
-                wanted.map_or_else(Vec::new, |wanted| serde_json::to_vec(&wanted).unwrap_or_default())
-            }
-            _ => Vec::new(),
-        };
-        comm.broadcast(0, &mut told)?;
-        if let Ok(wanted) = serde_json::from_slice::<Wanted>(&told) {
-            let part = match &failed {
-                None => caught("show the blocks", || open.part(&mut request, &wanted)).unwrap_or_else(|e| {
-                    thalweg_warnings::tell_once(&format!("viewers do not see the blocks of rank {}: {e}", comm.rank()));
-                    Vec::new()
-                }),
-                Some(_) => Vec::new(),
-            };
-            let parts = comm.gather(0, &part)?;
-            if let Some(parts) = parts {
-                let messages = messages(&open.path, &request.header.group, open.step, &wanted, &parts);
-                open.cache.of::<Serving>().lock().tell(&self.listen, messages);
-            }
+        let before = std::mem::take(&mut self.before);
+        // Where a rank is lost, nobody waits for it once more.
+        if !before.iter().any(Finished::lost_a_rank)
+            && let Err(e) = open.show(&mut request, failed.is_some(), &before, &self.listen)
+        {
+            thalweg_warnings::tell_once(&format!("viewers do not see all outputs of {}: {e}", open.path));
         }
+        open.counted.close();
         failed.map_or(Ok(Closed::default()), Err)
     }
 }
 
 impl Output {
+    /// Collective: what viewers asked for goes to them.
+    fn show(
+        &self,
+        request: &mut CloseRequest<'_, '_>,
+        is_failed: bool,
+        before: &[Finished],
+        listen: &str,
+    ) -> Result<()> {
+        let comm = request.comm;
+        let group = &request.header.group;
+        let wanted = (comm.rank() == 0).then(|| self.cache.of::<Serving>().lock().wanted(listen, group)).flatten();
+        let mut told = wanted
+            .filter(|wanted| wanted.viewers > 0)
+            .map_or_else(Vec::new, |wanted| serde_json::to_vec(&wanted).unwrap_or_default());
+        comm.broadcast(0, &mut told)?;
+        let Ok(wanted) = serde_json::from_slice::<Wanted>(&told) else { return Ok(()) };
+        // Of a rank whose output failed there is nothing to see; the close says why.
+        let part = match is_failed {
+            true => Ok(Vec::new()),
+            false => caught("show the blocks", || self.part(request, &wanted)),
+        };
+        let (part, own) = apart(part);
+        if let Some(parts) = comm.gather(0, &part.unwrap_or_default())? {
+            let stored = Finished::last_stored(before);
+            let path = stored.map_or(&*self.path, |one| &*one.path);
+            let step = stored.map_or(u64::from(self.counted.time_index.saturating_sub(1)), |one| one.step);
+            let messages = messages(path, group, step, &wanted, &parts);
+            self.cache.of::<Serving>().lock().tell(listen, group, messages);
+        }
+        own
+    }
+
     /// What this rank has of it, as bytes.
     fn part(&self, request: &mut CloseRequest<'_, '_>, wanted: &Wanted) -> Result<Vec<u8>> {
         let fortran = request.header.fortran;
+        let mut part = Part { summary: Summary::of(request.pack, fortran, None).encode(), pieces: Vec::new() };
+        let mut values: Vec<f32> = Vec::new();
         let blocks = request.blocks(self.spill.object().map(|object| (object, 0)))?;
-        let (mut part, mut values) = (Part::default(), Vec::new());
         for written in &blocks {
             let block = Block::of(written.spec(), fortran, &RULES)?;
-            let (min, max) = written.statistics().map_or((None, None), |own| (own.min.as_f64(), own.max.as_f64()));
-            let is_local = block.shape.is_none();
-            let shape = block.shape.clone().unwrap_or_else(|| block.count.clone());
-            let value = written.spec().value.as_ref().map(|value| match value {
-                Value::String(text) => String::from_utf8_lossy(text).into_owned(),
-                value => value.to_string(),
-            });
+            let (shape, offset) = match &block.shape {
+                Some(shape) => (shape.clone(), block.offset.clone()),
+                None => (block.count.clone(), vec![0; block.count.len()]),
+            };
             for (ask, own) in wanted.asks.iter().enumerate().filter(|(_, ask)| ask.variable == block.name) {
-                let offset = if is_local { vec![0; shape.len()] } else { block.offset.clone() };
                 let found = plane::plane(own, &shape).and_then(|plane| plane.piece(&offset, &block.count));
                 if let Some(piece) = found {
                     values.extend(elements(written, &piece.elements)?);
@@ -191,12 +196,11 @@ impl Output {
                     part.pieces.push(PartOfPlane { ask, shape: shape.clone(), offset, count });
                 }
             }
-            part.blocks.push(Seen { name: block.name, element: block.element, shape, value, min, max });
         }
         let head = serde_json::to_vec(&part).map_err(|e| Error::new(ErrorKind::InvalidArgument, e.to_string()))?;
         let mut bytes = (head.len() as u64).to_ne_bytes().to_vec();
         bytes.extend(head);
-        values.iter().for_each(|value: &f32| bytes.extend(value.to_ne_bytes()));
+        values.iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
         Ok(bytes)
     }
 }
@@ -228,36 +232,15 @@ fn parsed(bytes: &[u8]) -> Option<(Part, &[u8])> {
     Some((part, &rest[length..]))
 }
 
-/// A plane of an array while blocks are put into it.
-#[derive(Clone)]
-struct Frame {
-    shape: Vec<u64>,
-    plane: Plane,
-    values: Vec<f32>,
-}
-
-/// Rank 0: the messages for viewers. Pure.
+/// Rank 0: the messages for viewers. Pure. What of a rank is missing is missing.
 fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut variables: Vec<Variable> = Vec::new();
+    let mut summary = Summary::default();
     let mut frames: Vec<Option<Frame>> = vec![None; wanted.asks.len()];
     for (part, mut values) in parts.iter().filter_map(|bytes| parsed(bytes)) {
-        for seen in part.blocks {
-            let Seen { name, element, shape, value, min, max } = seen;
-            match variables.iter_mut().find(|one| one.name == name) {
-                Some(known) => {
-                    let least = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| b.map_or(Some(a), |b| Some(a.min(b))));
-                    known.min = least(known.min, min);
-                    known.max = least(known.max.map(|v| -v), max.map(|v| -v)).map(|v| -v);
-                }
-                None => {
-                    let element = ElementType::from_code(element).map_or("unknown", ElementType::name).to_string();
-                    variables.push(Variable { name, element, shape, value, min, max });
-                }
-            }
-        }
+        summary.join(ChildMessage { bytes: &part.summary, short: None });
         for piece in part.pieces {
             let number = piece.count.iter().product::<u64>() as usize;
-            let Some((own, rest)) = values.split_at_checked(4 * number) else { break };
+            let Some((own, rest)) = values.split_at_checked(size_of::<f32>() * number) else { break };
             values = rest;
             let own: Vec<f32> =
                 own.chunks_exact(4).map(|word| f32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
@@ -276,16 +259,20 @@ fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<
             }
         }
     }
-    let of = |name: &str| variables.iter().find(|one| one.name == name).map_or((None, None), |one| (one.min, one.max));
-    let mut bytes = Vec::new();
+    let (output, group) = (output.to_string(), group.to_string());
+    let mut bytes = protocol::encode(&Told::Step { output, group, step, variables: summary.to_json() }, &[]);
     for (ask, frame) in wanted.asks.iter().zip(frames) {
         if let Some(Frame { shape, plane, values }) = frame {
-            let (min, max) = of(&ask.variable);
-            bytes.extend(protocol::encode(&Told::Frame { step, ask: ask.clone(), shape, plane, min, max }, &values));
+            bytes.extend(protocol::encode(&Told::Frame { step, ask: ask.clone(), shape, plane }, &values));
         }
     }
-    let (output, group) = (output.to_string(), group.to_string());
-    let mut all = protocol::encode(&Told::Step { output, group, step, variables }, &[]);
-    all.extend(bytes);
-    all
+    bytes
+}
+
+/// A plane of an array while blocks are put into it.
+#[derive(Clone)]
+struct Frame {
+    shape: Vec<u64>,
+    plane: Plane,
+    values: Vec<f32>,
 }

@@ -6,6 +6,7 @@
 //! | [`buffer`] | the memory of the process for output, and its limit |
 //! | [`pack`] | one rank's process group while it is being written |
 //! | [`pack::blocks`] | the blocks of an output as they were written, for methods that take no process groups |
+//! | [`summary`] | what an output has, over all ranks: types, shapes, smallest and largest values |
 //! | [`laid`] | a finished process group, taken in any order |
 //! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`output_file`] | files that are open for an output: their index, its commit, subfiles, what is cached between outputs |
@@ -24,6 +25,7 @@ pub mod nodes;
 pub mod output_file;
 pub mod pack;
 pub mod plan;
+pub mod summary;
 pub mod transformed;
 
 pub use buffer::{BlockMemory, BufferPool};

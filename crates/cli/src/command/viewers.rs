@@ -4,7 +4,7 @@
 //! |---|---|
 //! | who connects | browsers, and any client that has the token of the page's address; a WebSocket of another site's page is refused by its `Origin` |
 //! | what they get | what an output has, as text (`protocol::Told::Step`); the planes they asked for, as bytes: length of the head, head, values |
-//! | what they say | `{"asks": [...]}`, at most [`MOST_ASKS`] each |
+//! | what they say | `{"asks": [...]}`; what exceeds the elements that all viewers see together is refused, with a message |
 //! | a viewer that stalls | is left after [`PATIENCE`]; nobody else waits for it, and it gets the last output when it goes on |
 //! | memory | the planes of the last output |
 //! | when it ends | with the program |
@@ -15,7 +15,7 @@ use crate::arguments::Viewers;
 use crate::outcome::{Failure, Outcome};
 use http::Request;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{ErrorKind as Cause, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,8 +23,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use thalweg_io::socket::plane::{Ask, MOST};
-use thalweg_io::socket::protocol::{Ready, Told, Wanted};
+use thalweg_io::socket::plane::{Ask, affordable};
+use thalweg_io::socket::protocol::{MOST_ELEMENTS, Ready, Told, Wanted};
 use thalweg_types::Error;
 use thalweg_types::mutex::Mutex;
 use tungstenite::protocol::{Role, WebSocketConfig};
@@ -34,8 +34,8 @@ use tungstenite::{Bytes, Message, Utf8Bytes, WebSocket};
 const PAGE: &str = include_str!("viewers/page.html");
 /// Most viewers at a time.
 const MOST_VIEWERS: usize = 64;
-/// Most planes that a viewer asks for.
-const MOST_ASKS: usize = 16;
+/// Most connections at a time, those of viewers and others.
+const MOST_CONNECTIONS: usize = 256;
 /// How long a viewer may take to take a message, and to say what it is.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a thread listens to its viewer before it looks for news.
@@ -53,8 +53,8 @@ struct Shared {
     step: Option<(u64, Utf8Bytes)>,
     /// Planes of the last output, by what was asked for.
     frames: HashMap<Ask, (u64, Bytes)>,
-    /// What each viewer asks for.
-    viewers: HashMap<u64, Vec<Ask>>,
+    /// What each viewer asks for; who came first gets it first.
+    viewers: BTreeMap<u64, Vec<Ask>>,
     /// What was told to the program.
     told: Wanted,
 }
@@ -70,7 +70,7 @@ pub fn run(arguments: &Viewers) -> Result<Outcome, Failure> {
         std::io::stdout().as_fd().try_clone_to_owned().map_err(|e| Error::io("cannot speak with the program", e))?;
     let out = File::from(out);
     say(&out, &serde_json::to_string(&ready).unwrap_or_default());
-    let (frames, viewers) = (HashMap::new(), HashMap::new());
+    let (frames, viewers) = (HashMap::new(), BTreeMap::new());
     let shared = Arc::new(Mutex::new(Shared { out, news: 0, step: None, frames, viewers, told: Wanted::default() }));
     let own = shared.clone();
     thread::spawn(move || accept(&listener, &Arc::from(token), &own));
@@ -127,7 +127,11 @@ fn hear(mut from: impl Read, shared: &Mutex<Shared>) {
 
 fn accept(listener: &TcpListener, token: &Arc<str>, shared: &Arc<Mutex<Shared>>) {
     for (number, stream) in (0..).zip(listener.incoming()) {
-        let Ok(stream) = stream else {
+        // Each connection holds the shared state.
+        let Ok(stream) = stream
+            .map_err(drop)
+            .and_then(|own| if Arc::strong_count(shared) > MOST_CONNECTIONS { Err(()) } else { Ok(own) })
+        else {
             // Too many open files: others may end.
             thread::sleep(TURN);
             continue;
@@ -222,11 +226,23 @@ fn converse(mut socket: WebSocket<TcpStream>, number: u64, shared: &Mutex<Shared
         match socket.read() {
             Ok(Message::Text(text)) => {
                 let Ok(says) = serde_json::from_str::<Says>(&text) else { return };
-                let own = says.asks.into_iter().take(MOST_ASKS).map(|ask| Ask { most: ask.most.clamp(1, MOST), ..ask });
-                asks = own.collect();
-                let mut shared = shared.lock();
-                shared.viewers.insert(number, asks.clone());
-                tell_wanted(&mut shared);
+                asks = affordable(&says.asks, MOST_ELEMENTS);
+                let shown = {
+                    let mut shared = shared.lock();
+                    shared.viewers.insert(number, asks.clone());
+                    tell_wanted(&mut shared);
+                    says.asks.iter().filter(|ask| shared.told.asks.contains(ask)).count()
+                };
+                if shown < says.asks.len() {
+                    let why = format!(
+                        "{} planes are not shown: all viewers together see {MOST_ELEMENTS} elements",
+                        says.asks.len() - shown
+                    );
+                    let refused = serde_json::json!({ "type": "refused", "why": why });
+                    if socket.send(Message::Text(refused.to_string().into())).is_err() {
+                        return;
+                    }
+                }
             }
             Ok(Message::Close(_)) => {
                 let _ = socket.flush();
@@ -257,15 +273,7 @@ fn converse(mut socket: WebSocket<TcpStream>, number: u64, shared: &Mutex<Shared
 
 /// Tells the program what viewers want, if that has changed.
 fn tell_wanted(shared: &mut Shared) {
-    let mut asks: Vec<Ask> = Vec::new();
-    let mut numbers: Vec<&u64> = shared.viewers.keys().collect();
-    numbers.sort();
-    for ask in numbers.iter().flat_map(|number| &shared.viewers[*number]) {
-        if !asks.contains(ask) {
-            asks.push(ask.clone());
-        }
-    }
-    asks.truncate(MOST_ASKS * 4);
+    let asks = affordable(shared.viewers.values().flatten(), MOST_ELEMENTS);
     let wanted = Wanted { viewers: shared.viewers.len() as u32, asks };
     if wanted != shared.told {
         say(&shared.out, &serde_json::to_string(&wanted).unwrap_or_default());

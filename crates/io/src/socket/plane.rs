@@ -28,6 +28,27 @@ fn most() -> u64 {
     512
 }
 
+impl Ask {
+    /// Most elements of its plane.
+    pub fn elements(&self) -> u64 {
+        let along = self.most.clamp(1, MOST);
+        along * along
+    }
+}
+
+/// What of it is shown: the first ones, as long as their planes have at most `elements` elements together.
+pub fn affordable<'a>(asks: impl IntoIterator<Item = &'a Ask>, elements: u64) -> Vec<Ask> {
+    let mut shown: Vec<Ask> = Vec::new();
+    let mut left = elements;
+    for ask in asks {
+        if !shown.contains(ask) && ask.elements() <= left {
+            left -= ask.elements();
+            shown.push(ask.clone());
+        }
+    }
+    shown
+}
+
 /// A plane of an array, or a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plane {
@@ -188,6 +209,15 @@ mod tests {
         ] {
             assert_eq!(plane(&Ask { axes, ..ask("T") }, shape), None);
         }
+    }
+
+    #[test]
+    fn what_many_ask_for_is_bounded_and_the_same_counts_once() {
+        let all: Vec<Ask> = (0..10).map(|n| Ask { most: 10, ..ask(&format!("v{}", n / 2)) }).collect();
+        let shown = affordable(&all, 350);
+        assert_eq!(shown.iter().map(|one| &*one.variable).collect::<Vec<_>>(), ["v0", "v1", "v2"]);
+        let large = Ask { most: u64::MAX, ..ask("T") };
+        assert!(affordable([&large], MOST * MOST - 1).is_empty());
     }
 
     proptest! {

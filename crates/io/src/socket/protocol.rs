@@ -9,6 +9,9 @@
 use super::plane::{Ask, Plane};
 use serde::{Deserialize, Serialize};
 
+/// Most elements of the planes that all viewers see together.
+pub const MOST_ELEMENTS: u64 = 8 << 20;
+
 /// The program serves viewers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
@@ -37,8 +40,8 @@ pub enum Told {
         group: String,
         /// The step, from 0.
         step: u64,
-        /// The variables.
-        variables: Vec<Variable>,
+        /// The variables, as [`Summary::to_json`](thalweg_movement::summary::Summary::to_json) has them.
+        variables: serde_json::Value,
     },
     /// The values of a plane follow.
     Frame {
@@ -50,28 +53,7 @@ pub enum Told {
         shape: Vec<u64>,
         /// What of it follows.
         plane: Plane,
-        /// Smallest value of the whole array, if it is known.
-        min: Option<f64>,
-        /// Largest value.
-        max: Option<f64>,
     },
-}
-
-/// A variable of an output.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Variable {
-    /// Full name.
-    pub name: String,
-    /// Type of its elements.
-    pub element: String,
-    /// Extents; empty for a single value.
-    pub shape: Vec<u64>,
-    /// The single value.
-    pub value: Option<String>,
-    /// Smallest value, if it is known.
-    pub min: Option<f64>,
-    /// Largest value.
-    pub max: Option<f64>,
 }
 
 /// A message as bytes.

@@ -5,6 +5,7 @@
 use super::protocol::{Ready, Wanted};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -23,9 +24,9 @@ const BEGIN: Duration = Duration::from_secs(10);
 /// How long the end of a session waits for the last messages to be passed on.
 const END: Duration = Duration::from_secs(2);
 
-/// The programs of a session, by where they listen.
+/// The programs of a session, one for each group and address; `None`: it could not start.
 #[derive(Default)]
-pub struct Serving(Vec<(String, Option<Program>)>);
+pub struct Serving(HashMap<(String, String), Option<Program>>);
 
 impl Memory for Serving {
     fn end(memory: &Remembered<Serving>) -> Result<()> {
@@ -35,21 +36,18 @@ impl Memory for Serving {
 }
 
 impl Serving {
-    /// What viewers want of the program that listens there; it is started at the first call. `None` if there is none.
-    pub fn wanted(&mut self, listen: &str) -> Option<Wanted> {
-        let at = self.0.iter().position(|(own, _)| own == listen).unwrap_or_else(|| {
-            let started = Program::start(listen)
-                .map_err(|e| thalweg_warnings::tell_once(&format!("no viewer can see this run: {e}")));
-            self.0.push((listen.to_string(), started.ok()));
-            self.0.len() - 1
+    /// What viewers of a group want of the program that listens there; it is started at the first call. `None` if there is none.
+    pub fn wanted(&mut self, listen: &str, group: &str) -> Option<Wanted> {
+        let program = self.0.entry((listen.into(), group.into())).or_insert_with(|| {
+            let failed = |e: Error| thalweg_warnings::tell_once(&format!("no viewer can see the group '{group}': {e}"));
+            Program::start(listen, group).map_err(failed).ok()
         });
-        self.0[at].1.as_ref().map(Program::wanted)
+        program.as_ref().map(Program::wanted)
     }
 
     /// Passes messages on.
-    pub fn tell(&mut self, listen: &str, messages: Vec<u8>) {
-        let found = self.0.iter().find(|(own, _)| own == listen);
-        if let Some((_, Some(program))) = found {
+    pub fn tell(&self, listen: &str, group: &str, messages: Vec<u8>) {
+        if let Some(Some(program)) = self.0.get(&(listen.into(), group.into())) {
             program.tell(messages);
         }
     }
@@ -74,7 +72,7 @@ struct Program {
 }
 
 impl Program {
-    fn start(listen: &str) -> Result<Program> {
+    fn start(listen: &str, group: &str) -> Result<Program> {
         let command = draining::command();
         let failed = |e: std::io::Error| Error::io(format!("cannot start '{} viewers'", command.display()), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -97,7 +95,7 @@ impl Program {
             let _ = process.kill();
             let _ = process.wait();
         })?;
-        thalweg_warnings::tell_once(&format!("this run can be seen at {}", ready.url));
+        thalweg_warnings::tell_once(&format!("the group '{group}' can be seen at {}", ready.url));
         let shared = Arc::new((Mutex::new(Shared::default()), Condvar::new()));
         let (hears, tells) = (shared.clone(), shared.clone());
         thread::spawn(move || hear(channel, &hears));

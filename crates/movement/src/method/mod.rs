@@ -153,6 +153,18 @@ pub struct Finished {
     pub outcome: std::result::Result<u64, (ErrorKind, String)>,
 }
 
+impl Finished {
+    /// The last of them that stores the output.
+    pub fn last_stored(all: &[Finished]) -> Option<&Finished> {
+        all.iter().rev().find(|one| one.stores)
+    }
+
+    /// Whether a rank did not answer: whoever waits for all ranks would wait for it again.
+    pub fn lost_a_rank(&self) -> bool {
+        matches!(&self.outcome, Err((ErrorKind::PeerLost | ErrorKind::Timeout, _)))
+    }
+}
+
 /// Result of a close, the same on all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closed {

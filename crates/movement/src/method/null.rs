@@ -41,16 +41,16 @@ struct Null {
 }
 
 /// An output that no file counts.
-pub(super) struct Counted {
+pub struct Counted {
     cache: Arc<Cache>,
     key: String,
     /// The step + 1.
-    pub(super) time_index: u32,
+    pub time_index: u32,
 }
 
 impl Counted {
     /// The output is closed: the next one has the next step.
-    pub(super) fn close(self) {
+    pub fn close(self) {
         self.cache.set_end(&self.key, Some(u64::from(self.time_index)));
     }
 }
@@ -85,7 +85,7 @@ impl WriteObject for Nowhere {
 }
 
 /// An output that no file counts: those of this session that were closed are counted.
-pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> Counted {
+pub fn count(request: &OpenRequest<'_>, method: &str) -> Counted {
     let key = format!("{method}:{}", request.path);
     let before = match request.mode {
         super::Mode::Write => 0,

@@ -21,7 +21,6 @@
 //! Source: the design's own; the names of the document are those of `thalweg ls --json`.
 
 use crate::method::trigger::jobs::{Action, Job, Jobs, Rules};
-use crate::method::trigger::summary::Summary;
 use crate::method::{
     CloseRequest, Closed, Finished, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, folder_of,
     not_open, null,
@@ -29,6 +28,7 @@ use crate::method::{
 use crate::output_file::cache::Cache;
 use crate::pack::Reach;
 use crate::pack::blocks::Takes;
+use crate::summary::Summary;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,6 @@ pub const KIND: MethodKind = MethodKind {
 };
 
 pub mod jobs;
-pub mod summary;
 
 const COMMAND: Parameter = Parameter::text(
     "command",
@@ -192,7 +191,7 @@ impl Method for Trigger {
         let CloseRequest { comm, header, pack, failed } = request;
         let before = std::mem::take(&mut self.before);
         let broken = before.iter().find_map(|f| f.outcome.as_ref().err());
-        if broken.is_some_and(|(kind, _)| matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout)) {
+        if before.iter().any(Finished::lost_a_rank) {
             // A rank is missing: the summaries are not gathered.
             if comm.rank() == 0 {
                 self.leave_out(&open, header, &before, "the output failed");
@@ -231,12 +230,8 @@ impl Method for Trigger {
 }
 
 impl Trigger {
-    fn file<'f>(&self, before: &'f [Finished]) -> Option<&'f Finished> {
-        before.iter().rev().find(|f| f.stores)
-    }
-
     fn step(&self, open: &TriggerOutput, before: &[Finished]) -> u64 {
-        self.file(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
+        Finished::last_stored(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
     }
 
     /// Key of the queue: jobs of a group and action run one after the other, independent of file names.
@@ -246,7 +241,7 @@ impl Trigger {
 
     /// A job without document and environment.
     fn task(&self, open: &TriggerOutput, header: &Header, before: &[Finished]) -> Job {
-        let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
+        let path = Finished::last_stored(before).map_or(open.path.as_str(), |f| f.path.as_str());
         let log = match &self.log {
             Log::Nowhere => None,
             Log::At(path) => Some(path.clone()),
@@ -264,7 +259,7 @@ impl Trigger {
     }
 
     fn send(&self, open: &TriggerOutput, header: &Header, before: &[Finished], summary: &Summary, ranks: u32) {
-        let file = self.file(before);
+        let file = Finished::last_stored(before);
         let path = file.map_or(open.path.as_str(), |f| f.path.as_str());
         let step = self.step(open, before);
         let document = json!({
