@@ -1,23 +1,17 @@
 """VTK's readers read the files of method VTK: meshes, the arrays on them, all steps."""
 
 import os
-import subprocess
 import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
-import numpy as np
-
-import written
-
 try:
     import vtk
-    from vtkmodules.util.numpy_support import vtk_to_numpy
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
 
-# As crates/io/examples/meshes.rs writes them, slowest axis first.
-POINTS = [7, 6, 5]
+import meshes  # noqa: E402
+from meshes import POINTS  # noqa: E402
 
 
 def listed(path):
@@ -46,35 +40,26 @@ class VtkReadsFilesOfMethodVtk(unittest.TestCase):
         self.list = os.path.join(folder.name, "run.pvd")
 
     def grids(self, kind, ending, varying):
-        program = os.path.join(os.path.dirname(written.program()), "meshes")
         for count in (1, 2, 3):
             for language in ("C", "Fortran"):
                 with self.subTest(axes=count, language=language):
                     words = ["varying"] if varying else []
-                    subprocess.run([program, self.path, kind, str(count), language, "3", *words, "VTK"], check=True)
+                    meshes.write(self.path, kind, count, language, 3, *words, "VTK")
                     entries = [one for one in listed(self.list) if one["part"] == "0"]
                     self.assertEqual([float(one["timestep"]) for one in entries], [0.0, 1.0, 2.0])
                     for step, entry in enumerate(entries):
                         self.assertTrue(entry["file"].endswith(ending), entry)
                         grid = opened(os.path.join(os.path.dirname(self.path), entry["file"]))
-                        self.array(grid.GetPointData(), "u", POINTS[:count], step)
+                        meshes.compare(self, grid.GetPointData(), "u", POINTS[:count], step)
                         if kind != "none":
-                            self.array(grid.GetCellData(), "fields_c", [n - 1 for n in POINTS[:count]], step)
+                            meshes.compare(self, grid.GetCellData(), "fields_c", [n - 1 for n in POINTS[:count]], step)
                         self.assertEqual(grid.GetFieldData().GetArray("TimeValue").GetValue(0), step)
                         self.assertEqual(grid.GetFieldData().GetArray("points0").GetValue(0), POINTS[0])
                         yield step, POINTS[:count], grid
 
-    def array(self, data, name, shape, step):
-        found = data.GetArray(name)
-        self.assertIsNotNone(found, name)
-        np.testing.assert_array_equal(vtk_to_numpy(found), 1000 * step + np.arange(np.prod(shape)))
-
     def test_uniform(self):
         for _, points, grid in self.grids("uniform", ".vti", False):
-            missing = 3 - len(points)
-            self.assertEqual(grid.GetDimensions(), tuple(points[::-1]) + (1,) * missing)
-            self.assertEqual(grid.GetOrigin(), tuple(a + 0.5 for a in reversed(range(len(points)))) + (0.0,) * missing)
-            self.assertEqual(grid.GetSpacing()[:len(points)], tuple(a + 2.0 for a in reversed(range(len(points)))))
+            meshes.compare_uniform(self, grid, points)
 
     def test_arrays_without_a_mesh(self):
         for step, points, grid in self.grids("none", ".vti", False):
@@ -84,23 +69,17 @@ class VtkReadsFilesOfMethodVtk(unittest.TestCase):
         self.assertEqual([one["name"] for one in other], ["6x5x4"] * 3)
         for step, entry in enumerate(other):
             grid = opened(os.path.join(os.path.dirname(self.path), entry["file"]))
-            self.array(grid.GetPointData(), "fields_c", [6, 5, 4], step)
+            meshes.compare(self, grid.GetPointData(), "fields_c", [6, 5, 4], step)
 
     def test_rectilinear(self):
         for varying in (False, True):
             for step, points, grid in self.grids("rectilinear", ".vtr", varying):
-                found = (grid.GetXCoordinates(), grid.GetYCoordinates(), grid.GetZCoordinates())
-                for axis, (extent, own) in enumerate(zip(reversed(points), found)):
-                    wanted = np.arange(extent) ** 2 + len(points) - 1 - axis + varying * step
-                    np.testing.assert_array_equal(vtk_to_numpy(own), wanted)
+                meshes.compare_coordinates(grid, points, varying * step)
 
     def test_structured(self):
         for varying in (False, True):
             for step, points, grid in self.grids("structured", ".vts", varying):
-                got = vtk_to_numpy(grid.GetPoints().GetData())
-                for component in range(3):
-                    wanted = 500 * component + np.arange(np.prod(points)) + varying * step
-                    np.testing.assert_array_equal(got[:, component], wanted if component < len(points) else 0)
+                meshes.compare_points(grid, points, varying * step)
 
 
 if __name__ == "__main__":

@@ -131,3 +131,57 @@ def mpi(request):
     if made.launcher is None:
         pytest.skip(f"no mpiexec.{request.param}")
     return made
+
+
+#: Writes three steps with method sys.argv[2], and prints which of them it was told are written.
+THREE = """
+import sys
+import numpy as np
+import thalweg
+
+said = []
+for n in range(3):
+    try:
+        with thalweg.Writer(sys.argv[1], method=sys.argv[2], mode="a") as w, w.step() as s:
+            s["u"] = np.full((20, 30), float(n))
+            s["n"] = n
+        said.append(n)
+    except thalweg.Error:
+        pass
+print(*said)
+"""
+
+
+def each_call_fails_once(folder, file, method, call, is_ours, forget, most=None):
+    """Runs THREE under strace, then again with each of our calls failing once: yields which call failed, and which steps were written.
+
+    - `is_ours`: whether a line of strace is a call of the library; `forget`: removes the files; `most`: of the calls, so many.
+    """
+    program, log = folder / "three.py", folder / "calls.txt"
+    program.write_text(THREE)
+
+    def run(*more):
+        forget()
+        command = ["strace", "-f", "-qq", "-y", "-e", f"trace={call}", *more, sys.executable, program, file, method]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        return ran.returncode, [int(word) for word in ran.stdout.split()]
+
+    assert run("-o", log) == (0, [0, 1, 2])
+    # Calls are counted for each process.
+    counts, ours = {}, set()
+    for line in log.read_text().splitlines():
+        process = line.split()[0]
+        if "resumed>" not in line:
+            counts[process] = counts.get(process, 0) + 1
+            if is_ours(line):
+                ours.add(counts[process])
+    assert ours
+    ours = sorted(ours)
+    failed = 0
+    for when in ours[:: max(len(ours) // (most or len(ours)), 1)]:
+        code, closed = run("-o", os.devnull, "-e", f"inject={call}:error=EIO:when={when}")
+        # What Python itself opens or writes is not meant.
+        if code == 0:
+            failed += len(closed) < 3
+            yield when, closed
+    assert failed

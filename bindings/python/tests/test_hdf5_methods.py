@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import thalweg
-from conftest import ROOT, field, write_run
+from conftest import ROOT, each_call_fails_once, field, write_run
 from test_examples import launch, openmpi  # noqa: F401  (a fixture)
 
 h5py = pytest.importorskip("h5py")
@@ -474,57 +474,21 @@ def test_readers_and_writers_do_not_keep_each_other_out(tmp_path):
         assert reader.returncode == 0
 
 
-THREE = """
-import sys
-import numpy as np
-import thalweg
-
-said = []
-for n in range(3):
-    try:
-        with thalweg.Writer(sys.argv[1], method="PHDF5", mode="a") as w, w.step() as s:
-            s["u"] = np.full((20, 30), float(n))
-            s["n"] = n
-        said.append(n)
-    except thalweg.Error:
-        pass
-print(*said)
-"""
-
-
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
 @pytest.mark.parametrize("call", ["pwrite64", "openat", "ftruncate", "renameat2,rename,renameat", "sendto"])
 def test_an_output_whose_call_of_the_system_fails_is_told_and_others_are_there(tmp_path, call):
     """The calls of the ranks and of the program that is linked with HDF5; each fails once, a few of them in daily tests."""
-    program = tmp_path / "three.py"
-    program.write_text(THREE)
-    log = tmp_path / "calls.txt"
     file = tmp_path / "x.h5"
 
-    def run(*more):
+    def forget():
         for name in (file, tmp_path / ".thalweg-new-x.h5"):
             name.unlink(missing_ok=True)
-        command = ["strace", "-f", "-qq", "-e", f"trace={call}", *more, sys.executable, program, file]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        return ran.returncode, [int(word) for word in ran.stdout.split()]
 
-    assert run("-o", log) == (0, [0, 1, 2])
-    # Calls are counted for each process. What Python opens on its way is not meant.
-    counts, ours = {}, set()
-    for line in log.read_text().splitlines():
-        process = line.split()[0]
-        if "resumed>" not in line:
-            counts[process] = counts.get(process, 0) + 1
-            if "x.h5" in line or call in ("pwrite64", "ftruncate", "sendto"):
-                ours.add(counts[process])
-    ours = sorted(ours)
-    many = len(ours) if os.environ.get("LONG") == "1" else 6
-    failed = 0
-    for when in ours[:: max(len(ours) // many, 1)]:
-        code, closed = run("-o", os.devnull, "-e", f"inject={call}:error=EIO:when={when}")
-        if code != 0:
-            continue
-        failed += len(closed) < 3
+    def is_ours(line):
+        return "x.h5" in line or call in ("pwrite64", "ftruncate", "sendto")
+
+    most = None if os.environ.get("LONG") == "1" else 6
+    for when, closed in each_call_fails_once(tmp_path, file, "PHDF5", call, is_ours, forget, most):
         if not file.exists():
             assert closed == [], when
             continue
@@ -535,4 +499,3 @@ def test_an_output_whose_call_of_the_system_fails_is_told_and_others_are_there(t
             assert [n for n in found if n in closed] == closed, (when, found, closed)
             for n, u in zip(found, f["u"]):
                 assert (u == n).all(), (when, n)
-    assert failed or not ours

@@ -15,7 +15,7 @@
 pub mod protocol;
 mod writer;
 
-use crate::whole_arrays::content::{Attributes, Content, Rules};
+use crate::whole_arrays::content::{Array, Attributes, Content, Rules};
 use crate::whole_arrays::{self, Begun, Format, Part, Room, Target, unfinished};
 use protocol::{Answer, Ask};
 use std::path::PathBuf;
@@ -127,7 +127,7 @@ impl Target for OneFile {
         if arrays.len() != content.arrays.len() {
             return Err(Error::new(ErrorKind::Io, "places of other arrays"));
         }
-        let part = |(number, (array, places)): (usize, (&crate::whole_arrays::content::Array, _))| Part {
+        let part = |(number, (array, places)): (usize, (&Array, _))| Part {
             name: array.name.clone(),
             file: 0,
             arrays: vec![Some(number)],

@@ -154,11 +154,12 @@ impl Series {
         self.list.with_file_name(&entry.file)
     }
 
-    fn time(&self, content: &Content, facts: &Facts) -> Result<f64> {
+    /// The time of a step, and what is to be told of it.
+    fn time(&self, content: &Content, facts: &Facts) -> Result<(f64, Option<(String, String)>)> {
         if let Some(name) = &self.time {
             let lost = || Error::new(ErrorKind::NotFound, format!("the scalar '{name}' with the time is not written"));
             return match file::scalar(content, name).ok_or_else(lost)? {
-                time if time.is_finite() => Ok(time),
+                time if time.is_finite() => Ok((time, None)),
                 time => Err(Error::new(ErrorKind::InvalidArgument, format!("the time '{name}' is {time}"))),
             };
         }
@@ -166,8 +167,11 @@ impl Series {
             let mesh = facts.mesh_of(&array.name)?;
             facts.text(mesh, "time-scale-var")
         });
-        let own = of_mesh.and_then(|name| file::scalar(content, name)).filter(|time| time.is_finite());
-        Ok(own.unwrap_or(content.step as f64))
+        let number = content.step as f64;
+        let Some(name) = of_mesh else { return Ok((number, None)) };
+        let own = file::scalar(content, name).filter(|time| time.is_finite());
+        let why = || (name.to_string(), "the mesh's time is no number here: the step has its own number".to_string());
+        Ok((own.unwrap_or(number), own.is_none().then(why)))
     }
 
     /// Writes the list; readers see the old or the new one.
@@ -196,8 +200,9 @@ impl Target for Series {
     fn room(&mut self, content: &Content, attributes: &Attributes, fortran: bool, _: Duration) -> Result<Room> {
         let mut facts = Facts { is_fortran: fortran, ..Facts::default() };
         attributes.iter().for_each(|(name, value)| facts.add(name, value));
-        let time = self.time(content, &facts)?;
-        let file::Files { files, left_out } = file::files(content, &facts, time)?;
+        let (time, told) = self.time(content, &facts)?;
+        let file::Files { files, mut left_out } = file::files(content, &facts, time)?;
+        left_out.extend(told);
         let folder = folder_of(&self.list);
         if let Err(e) = fs::create_dir(&folder)
             && e.kind() != Cause::AlreadyExists

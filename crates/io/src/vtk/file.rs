@@ -75,43 +75,30 @@ pub fn files(content: &Content, facts: &Facts, time: f64) -> Result<Files> {
         })
         .collect();
     let number = |name: &str| scalar(content, name);
-    let mut meshes: Vec<&str> = Vec::new();
-    let mut shapes: Vec<&[u64]> = Vec::new();
     let mut grids: Vec<(String, Grid)> = Vec::new();
     for array in &arrays {
-        match facts.mesh_of(array.name) {
-            Some(mesh) if !meshes.contains(&mesh) => {
-                meshes.push(mesh);
-                let own = grid(&arrays, facts, &number, Some(mesh)).map_err(|e| e.in_variable(array.name))?;
-                grids.push((mesh.to_string(), own));
-            }
-            _ => {}
+        if let Some(mesh) = facts.mesh_of(array.name).filter(|mesh| !grids.iter().any(|(name, _)| name == mesh)) {
+            let own = grid(&arrays, facts, &number, Some(mesh)).map_err(|e| e.in_variable(array.name))?;
+            grids.push((mesh.to_string(), own));
         }
     }
-    let is_geometry = |at: usize, grids: &[(String, Grid)]| grids.iter().any(|(_, grid)| grid.geometry.has(at));
-    let of_meshes = grids.clone();
-    for (at, array) in arrays.iter().enumerate() {
-        if facts.mesh_of(array.name).is_some() || is_geometry(at, &of_meshes) {
-            continue;
+    // Of the others, those of one shape are on one grid.
+    let is_of_a_mesh =
+        |at: usize| facts.mesh_of(arrays[at].name).is_some() || grids.iter().any(|(_, grid)| grid.geometry.has(at));
+    let mut shapes: Vec<(&[u64], Vec<usize>)> = Vec::new();
+    for at in (0..arrays.len()).filter(|at| !is_of_a_mesh(*at)) {
+        let space = arrays[at].space;
+        match shapes.iter_mut().find(|(known, _)| *known == space) {
+            _ if !arrays[at].is_field => made.left_out.push(unfit(content, at)),
+            Some((_, alike)) => alike.push(at),
+            None => shapes.push((space, vec![at])),
         }
-        if array.is_field {
-            if shapes.contains(&array.space) {
-                continue;
-            }
-            shapes.push(array.space);
-            let alike: Vec<Array<'_>> = arrays
-                .iter()
-                .enumerate()
-                .map(|(other, one)| {
-                    let is_other = facts.mesh_of(one.name).is_some() || is_geometry(other, &of_meshes);
-                    Array { is_field: one.is_field && !is_other && one.space == array.space, ..one.clone() }
-                })
-                .collect();
-            let own = grid(&alike, facts, &number, None)?;
-            grids.push((array.space.iter().map(u64::to_string).collect::<Vec<_>>().join("x"), own));
-        } else {
-            made.left_out.push(unfit(content, at));
-        }
+    }
+    for (space, alike) in shapes {
+        let mut own = arrays.clone();
+        own.iter_mut().enumerate().for_each(|(at, array)| array.is_field = alike.contains(&at));
+        let name = space.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+        grids.push((name, grid(&own, facts, &number, None)?));
     }
     for (name, grid) in grids {
         made.left_out.extend(grid.left_out.iter().map(|one| (one.name.clone(), one.why.clone())));
@@ -348,4 +335,112 @@ fn field_value(xml: &mut String, laid: &mut Laid, one: &Single) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::whole_arrays::content;
+    use proptest::prelude::*;
+    use thalweg_types::{ElementType, Value};
+
+    fn array(name: &str, shape: &[u64]) -> content::Array {
+        let (kind, shape) = (Kind::Real(8, false), shape.to_vec());
+        content::Array { name: name.into(), kind, shape, has_steps: true, axes: None, attributes: Vec::new() }
+    }
+
+    fn facts(all: &[(&str, &str)]) -> Facts {
+        let texts = all.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        Facts { texts, is_fortran: false }
+    }
+
+    /// The ranges of a file that are written, sorted.
+    fn ranges(file: &GridFile) -> Vec<std::ops::Range<u64>> {
+        let of = |part: &Part| {
+            let bytes: u64 = part.shape.iter().product::<u64>() * part.kind.size();
+            part.places.chunks[0]..part.places.chunks[0] + bytes
+        };
+        let known = file.known.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
+        let mut all: Vec<_> = known.chain(file.parts.iter().map(of)).collect();
+        all.sort_by_key(|range| range.start);
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn values_lie_behind_their_lengths_and_on_nothing_else(
+            shapes in prop::collection::vec(prop::collection::vec(1u64..9, 1..4), 1..6),
+            scalars in 0usize..5,
+        ) {
+            let arrays = shapes.iter().enumerate().map(|(n, shape)| array(&format!("v{n}"), shape)).collect();
+            let values = (0..scalars).map(|n| Single {
+                name: format!("s{n}"),
+                kind: Kind::Integer(4, true, false),
+                value: Values::of(ElementType::I32, &[Value::I32(n as i32)]).unwrap(),
+                attributes: Vec::new(),
+            });
+            let content = Content { arrays, values: values.collect(), ..Content::default() };
+            let made = files(&content, &Facts::default(), 0.5).unwrap();
+            let parts: usize = made.files.iter().map(|file| file.parts.len()).sum();
+            prop_assert_eq!(parts, shapes.len());
+            for file in &made.files {
+                let all = ranges(file);
+                for (one, next) in all.iter().zip(&all[1..]) {
+                    prop_assert!(one.end <= next.start, "{one:?} {next:?}");
+                }
+                let text = String::from_utf8(file.known[0].1.clone()).unwrap();
+                prop_assert!(text.ends_with('_'));
+                // The offsets that the XML tells lead to lengths, and the values behind them.
+                let lengths: Vec<(u64, u64)> = file.known[1..]
+                    .iter()
+                    .filter(|(_, bytes)| bytes.len() == 8)
+                    .map(|(at, bytes)| (*at, u64::from_ne_bytes(bytes[..].try_into().unwrap())))
+                    .collect();
+                for told in text.split("offset=\"").skip(1) {
+                    let offset: u64 = told.split('"').next().unwrap().parse().unwrap();
+                    let at = text.len() as u64 + offset;
+                    let length = lengths.iter().find(|(own, _)| *own == at).map(|(_, length)| *length);
+                    prop_assert!(all.iter().any(|range| range.start == at + 8 && Some(range.end - range.start) == length));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_of_a_mesh_have_a_file_others_one_for_each_shape_and_coordinates_none() {
+        let arrays = ["T", "x", "a", "b", "c"].map(String::from);
+        let shapes: [&[u64]; 5] = [&[3], &[3], &[3], &[2, 2], &[3]];
+        let arrays = arrays.iter().zip(shapes).map(|(name, shape)| array(name, shape)).collect();
+        let content = Content { arrays, ..Content::default() };
+        let facts = facts(&[
+            ("T/adios_schema", "m"),
+            ("adios_schema/m/type", "rectilinear"),
+            ("adios_schema/m/dimensions0", "3"),
+            ("adios_schema/m/coords-single-var", "x"),
+        ]);
+        let made = files(&content, &facts, 0.0).unwrap();
+        let found: Vec<_> = made
+            .files
+            .iter()
+            .map(|file| {
+                (&*file.name, file.ending, file.parts.iter().map(|part| part.arrays[0].unwrap()).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(found, [("m", "vtr", vec![0, 1]), ("3", "vti", vec![2, 4]), ("2x2", "vti", vec![3])]);
+    }
+
+    #[test]
+    fn components_of_points_have_one_type() {
+        let mut y = array("y", &[3]);
+        y.kind = Kind::Real(4, false);
+        let content = Content { arrays: vec![array("T", &[3]), array("x", &[3]), y], ..Content::default() };
+        let facts = facts(&[
+            ("T/adios_schema", "m"),
+            ("adios_schema/m/type", "structured"),
+            ("adios_schema/m/points-multi-var0", "x"),
+            ("adios_schema/m/points-multi-var1", "y"),
+        ]);
+        let e = files(&content, &facts, 0.0).unwrap_err();
+        assert!(e.kind() == ErrorKind::Unsupported && e.what().contains("different types"), "{e}");
+    }
 }
