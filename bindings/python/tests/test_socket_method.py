@@ -36,7 +36,8 @@ else:
 u = np.arange(6 * 40 * 50.0).reshape(6, 40, 50)
 rows = np.linspace(0, 40, ranks + 1).astype(int)
 n = 0
-with thalweg.Writer(path, method="SOCKET", comm=comm) as w:
+schema = os.environ.get("RUN_SCHEMA")
+with thalweg.Writer(path, method=None if schema else "SOCKET", comm=comm, schema=schema) as w:
     going = True
     while going:
         with w.step() as s:
@@ -61,13 +62,15 @@ if rank == 0:
 class Run:
     """A program that runs, and where it can be seen."""
 
-    def __init__(self, prefix, tmp_path, pause=0.05, ranks=None):
+    def __init__(self, prefix, tmp_path, pause=0.05, ranks=None, schema=None):
         self.until, program = tmp_path / "until", tmp_path / "runs.py"
         program.write_text(RUNS)
         command = [sys.executable, program, tmp_path / "x.bp", self.until, str(pause)]
         if ranks:
             command = ["mpiexec.openmpi", "--oversubscribe", "-n", str(ranks), *command, "mpi"]
         env = {**os.environ, "THALWEG_COMMAND": str(prefix / "bin" / "thalweg")}
+        if schema:
+            env["RUN_SCHEMA"] = str(schema)
         if os.getuid() == 0:
             env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -93,6 +96,7 @@ class Run:
         self.until.touch()
         out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, err
+        self.said += err
         return int(out)
 
     def socket(self, token=None, **headers):
@@ -268,13 +272,32 @@ def test_a_run_without_the_program_for_viewers_says_so_and_goes_on(tmp_path):
             s["a"] = 1
 
 
-def test_it_shows_what_another_method_writes(prefix, tmp_path, monkeypatch):
-    monkeypatch.setenv("THALWEG_COMMAND", str(prefix / "bin" / "thalweg"))
-    (tmp_path / "g.xml").write_text("""<adios-config host-language="C"><adios-group name="g"><var name="T" type="double" dimensions="3,4"/></adios-group>
-        <method group="g" method="MPI"/><method group="g" method="SOCKET"/></adios-config>""")
-    with thalweg.Writer(tmp_path / "x.bp", schema=tmp_path / "g.xml", group="g") as w:
-        for n in range(3):
-            with w.step() as s:
-                s["T"] = np.full((3, 4), float(n))
+BESIDE = """<adios-config host-language="C"><adios-group name="data">
+    <var name="o" type="integer"/><global-bounds dimensions="6,40,50" offsets="0,o,0"><var name="u" type="double" dimensions="6,40,50"/></global-bounds>
+    <var name="line" type="long" dimensions="1000"/><var name="psi" type="double complex" dimensions="3,4"/><var name="t" type="double"/>
+    </adios-group><method group="data" method="MPI">direct=1000</method><method group="data" method="SOCKET"/>{}</adios-config>"""
+
+
+@pytest.mark.parametrize("buffer", ["", '<buffer size-MB="0"/>'])
+def test_it_shows_what_another_method_writes_at_once(prefix, tmp_path, buffer):
+    (tmp_path / "g.xml").write_text(BESIDE.format(buffer))
+    with Run(prefix, tmp_path, schema=tmp_path / "g.xml") as run:
+
+        async def look():
+            viewer = await run.socket()
+            if buffer:
+                # Nothing stays in memory until close: what the output has is told, and no plane of it.
+                await viewer.write_message(json.dumps({"asks": [{"variable": "u"}]}))
+                for _ in range(5):
+                    assert isinstance(await asyncio.wait_for(viewer.read_message(), 60), str)
+                return
+            found, _ = await frames(viewer, 2, {"variable": "u"})
+            for head, values in found:
+                np.testing.assert_array_equal(values, WHOLE[3] + 100000 * (head["step"] % 100))
+
+        asyncio.run(look())
+        steps = run.end()
+        assert ("viewers do not see all of u" in run.said) == bool(buffer), run.said
     with thalweg.open(tmp_path / "x.bp") as f:
-        assert len(f.steps) == 3 and (f["T"][2] == 2).all()
+        assert len(f.steps) == steps
+        np.testing.assert_array_equal(f["u"][steps - 1], WHOLE + 100000 * ((steps - 1) % 100))

@@ -279,6 +279,11 @@ pub fn written_by_close(kind: &MethodKind) -> &'static str {
     if later { "async=no" } else { "" }
 }
 
+/// Whether a method's files have other names than the output: they lie beside those of other methods.
+fn has_own_names(choice: &MethodChoice) -> bool {
+    find(&choice.method).is_some_and(|kind| kind.id == vtk::KIND.id)
+}
+
 /// Checks that the methods of one group do not write the same files.
 ///
 /// # Errors
@@ -291,7 +296,9 @@ pub fn check_together(choices: &[MethodChoice]) -> Result<()> {
 fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<(&'c MethodChoice, Problem)> {
     let writers = choices.filter(|c| find(&c.method).is_some_and(stores));
     for (i, choice) in writers.clone().enumerate() {
-        let same = |c: &&MethodChoice| c.group == choice.group && c.base_path == choice.base_path;
+        let same = |c: &&MethodChoice| {
+            c.group == choice.group && c.base_path == choice.base_path && has_own_names(c) == has_own_names(choice)
+        };
         if let Some(earlier) = writers.clone().take(i).find(same) {
             let what = format!(
                 "methods {} and {} of group \"{}\" write the same files",

@@ -7,6 +7,7 @@
 //! | where | the program `thalweg viewers`, which rank 0 starts, listens on loopback unless told otherwise, and serves the page and its WebSocket |
 //! | what moves | without a viewer, one broadcast of some bytes for each output; with viewers, what each block is and the elements of their planes, to rank 0 |
 //! | memory | on rank 0, the planes of one output: at most [`protocol::MOST_ELEMENTS`] elements of 4 bytes, and twice that while they are put together |
+//! | cost | while nobody looks, that broadcast alone; while somebody does, blocks that would be written at once are buffered until close, as the buffer has room. Blocks that went to a file before close are not shown |
 //! | who calls | every rank calls `open` and `close`; all wait for rank 0's word at close |
 //! | on failure | an output never fails because of viewers: where the program cannot start, a viewer stalls, a rank cannot read its blocks or does not answer, frames are missing, and a warning says so once |
 //!
@@ -31,7 +32,6 @@ use thalweg_layout::WriteObject;
 use thalweg_movement::method::null::{self, Counted};
 use thalweg_movement::method::{self, CloseRequest, Finished, MethodKind, Opened, Parameter, Parameters};
 use thalweg_movement::output_file::cache::Cache;
-use thalweg_movement::output_file::spill::Spill;
 use thalweg_movement::pack::Reach;
 use thalweg_movement::pack::blocks::{Takes, WrittenBlock};
 use thalweg_movement::summary::Summary;
@@ -50,8 +50,8 @@ pub const KIND: MethodKind = MethodKind {
     names: &["SOCKET"],
     id: method::STORES_NOTHING,
     about: "shows planes of the arrays to browsers while the program runs",
-    parameters: &[LISTEN, method::SPILL_COPY],
-    least: thalweg_movement::output_file::spill::LEAST,
+    parameters: &[LISTEN],
+    least: 0,
     tried: &[],
     make,
 };
@@ -62,12 +62,11 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         let what = format!("parameter listen={listen}: expected {}", LISTEN.expected());
         return Err(Error::new(ErrorKind::Config, what));
     }
-    Ok(Box::new(Socket { listen, spill_copy: method::spill_copy(parameters)?, open: None, before: Vec::new() }))
+    Ok(Box::new(Socket { listen, open: None, before: Vec::new() }))
 }
 
 struct Socket {
     listen: String,
-    spill_copy: usize,
     open: Option<Output>,
     before: Vec<Finished>,
 }
@@ -77,7 +76,8 @@ struct Output {
     cache: Arc<Cache>,
     path: String,
     counted: Counted,
-    spill: Spill,
+    /// Somebody looked at the output before.
+    is_watched: bool,
 }
 
 static RULES: Rules =
@@ -110,9 +110,14 @@ impl Method for Socket {
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let counted = null::count(request, KIND.names[0]);
         let time_index = counted.time_index;
-        let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy, request.buffer);
-        self.open = Some(Output { cache: request.cache.clone(), path: request.path.into(), counted, spill });
+        let is_watched = request.cache.of::<Serving>().lock().is_watched(&self.listen, request.group);
+        self.open = Some(Output { cache: request.cache.clone(), path: request.path.into(), counted, is_watched });
         Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
+    }
+
+    fn at_once(&self, _: &Reach) -> Option<u64> {
+        // Blocks that another method writes at once are not in memory at close. They stay there while somebody looks.
+        self.open.as_ref().is_none_or(|open| !open.is_watched).then_some(0)
     }
 
     fn takes(&self) -> Takes {
@@ -120,8 +125,7 @@ impl Method for Socket {
     }
 
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
-        let open = self.open.as_mut().ok_or_else(method::not_open)?;
-        Ok((open.spill.through()?, 0))
+        Ok((&null::Nowhere, 0))
     }
 
     fn after(&mut self, finished: &[Finished]) {
@@ -159,6 +163,7 @@ impl Output {
             .filter(|wanted| wanted.viewers > 0)
             .map_or_else(Vec::new, |wanted| serde_json::to_vec(&wanted).unwrap_or_default());
         comm.broadcast(0, &mut told)?;
+        self.cache.of::<Serving>().lock().watches(listen, group, !told.is_empty());
         let Ok(wanted) = serde_json::from_slice::<Wanted>(&told) else { return Ok(()) };
         // Of a rank whose output failed there is nothing to see; the close says why.
         let part = match is_failed {
@@ -181,7 +186,7 @@ impl Output {
         let fortran = request.header.fortran;
         let mut part = Part { summary: Summary::of(request.pack, fortran, None).encode(), pieces: Vec::new() };
         let mut values: Vec<f32> = Vec::new();
-        let blocks = request.blocks(self.spill.object().map(|object| (object, 0)))?;
+        let blocks = request.blocks(Some((&null::Nowhere, 0)))?;
         for written in &blocks {
             let block = Block::of(written.spec(), fortran, &RULES)?;
             let (shape, offset) = match &block.shape {
@@ -191,6 +196,16 @@ impl Output {
             for (ask, own) in wanted.asks.iter().enumerate().filter(|(_, ask)| ask.variable == block.name) {
                 let found = plane::plane(own, &shape).and_then(|plane| plane.piece(&offset, &block.count));
                 if let Some(piece) = found {
+                    if written.is_stored() {
+                        // Before somebody looked, blocks were written at once: the next output is shown.
+                        if self.is_watched {
+                            thalweg_warnings::tell_once(&format!(
+                                "viewers do not see all of {}: the buffer has no room for its blocks",
+                                block.name
+                            ));
+                        }
+                        continue;
+                    }
                     values.extend(elements(written, &piece.elements)?);
                     let (offset, count) = (piece.offset, piece.count);
                     part.pieces.push(PartOfPlane { ask, shape: shape.clone(), offset, count });

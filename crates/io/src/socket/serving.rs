@@ -5,7 +5,7 @@
 use super::protocol::{Ready, Wanted};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -24,13 +24,18 @@ const BEGIN: Duration = Duration::from_secs(10);
 /// How long the end of a session waits for the last messages to be passed on.
 const END: Duration = Duration::from_secs(2);
 
-/// The programs of a session, one for each group and address; `None`: it could not start.
+/// The viewers of a session, for each address and group.
 #[derive(Default)]
-pub struct Serving(HashMap<(String, String), Option<Program>>);
+pub struct Serving {
+    /// On rank 0: the programs; `None`: it could not start.
+    programs: HashMap<(String, String), Option<Program>>,
+    /// On every rank: whether somebody looked at the last output.
+    watched: HashSet<(String, String)>,
+}
 
 impl Memory for Serving {
     fn end(memory: &Remembered<Serving>) -> Result<()> {
-        memory.lock().0.clear();
+        memory.lock().programs.clear();
         Ok(())
     }
 }
@@ -38,16 +43,31 @@ impl Memory for Serving {
 impl Serving {
     /// What viewers of a group want of the program that listens there; it is started at the first call. `None` if there is none.
     pub fn wanted(&mut self, listen: &str, group: &str) -> Option<Wanted> {
-        let program = self.0.entry((listen.into(), group.into())).or_insert_with(|| {
+        let program = self.programs.entry((listen.into(), group.into())).or_insert_with(|| {
             let failed = |e: Error| thalweg_warnings::tell_once(&format!("no viewer can see the group '{group}': {e}"));
             Program::start(listen, group).map_err(failed).ok()
         });
         program.as_ref().map(Program::wanted)
     }
 
+    /// Whether somebody looked at the last output of a group.
+    pub fn is_watched(&self, listen: &str, group: &str) -> bool {
+        self.watched.contains(&(listen.into(), group.into()))
+    }
+
+    /// Somebody looks at a group, or nobody does.
+    pub fn watches(&mut self, listen: &str, group: &str, is_watched: bool) {
+        let key = (listen.into(), group.into());
+        if is_watched {
+            self.watched.insert(key)
+        } else {
+            self.watched.remove(&key)
+        };
+    }
+
     /// Passes messages on.
     pub fn tell(&self, listen: &str, group: &str, messages: Vec<u8>) {
-        if let Some(Some(program)) = self.0.get(&(listen.into(), group.into())) {
+        if let Some(Some(program)) = self.programs.get(&(listen.into(), group.into())) {
             program.tell(messages);
         }
     }

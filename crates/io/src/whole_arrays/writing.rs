@@ -26,7 +26,7 @@ impl<'f> Files<'f> {
         self.names.get(file).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    fn to_write(&mut self, file: usize) -> Result<&File> {
+    fn writable(&mut self, file: usize) -> Result<&File> {
         match self.opened.entry(file) {
             Entry::Occupied(one) => Ok(one.into_mut()),
             Entry::Vacant(none) => {
@@ -44,7 +44,7 @@ impl<'f> Files<'f> {
     /// # Errors
     /// Failures of the system, with file, byte and variable; `Torn` if values that were spilled are missing.
     pub(super) fn write(&mut self, place: &Place, blocks: &[Option<&WrittenBlock<'_>>], step: usize) -> Result<()> {
-        let written = self.to_write(place.file).and_then(|object| write_blocks(object, blocks, place, step));
+        let written = self.writable(place.file).and_then(|object| write_blocks(object, blocks, place, step));
         written.map_err(|e| {
             let e = e.in_object(self.shown(place.file));
             match blocks.iter().flatten().next() {
@@ -65,7 +65,7 @@ impl<'f> Files<'f> {
             let has_holes = part.arrays.iter().flatten().any(|array| have_holes.get(*array) == Some(&true));
             let holes = if has_holes { &part.places.chunks[..] } else { &[] };
             for at in part.places.skipped.iter().chain(holes) {
-                let filled = self.to_write(part.file).and_then(|object| fill_chunk(object, part, *at));
+                let filled = self.writable(part.file).and_then(|object| fill_chunk(object, part, *at));
                 filled.map_err(|e| e.in_variable(&*part.name).in_object(self.shown(part.file)))?;
             }
         }

@@ -84,6 +84,8 @@ fn two_methods_of_a_group_that_write_the_same_files_are_told_at_the_second() {
     for fine in [
         r#"<method group="g" method="NULL"/>"#,
         r#"<method group="g" method="TRIGGER">command=true</method>"#,
+        r#"<method group="g" method="SOCKET"/>"#,
+        r#"<method group="g" method="VTK"/>"#,
         r#"<method group="g" method="POSIX" base-path="elsewhere"/>"#,
     ] {
         assert_eq!(of(fine).errors(), 0, "{fine}");

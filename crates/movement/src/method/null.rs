@@ -56,7 +56,7 @@ impl Counted {
 }
 
 /// Takes bytes and forgets them.
-pub(super) struct Nowhere;
+pub struct Nowhere;
 
 impl WriteObject for Nowhere {
     fn write_at(&self, _: u64, _: &[std::io::IoSlice<'_>]) -> Result<()> {

@@ -101,6 +101,11 @@ impl<'p> WrittenBlock<'p> {
         }
     }
 
+    /// Whether its bytes went to an object before the close.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.location, BlockLocation::Stored { .. })
+    }
+
     /// The object with the values and the offset of the first byte there, if they were spilled as they are; `None` if they are in memory or
     /// transformed.
     pub fn spilled(&self) -> Option<(&'p dyn WriteObject, u64)> {
