@@ -17,6 +17,16 @@ case $BUILD in
 esac
 thalweg=$built/thalweg # the command
 
+# version: of the project. abi: of its libraries, as in libthalweg-core.so.0.1; they can replace each other while it is the same
+# (bindings/c/abi). Below version 1 it is the first two numbers of the version, then the first one; crates/types/src/abi.rs has the same rule.
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+case $version in
+    0.*) abi=$(cut -d. -f1,2 <<<"$version") ;;
+    *) abi=${version%%.*} ;;
+esac
+# core_into FOLDER: the core as it is called where it is installed.
+core_into() { ln -s "$built/libthalweg_core.so" "$1/libthalweg-core.so.$abi"; }
+
 # features: what cargo builds besides: thalweg-convert, where HDF5 is. Of the two that Debian can have, the one without MPI is taken.
 features=()
 if [[ -z ${HDF5_DIR:-} && -e /usr/lib/$(cc -print-multiarch 2>/dev/null)/hdf5/serial/libhdf5_hl.so ]]; then

@@ -105,6 +105,13 @@ link() {
     mv -T "$2.new" "$2"
 }
 
+# library_links NAME: libNAME.so.VERSION, which lies in $lib, gets the name that programs remember and the one that they are linked by.
+# shellcheck disable=SC2154  # of scripts/build.sh
+library_links() {
+    link "lib$1.so.$version" "$lib/lib$1.so.$abi"
+    link "lib$1.so.$abi" "$lib/lib$1.so"
+}
+
 # put_built FROM TO: a program or library that was built. Of a release the debug information lies beside it, in .debug/, where
 # debuggers look for it.
 put_built() {

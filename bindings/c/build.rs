@@ -2,5 +2,5 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libthalweg-core.so");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libthalweg-core.so.{}", thalweg_types::abi::ABI);
 }

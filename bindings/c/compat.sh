@@ -11,6 +11,7 @@
 set -euo pipefail
 plain=${2:-}
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/build.sh
 source scripts/installation.sh
 install_to "${1:?usage: compat.sh PREFIX MPI}"
 compat=$root/compat
@@ -30,10 +31,12 @@ for header in "$root"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
 done
 libraries=$(from "$prefix/compat/lib" "$libdir")
 
-# script NAME LIBRARY...: a linker script of that name in lib, for libraries that lie beside it: programs then look for them here.
+# script NAME LIBRARY...: a linker script of that name in lib, for libraries that lie beside it: programs then look for them here, by
+# the names that they remember.
 script() {
     local name=$1 library found=()
     shift
+    set -- "${@/%.so/.so.$abi}"
     for library; do
         [[ -e $lib/$library ]] || return 0
     done

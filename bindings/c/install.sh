@@ -2,6 +2,7 @@
 # install.sh PREFIX: the C libraries, headers and pkg-config files. Called by ./dev install; quick where nothing changed. Folders:
 # scripts/installation.sh; `lib` is LIBDIR.
 #
+# Of each library lib/libthalweg-X.so is a link to .so.ABI, the name that programs remember, and that one to .so.VERSION.
 #   lib/libthalweg-core.so      everything but what knows an MPI; built by cargo
 #   lib/libthalweg-preload.so   what `thalweg run` loads into programs
 #   lib/libthalweg-mpiio-openmpi.so   the door for MPI-IO, one per MPI, found before it by `thalweg run`
@@ -44,7 +45,8 @@ source scripts/build.sh
 [[ $BUILD == release ]] || flags+=(-Werror)
 # BUILD=release: ./dev install has built it, with the stores that were asked for.
 [[ $BUILD == release ]] || build_all
-put_built "$built/libthalweg_core.so" "$lib/libthalweg-core.so"
+put_built "$built/libthalweg_core.so" "$lib/libthalweg-core.so.$version"
+library_links thalweg-core
 # Stands before the C library of programs that `thalweg run` starts.
 if [[ -e $built/libthalweg_preload.so ]]; then put_built "$built/libthalweg_preload.so" "$lib/libthalweg-preload.so"; fi
 
@@ -67,7 +69,6 @@ done
 # The command finds its libraries by this, whatever their folder is called.
 link "$(from "$prefix/libexec/thalweg" "$libdir")" "$root/libexec/thalweg/lib"
 
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # How files of pkg-config name the folder of libraries.
 pc_libdir=$libdir
 # shellcheck disable=SC2016  # ${...} is pkg-config's
@@ -77,7 +78,7 @@ pc_libdir=$libdir
 thin() {
     local name=$1 compiler=$2 more=''
     shift 2
-    local library=$lib/libthalweg-$name.so
+    local library=$lib/libthalweg-$name.so.$version
     [[ $name == nompi ]] && more=' -D_NOMPI'
     place "$library"
     place "$lib/libthalweg-$name.a"
@@ -85,22 +86,25 @@ thin() {
         # It finds the core beside itself. Its names carry its own: parts of one program may be linked with different ones.
         # shellcheck disable=SC2016,SC2086  # $ORIGIN is the loader's; $more is one flag or none
         "$compiler" "${flags[@]}" "-DTHALWEG_LIBEXEC=\"$(from "$libdir" "$prefix/libexec/thalweg")\"" -shared $more "$@" -o "$library.new" \
-            "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--default-symver -Wl,--no-undefined
+            "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so.$abi" -Wl,--default-symver -Wl,--no-undefined
         mv "$library.new" "$library"
         objects "$name" "$compiler" "$more" "$@"
     fi
+    library_links "thalweg-$name"
     config "$name" "$name" "$more"
 }
 
 # door NAME COMPILER: libthalweg-mpiio-NAME.so, of which programs see MPI's own functions alone
 door() {
-    local library=$lib/libthalweg-mpiio-$1.so sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c" "$shim/spawn.c")
+    local library=$lib/libthalweg-mpiio-$1.so.$version sources=("$door/door.c" "$door/datatype.c" "$shim/shim.c" "$shim/spawn.c")
     place "$library"
-    newer "$library" "${sources[@]}" "$door"/*.h "$shim"/*.h "$here/install.sh" || return 0
-    # shellcheck disable=SC2016  # $ORIGIN is the loader's
-    "$2" "${flags[@]}" "-DTHALWEG_LIBEXEC=\"$(from "$libdir" "$prefix/libexec/thalweg")\"" -fvisibility=hidden -shared "${sources[@]}" \
-        -o "$library.new" "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so" -Wl,--no-undefined
-    mv "$library.new" "$library"
+    if newer "$library" "${sources[@]}" "$door"/*.h "$shim"/*.h "$here/install.sh"; then
+        # shellcheck disable=SC2016  # $ORIGIN is the loader's
+        "$2" "${flags[@]}" "-DTHALWEG_LIBEXEC=\"$(from "$libdir" "$prefix/libexec/thalweg")\"" -fvisibility=hidden -shared "${sources[@]}" \
+            -o "$library.new" "-L$lib" -lthalweg-core -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-mpiio-$1.so.$abi" -Wl,--no-undefined
+        mv "$library.new" "$library"
+    fi
+    library_links "thalweg-mpiio-$1"
 }
 
 # spawned NAME COMPILER: libexec/thalweg/spawn-NAME, what the libraries for this MPI start with MPI_Comm_spawn

@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/machine.sh
+source scripts/build.sh
 source scripts/installation.sh
 install_to "${1:?usage: install.sh PREFIX [MPI=COMPILER]...}"
 shift
@@ -27,12 +28,14 @@ is_gfortran() {
 # library NAME COMPILER: libthalweg-fortran-NAME.so and its modules
 library() {
     local name=$1 compiler=$2 module source words=()
-    local library=$lib/libthalweg-fortran-$name.so first=$lib/libthalweg-fortran-v1-$name.so out=$build/$name
+    local library=$lib/libthalweg-fortran-$name.so.$version first=$lib/libthalweg-fortran-v1-$name.so.$version out=$build/$name
     place "$library"
     place "$first"
     for module in "${modules[@]}"; do
         place "$root/include/thalweg/fortran/$name/$module.mod"
     done
+    library_links "thalweg-fortran-$name"
+    library_links "thalweg-fortran-v1-$name"
     if [[ -e $library && -e $first && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
         return
     fi
@@ -51,7 +54,7 @@ library() {
     # It finds the others beside itself. Its names carry its own, as those of the C libraries.
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     gfortran -shared "$out"/*.o -o "$out/new.so" "-L$lib" "-lthalweg-$name" -lthalweg-core -Wl,-rpath,'$ORIGIN' \
-        -Wl,-soname,"libthalweg-fortran-$name.so" -Wl,--default-symver -Wl,--no-undefined
+        -Wl,-soname,"libthalweg-fortran-$name.so.$abi" -Wl,--default-symver -Wl,--no-undefined
     for module in "${modules[@]}"; do
         put "$out/$module.mod" "$root/include/thalweg/fortran/$name/$module.mod"
     done
@@ -61,7 +64,7 @@ library() {
     gfortran "${c_flags[@]}" -c "$here/version1/read.c" -o "$out/version1.o"
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
     gfortran -shared "$out/version1.o" -o "$out/version1.so" "-L$lib" "-lthalweg-fortran-$name" "-lthalweg-$name" -lthalweg-core \
-        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so" -Wl,--default-symver -Wl,--no-undefined
+        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so.$abi" -Wl,--default-symver -Wl,--no-undefined
     install -m 755 "$out/version1.so" "$first.new"
     mv "$first.new" "$first"
 }
@@ -82,7 +85,7 @@ config() {
         '' \
         'Name: thalweg-fortran' \
         "Description: I/O layer for parallel simulations, ADIOS 1.x interface for Fortran ($2)" \
-        "Version: $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" \
+        "Version: $version" \
         "Cflags: -I\${includedir}/thalweg/fortran/$2" \
         "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-fortran-$2 -lthalweg-$2 -lthalweg-core")
     put_text "$text" "$lib/pkgconfig/$1.pc"

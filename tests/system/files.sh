@@ -11,8 +11,7 @@ source scripts/build.sh
 build_all
 cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O1 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
-# As it is called where it is installed.
-ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+core_into "$work"
 thalweg=$built/thalweg
 
 export THALWEG_MOUNTS=$work/mounts.toml

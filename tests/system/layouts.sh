@@ -20,8 +20,7 @@ flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
 cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
 cc "${flags[@]}" -D_NOMPI -DTHALWEG_CALLS -I bindings/c/include tests/system/exercise.c -o "$work/exercise_calls" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
-# As it is called where it is installed.
-ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+core_into "$work"
 thalweg=$built/thalweg
 
 export THALWEG_MOUNTS=$work/mounts.toml

@@ -31,7 +31,7 @@ source scripts/build.sh
 build_all
 cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O2 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
-ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+core_into "$work"
 cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror tests/system/preload/calls.c -o "$work/calls" -pthread
 try "the servers start" scripts/servers/hdfs.sh start "$work/hdfs" 3
 [[ $failed == 0 ]] || exit 1

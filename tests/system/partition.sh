@@ -13,7 +13,7 @@ build_all
 flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
 cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
 cc "${flags[@]}" -D_NOMPI -I bindings/c/include tests/system/partition/acknowledged.c -o "$work/acknowledged" "$built/libthalweg_core.so" -Wl,-rpath,"$work"
-ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+core_into "$work"
 thalweg=$built/thalweg
 export THALWEG_MOUNTS=$work/mounts.toml
 # Sockets of this test alone.

@@ -64,6 +64,9 @@ mod _core {
     /// Header of the shim.
     #[pymodule_export]
     const SHIM_HEADER: &str = include_str!("../../../crates/comm-mpi/mpi/thalweg_mpi.h");
+    /// The number in the names of this release's libraries.
+    #[pymodule_export]
+    const ABI: &str = thalweg_types::abi::ABI;
     /// Version of this release.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -295,7 +295,7 @@ def test_what_was_installed_is_used_where_nothing_can_be_built(tmp_path):
     (tmp_path / "shim.c").write_text(_core.SHIM_SOURCE)
     (tmp_path / "thalweg_mpi.h").write_text(_core.SHIM_HEADER)
     (tmp_path / "lib").mkdir()
-    library = tmp_path / "lib" / "libthalweg-openmpi.so"
+    library = tmp_path / "lib" / f"libthalweg-openmpi.so.{_core.ABI}"
     subprocess.run(["mpicc.openmpi", "-shared", "-fPIC", tmp_path / "shim.c", "-o", library], check=True)
     program = """
 import os, thalweg, thalweg.mpi

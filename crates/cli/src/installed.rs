@@ -8,10 +8,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use thalweg_types::abi::ABI;
 
 /// The folder of this command.
 pub fn own_folder() -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
+/// The name of a library, such as `thalweg-openmpi`, that belongs to this command.
+pub fn library_name(library: &str) -> String {
+    format!("lib{library}.so.{ABI}")
 }
 
 /// The folders in which libraries of this installation may lie, the first one to be searched first.

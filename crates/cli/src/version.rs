@@ -1,6 +1,6 @@
 //! `thalweg --version`: the version, the commit it was built from, what it was built with, and the MPIs whose libraries are installed with it.
 
-use crate::installed::{library_folders, own_folder};
+use crate::installed::{library_folders, library_name, own_folder};
 use crate::terminal::Terminal;
 use std::io::{self, Write};
 use std::path::Path;
@@ -33,15 +33,15 @@ pub fn print(out: &mut Terminal) -> io::Result<()> {
 
 /// The MPIs with a library in this folder, each with what there is for it.
 fn mpis(folder: &Path) -> Vec<String> {
-    let there = |name: String| folder.join(name).is_file();
+    let there = |library: String| folder.join(library_name(&library)).is_file();
     let known = ["openmpi", "mpich", "nompi"];
-    let found = known.into_iter().filter(|mpi| there(format!("libthalweg-{mpi}.so")));
+    let found = known.into_iter().filter(|mpi| there(format!("thalweg-{mpi}")));
     let described = found.map(|mpi| {
         let mut parts = vec!["C"];
-        if there(format!("libthalweg-fortran-{mpi}.so")) {
+        if there(format!("thalweg-fortran-{mpi}")) {
             parts.push("Fortran");
         }
-        if there(format!("libthalweg-mpiio-{mpi}.so")) {
+        if there(format!("thalweg-mpiio-{mpi}")) {
             parts.push("MPI-IO");
         }
         let name = if mpi == "nompi" { "none" } else { mpi };

@@ -2,6 +2,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`abi`] | which libraries of an installation can replace each other |
 //! | [`checksum`] | CRC-32C |
 //! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
 //! | [`value`] | one value of any element type, and attribute values |
@@ -16,6 +17,7 @@
 //! | [`error`] | the error type: kind, place, safe data, cause |
 #![deny(unsafe_code)]
 
+pub mod abi;
 pub mod bounding_box;
 pub mod checksum;
 pub mod element;

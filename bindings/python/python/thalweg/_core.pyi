@@ -22,6 +22,7 @@ __all__ = [
     "SHIM_SOURCE",
     "Session",
     "SummaryFacts",
+    "ABI",
     "VERSION",
     "VariableFacts",
     "Windows",
@@ -35,6 +36,7 @@ __all__ = [
 
 SHIM_SOURCE: str
 SHIM_HEADER: str
+ABI: str
 VERSION: str
 
 def watch_exit() -> None: ...

@@ -7,8 +7,8 @@ functions. This module finds the shim for the MPI of this process, in this order
 2. Cached from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
 3. Compiled now and cached there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to
    this MPI.
-4. `libthalweg-openmpi.so` or `libthalweg-mpich.so` from `./dev install PREFIX`, in `$THALWEG_PREFIX/lib` or on the
-   loader's path.
+4. `libthalweg-openmpi` or `libthalweg-mpich` of this release from `./dev install PREFIX`, in `$THALWEG_PREFIX/lib` or
+   on the loader's path.
 
 `python -m thalweg.mpi` prints the shim that is found, and compiles it if needed: run it once if compute nodes have no
 compiler.
@@ -120,7 +120,7 @@ def find() -> str:
     if compiler is not None and _compile(compiler, kept, tried):
         return str(kept)
     prefix = os.environ.get("THALWEG_PREFIX")
-    installed = f"libthalweg-{name}.so"
+    installed = f"libthalweg-{name}.so.{_core.ABI}"
     if prefix:
         # The second is a link to the folder of the libraries, where that is not called lib.
         for folder in ("lib", "libexec/thalweg/lib"):

@@ -1,7 +1,7 @@
 //! `thalweg run`: runs an unchanged program with access to the mounts.
 
 use crate::arguments::{Mpi, Run as Arguments};
-use crate::installed::{library_folders, own_folder};
+use crate::installed::{library_folders, library_name, own_folder};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{complain, plain};
 use std::ffi::{OsStr, OsString};
@@ -95,7 +95,7 @@ fn library() -> Result<PathBuf, Failure> {
 
 /// The door for MPI-IO with this MPI: in the folder that the variable names, beside this command, or in the installation.
 fn mpiio(mpi: &str) -> Result<PathBuf, String> {
-    let name = format!("libthalweg-mpiio-{mpi}.so");
+    let name = library_name(&format!("thalweg-mpiio-{mpi}"));
     let named = std::env::var_os(MPIIO_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
     let known = match named {
         Some(named) => vec![named],

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# abi.sh check|record PREFIX: what programs that were built with this release, or one that has the same number in its libraries' names,
+# rely on: compared with the record in bindings/c/abi, or recorded there. Called by tests/system/abi.sh.
+#
+#   symbols/NAME.txt    the names that libthalweg-NAME.so defines
+#   declarations.txt    functions, structures, enumerations and constants of the public headers, as GCC tells them to Go
+#
+# What is gone or differs breaks programs: the version's number must change that libraries are named by (scripts/build.sh). What is new
+# must be meant: it is recorded with the change that brings it.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+usage='usage: abi.sh check|record PREFIX'
+action=${1:?$usage} prefix=${2:?$usage}
+[[ $action == check || $action == record ]] || { echo "$usage" >&2 && exit 2; }
+source scripts/build.sh
+here=bindings/c record=${THALWEG_ABI_RECORD:-bindings/c/abi}
+now=$(mktemp -d)
+trap 'rm -r "$now"' EXIT
+mkdir "$now/symbols"
+
+# MPI-IO and the C library name what the doors define: tests/mpi/mpiio.sh and tests/system/preload.sh compare those.
+for library in "$prefix"/lib/libthalweg-*.so."$abi"; do
+    name=$(basename "$library" ".so.$abi")
+    name=${name#libthalweg-}
+    [[ $name != mpiio-* ]] || continue
+    nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort -u >"$now/symbols/$name.txt"
+done
+
+# declared FLAG...: what GCC tells of the headers named in standard input, one declaration in a line.
+declared() {
+    cat >"$now/headers.c"
+    gcc -std=c11 -D_GNU_SOURCE -D_NOMPI "-I$here/include" -S -o /dev/null "-fdump-go-spec=$now/spec" "$now/headers.c"
+    LC_ALL=C sort -u "$now/spec"
+}
+(cd "$here/include" && printf '#include "%s"\n' *.h) | declared >"$now/all.txt"
+grep -hE '^# *include <' "$here"/include/*.h | grep -v '<mpi.h>' | sort -u | declared >"$now/system.txt"
+{
+    echo "# GCC $(gcc -dumpversion)"
+    LC_ALL=C comm -23 "$now/all.txt" "$now/system.txt"
+} >"$now/declarations.txt"
+rm "$now"/{all.txt,system.txt,headers.c,spec}
+
+if [[ $action == record ]]; then
+    rm -rf "$record/symbols"
+    cp -r "$now/." "$record"
+    exit
+fi
+
+failed=0
+# compare FILE: what is gone from it, and what is new.
+compare() {
+    local lines
+    if [[ ! -e $record/$1 ]]; then
+        echo "$1 is not recorded: abi.sh record PREFIX"
+        failed=1
+        return
+    fi
+    lines=$(LC_ALL=C comm -23 "$record/$1" "$now/$1")
+    if [[ -n $lines ]]; then
+        printf '%s: programs rely on what is no longer there, or differs. Another number than %s is needed, or it must come back:\n%s\n' "$1" "$abi" "$lines"
+        failed=1
+    fi
+    lines=$(LC_ALL=C comm -13 "$record/$1" "$now/$1")
+    if [[ -n $lines ]]; then
+        printf '%s: new, and not recorded (abi.sh record PREFIX):\n%s\n' "$1" "$lines"
+        failed=1
+    fi
+}
+for file in "$now"/symbols/*.txt; do
+    compare "symbols/$(basename "$file")"
+done
+for file in "$record"/symbols/*.txt; do
+    # Of an MPI that is not here there is nothing to compare.
+    [[ -e $now/symbols/$(basename "$file") ]] || echo "$(basename "$file" .txt): not installed, not compared"
+done
+if [[ $(head -n 1 "$record/declarations.txt" 2>/dev/null) == "$(head -n 1 "$now/declarations.txt")" || ! -e $record/declarations.txt ]]; then
+    compare declarations.txt
+else
+    echo "declarations.txt: recorded with another compiler, not compared"
+fi
+exit "$failed"
