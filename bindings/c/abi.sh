@@ -2,7 +2,8 @@
 # abi.sh check|record PREFIX: what programs that were built with this release, or one that has the same number in its libraries' names,
 # rely on: compared with the record in bindings/c/abi, or recorded there. Called by tests/system/abi.sh.
 #
-#   symbols/NAME.txt    the names that libthalweg-NAME.so defines
+#   number.txt          the number that these libraries are named by
+#   symbols/NAME.txt    the names that libthalweg-NAME.so defines, with their versions
 #   declarations.txt    functions, structures, enumerations and constants of the public headers, as GCC tells them to Go
 #
 # What is gone or differs breaks programs: the version's number must change that libraries are named by (scripts/build.sh). What is new
@@ -23,10 +24,10 @@ for library in "$prefix"/lib/libthalweg-*.so."$abi"; do
     name=$(basename "$library" ".so.$abi")
     name=${name#libthalweg-}
     [[ $name != mpiio-* ]] || continue
-    nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort -u >"$now/symbols/$name.txt"
+    nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | LC_ALL=C sort -u >"$now/symbols/$name.txt"
 done
 
-# declared FLAG...: what GCC tells of the headers named in standard input, one declaration in a line.
+# declared: what GCC tells of the headers named in standard input, one declaration in a line.
 declared() {
     cat >"$now/headers.c"
     gcc -std=c11 -D_GNU_SOURCE -D_NOMPI "-I$here/include" -S -o /dev/null "-fdump-go-spec=$now/spec" "$now/headers.c"
@@ -40,10 +41,16 @@ grep -hE '^# *include <' "$here"/include/*.h | grep -v '<mpi.h>' | sort -u | dec
 } >"$now/declarations.txt"
 rm "$now"/{all.txt,system.txt,headers.c,spec}
 
+echo "$abi" >"$now/number.txt"
+
 if [[ $action == record ]]; then
-    rm -rf "$record/symbols"
+    # What an MPI that is not here has stays on record.
     cp -r "$now/." "$record"
     exit
+fi
+if [[ $(cat "$record/number.txt" 2>/dev/null) != "$abi" ]]; then
+    echo "libraries are named by $abi, the record is of $(cat "$record/number.txt" 2>/dev/null || echo nothing): abi.sh record PREFIX begins a new one"
+    exit 1
 fi
 
 failed=0
@@ -70,8 +77,16 @@ for file in "$now"/symbols/*.txt; do
     compare "symbols/$(basename "$file")"
 done
 for file in "$record"/symbols/*.txt; do
+    name=$(basename "$file" .txt)
+    [[ ! -e $now/symbols/$name.txt ]] || continue
     # Of an MPI that is not here there is nothing to compare.
-    [[ -e $now/symbols/$(basename "$file") ]] || echo "$(basename "$file" .txt): not installed, not compared"
+    mpi=${name##*-}
+    if [[ ($mpi == openmpi || $mpi == mpich) && ! -e $now/symbols/$mpi.txt ]]; then
+        echo "libthalweg-$name is not installed, and not compared"
+    else
+        echo "libthalweg-$name is no longer there"
+        failed=1
+    fi
 done
 if [[ $(head -n 1 "$record/declarations.txt" 2>/dev/null) == "$(head -n 1 "$now/declarations.txt")" || ! -e $record/declarations.txt ]]; then
     compare declarations.txt

@@ -64,7 +64,7 @@ names() {
 [[ -z $plain ]] || names "$plain" ''
 names nompi _nompi
 
-# What an earlier version left.
+# What an earlier version left; programs may still look for its libraries here.
 find "$compat/include" "$compat/lib" -type l | while IFS= read -r found; do
-    [[ " ${wanted[*]} " == *" $found "* ]] || rm "$found"
+    [[ " ${wanted[*]} " == *" $found "* || $found == */lib/libthalweg-*.so* && -e $found ]] || rm "$found"
 done

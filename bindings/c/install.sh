@@ -191,6 +191,7 @@ for mpi in openmpi mpich; do
     compiler=$(compiler_of "$mpi")
     if [[ -z $compiler ]]; then
         left_out "C and C++ with ${title[$mpi]}, MPI-IO" "no compiler of it ($(packages_for "$mpi")); --mpicc COMPILER names one"
+        for name in "$mpi" "mpiio-$mpi" "fortran-$mpi" "fortran-v1-$mpi"; do library_gone "thalweg-$name"; done
         continue
     fi
     thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c" "$shim/spawn.c"
@@ -210,7 +211,7 @@ fi
 # fill FROM TO [MODE]: a file of package/ with what is known now.
 fill() {
     local text
-    text=$(sed -e "s|@version@|$version|g; s|@prefix@|$prefix|g; s|@default@|${plain:-nompi}|g" \
+    text=$(sed -e "s|@version@|$version|g; s|@abi@|$abi|g; s|@prefix@|$prefix|g; s|@default@|${plain:-nompi}|g" \
         -e "s|@of@|$([[ -n $plain ]] || echo -nompi)|g; s|@libdir@|$libdir|g; s|@lib@|$(from "$prefix" "$libdir")|g" \
         -e "s|@up@|$(from "$libdir/cmake/thalweg" "$prefix")|g" "$here/package/$1")
     put_text "$text" "$2" "${3:-644}"

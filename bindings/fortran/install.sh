@@ -34,9 +34,9 @@ library() {
     for module in "${modules[@]}"; do
         place "$root/include/thalweg/fortran/$name/$module.mod"
     done
-    library_links "thalweg-fortran-$name"
-    library_links "thalweg-fortran-v1-$name"
     if [[ -e $library && -e $first && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
+        library_links "thalweg-fortran-$name"
+        library_links "thalweg-fortran-v1-$name"
         return
     fi
     mkdir -p "$out"
@@ -60,6 +60,7 @@ library() {
     done
     install -m 755 "$out/new.so" "$library.new"
     mv "$library.new" "$library"
+    library_links "thalweg-fortran-$name"
     # Some names of version 1 of the read interface mean something else there: a library that is linked in front.
     gfortran "${c_flags[@]}" -c "$here/version1/read.c" -o "$out/version1.o"
     # shellcheck disable=SC2016  # $ORIGIN is the loader's
@@ -67,6 +68,7 @@ library() {
         -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so.$abi" -Wl,--default-symver -Wl,--no-undefined
     install -m 755 "$out/version1.so" "$first.new"
     mv "$first.new" "$first"
+    library_links "thalweg-fortran-v1-$name"
 }
 
 # How files of pkg-config name the folder of libraries.

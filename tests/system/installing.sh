@@ -216,8 +216,8 @@ in_the_guide() {
     mapfile -t lines <"$work/commands.sh"
     [[ ${#lines[@]} -ge 5 ]]
     for line in "${lines[@]}"; do
-        # tests/tools/vendor.sh runs it.
-        [[ $line != *vendor* ]] || continue
+        # tests/tools/vendor.sh and tests/tools/wheel.sh run them.
+        [[ $line != *vendor* && $line != *package* ]] || continue
         line=${line//PREFIX/$work/guide}
         line=${line//STAGE/$work/guide-stage}
         echo "$line"

@@ -18,7 +18,7 @@ function(_thalweg_library target file)
         add_library(thalweg::${target} SHARED IMPORTED)
         set_target_properties(thalweg::${target} PROPERTIES
             IMPORTED_LOCATION "${_thalweg_lib}/${file}"
-            IMPORTED_SONAME "${file}")
+            IMPORTED_SONAME "${file}.@abi@")
     endif()
 endfunction()
 

@@ -285,6 +285,26 @@ except thalweg.Unsupported as e:
     assert "/no/such.so" in done.stdout
 
 
+def test_a_compiler_is_known_by_what_it_defines(tmp_path, monkeypatch):
+    from thalweg import mpi
+
+    for words, known in [
+        ("#define OPEN_MPI 1", "openmpi"),
+        ('#define MPICH_VERSION "5.0"\n#define MPI_ABI_VERSION 1', "mpich"),
+        ("#define MPI_ABI_VERSION 1", "abi"),
+    ]:
+        compiler = tmp_path / f"mpicc_of_{known}"
+        compiler.write_text(f"#!/bin/sh\ncat <<'E'\n{words}\nE\n")
+        compiler.chmod(0o755)
+        monkeypatch.setenv("MPICC", str(compiler))
+        monkeypatch.setitem(mpi._COMPILERS, known, "none")
+        tried = []
+        assert mpi._compiler(known, tried) == str(compiler), tried
+        other = "mpich" if known != "mpich" else "abi"
+        monkeypatch.setattr("shutil.which", lambda name: str(compiler) if name == str(compiler) else None)
+        assert mpi._compiler(other, tried) is None and f"{compiler} belongs to {known}" in tried
+
+
 def test_what_was_installed_is_used_where_nothing_can_be_built(tmp_path):
     pytest.importorskip("mpi4py")
     from thalweg import _core

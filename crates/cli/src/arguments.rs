@@ -63,6 +63,7 @@ pub enum Command {
     Tune(Tune),
     Help(Help),
     Completions(Completions),
+    Env(Env),
     #[command(hide = true)]
     Man(Man),
     #[command(hide = true)]
@@ -1326,6 +1327,27 @@ pub struct Help {
     /// A command; or method, transform, layout, store, wrapper or element, followed by a name
     #[arg(value_name = "WORD")]
     pub words: Vec<String>,
+}
+
+/// List the environment variables that change what Thalweg does, and how they are set.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Keys and passwords of stores are named, and never printed. A variable THALWEG_... that nothing reads is
+told, with the nearest known name.
+
+Examples:
+  thalweg env              all, with what happens where they are not set
+  thalweg env --set        those that are set
+  srun thalweg env --json  on the nodes of a job, for programs
+
+Exit codes: 0 listed, 1 a variable is set that nothing reads, 2 usage.")]
+pub struct Env {
+    /// List only those that are set
+    #[arg(long)]
+    pub set: bool,
+    /// Print one JSON document
+    #[arg(long, conflicts_with = "set")]
+    pub json: bool,
 }
 
 /// Print the completions of a shell.

@@ -99,6 +99,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Sim(a) => command::sim::run(a, out),
         Command::Tune(a) => command::tune::run(a, out),
         Command::Help(a) => command::help::run(a, out),
+        Command::Env(a) => command::env::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
         Command::Man(a) => command::man::run(a),
         Command::Viewers(a) => command::viewers::run(a),

@@ -78,6 +78,13 @@ extern const int thalweg_needs_mpich;
 const int thalweg_needs_mpich = 1;
 #endif
 
+/* Compiled for the binary interface of MPI 5, which is any MPI's. */
+#if defined(MPI_ABI_VERSION) && !defined(OPEN_MPI) && !defined(MPICH_VERSION)
+#define OF_ANY_MPI 1
+#else
+#define OF_ANY_MPI 0
+#endif
+
 /* Whether calls reach the MPI that this file was compiled for: in a program that is linked with another one they may reach that.
  * Asks without any handle, which may be of another kind there. */
 static int is_own(void) {
@@ -87,7 +94,7 @@ static int is_own(void) {
     const int open_mpi = 0;
 #endif
     static atomic_int known; /* 1: own, 2: another */
-    int is = atomic_load_explicit(&known, memory_order_relaxed);
+    int is = OF_ANY_MPI ? 1 : atomic_load_explicit(&known, memory_order_relaxed);
     if (!is) {
         enum { ENOUGH = 1 << 15 }; /* any MPI's longest text */
         char *text = calloc(1, ENOUGH);

@@ -217,7 +217,7 @@ impl<'a> Output<'a> {
             }
             wanted.profile |= choices.iter().any(registry::is_profiled);
             wanted.comparison |= choices.iter().any(consistency::is_requested_by);
-            registry::check_together(&choices)?;
+            registry::check_together(&choices, path)?;
             // Mistakes in a document are reported when it is read, with their position.
             if comm.rank() == 0 {
                 choices

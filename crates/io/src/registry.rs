@@ -280,24 +280,31 @@ pub fn written_by_close(kind: &MethodKind) -> &'static str {
 }
 
 /// Whether a method's files have other names than the output: they lie beside those of other methods.
-fn has_own_names(choice: &MethodChoice) -> bool {
-    find(&choice.method).is_some_and(|kind| kind.id == vtk::KIND.id)
+fn has_own_names(choice: &MethodChoice, path: &str) -> bool {
+    find(&choice.method).is_some_and(|kind| kind.id == vtk::KIND.id) && !vtk::is_list(path)
 }
 
 /// Checks that the methods of one group do not write the same files.
 ///
+/// - `path`: the output, as the program names it; empty if it is not known yet.
+///
 /// # Errors
 /// `Config` naming two that do; unknown methods are ignored.
-pub fn check_together(choices: &[MethodChoice]) -> Result<()> {
-    clash(choices.iter()).map_or(Ok(()), |(_, problem)| Err(Error::from(problem)))
+pub fn check_together(choices: &[MethodChoice], path: &str) -> Result<()> {
+    clash(choices.iter(), path).map_or(Ok(()), |(_, problem)| Err(Error::from(problem)))
 }
 
 /// The first choice whose files an earlier choice of the same group writes too.
-fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<(&'c MethodChoice, Problem)> {
+fn clash<'c>(
+    choices: impl Iterator<Item = &'c MethodChoice> + Clone,
+    path: &str,
+) -> Option<(&'c MethodChoice, Problem)> {
     let writers = choices.filter(|c| find(&c.method).is_some_and(stores));
     for (i, choice) in writers.clone().enumerate() {
         let same = |c: &&MethodChoice| {
-            c.group == choice.group && c.base_path == choice.base_path && has_own_names(c) == has_own_names(choice)
+            c.group == choice.group
+                && c.base_path == choice.base_path
+                && has_own_names(c, path) == has_own_names(choice, path)
         };
         if let Some(earlier) = writers.clone().take(i).find(same) {
             let what = format!(
@@ -344,7 +351,7 @@ fn look(schema: &Schema, report: &mut Report, lint: bool) {
             report.warning(span, problem);
         }
     }
-    if let Some((choice, problem)) = clash(schema.methods.iter())
+    if let Some((choice, problem)) = clash(schema.methods.iter(), "")
         && let Some(source) = &choice.source
     {
         report.error(source.method, problem);

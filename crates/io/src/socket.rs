@@ -6,8 +6,7 @@
 //! | when | inside `close`: the elements that a viewer asked for are gathered; rank 0 passes them on in the background |
 //! | where | the program `thalweg viewers`, which rank 0 starts, listens on loopback unless told otherwise, and serves the page and its WebSocket |
 //! | what moves | without a viewer, one broadcast of some bytes for each output; with viewers, what each block is and the elements of their planes, to rank 0 |
-//! | memory | on rank 0, the planes of one output: at most [`protocol::MOST_ELEMENTS`] elements of 4 bytes, and twice that while they are put together |
-//! | cost | while nobody looks, that broadcast alone; while somebody does, blocks that would be written at once are buffered until close, as the buffer has room. Blocks that went to a file before close are not shown |
+//! | memory | on rank 0, the planes of one output: at most [`protocol::MOST_ELEMENTS`] elements of 4 bytes, and twice that while they are put together; on each rank, while somebody looks at a plane, blocks that methods beside this one would write at once: they are buffered until close, as the buffer has room. A variable is not shown where blocks of it went to a file before close |
 //! | who calls | every rank calls `open` and `close`; all wait for rank 0's word at close |
 //! | on failure | an output never fails because of viewers: where the program cannot start, a viewer stalls, a rank cannot read its blocks or does not answer, frames are missing, and a warning says so once |
 //!
@@ -24,6 +23,7 @@ use plane::Plane;
 use protocol::{Told, Wanted};
 use serde::{Deserialize, Serialize};
 use serving::Serving;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use thalweg_comm::guarded::caught;
 use thalweg_comm::outcome::apart;
@@ -89,6 +89,8 @@ struct Part {
     /// [`Summary::encode`].
     summary: Vec<u8>,
     pieces: Vec<PartOfPlane>,
+    /// Positions of what was asked for of which a block is no longer in memory.
+    gone: Vec<usize>,
 }
 
 /// Elements of a plane that a block has.
@@ -163,8 +165,10 @@ impl Output {
             .filter(|wanted| wanted.viewers > 0)
             .map_or_else(Vec::new, |wanted| serde_json::to_vec(&wanted).unwrap_or_default());
         comm.broadcast(0, &mut told)?;
-        self.cache.of::<Serving>().lock().watches(listen, group, !told.is_empty());
-        let Ok(wanted) = serde_json::from_slice::<Wanted>(&told) else { return Ok(()) };
+        let wanted = serde_json::from_slice::<Wanted>(&told).ok();
+        let is_watched = wanted.as_ref().is_some_and(|wanted| !wanted.asks.is_empty());
+        self.cache.of::<Serving>().lock().watches(listen, group, is_watched);
+        let Some(wanted) = wanted else { return Ok(()) };
         // Of a rank whose output failed there is nothing to see; the close says why.
         let part = match is_failed {
             true => Ok(Vec::new()),
@@ -175,7 +179,13 @@ impl Output {
             let stored = Finished::last_stored(before);
             let path = stored.map_or(&*self.path, |one| &*one.path);
             let step = stored.map_or(u64::from(self.counted.time_index.saturating_sub(1)), |one| one.step);
-            let messages = messages(path, group, step, &wanted, &parts);
+            let (messages, gone) = messages(path, group, step, &wanted, &parts);
+            // Before somebody looked, blocks were written at once: the next output is shown.
+            for name in gone.iter().filter(|_| self.is_watched) {
+                thalweg_warnings::tell_once(&format!(
+                    "viewers do not see {name}: the buffer has no room for its blocks"
+                ));
+            }
             self.cache.of::<Serving>().lock().tell(listen, group, messages);
         }
         own
@@ -184,7 +194,7 @@ impl Output {
     /// What this rank has of it, as bytes.
     fn part(&self, request: &mut CloseRequest<'_, '_>, wanted: &Wanted) -> Result<Vec<u8>> {
         let fortran = request.header.fortran;
-        let mut part = Part { summary: Summary::of(request.pack, fortran, None).encode(), pieces: Vec::new() };
+        let mut part = Part { summary: Summary::of(request.pack, fortran, None).encode(), ..Part::default() };
         let mut values: Vec<f32> = Vec::new();
         let blocks = request.blocks(Some((&null::Nowhere, 0)))?;
         for written in &blocks {
@@ -197,13 +207,7 @@ impl Output {
                 let found = plane::plane(own, &shape).and_then(|plane| plane.piece(&offset, &block.count));
                 if let Some(piece) = found {
                     if written.is_stored() {
-                        // Before somebody looked, blocks were written at once: the next output is shown.
-                        if self.is_watched {
-                            thalweg_warnings::tell_once(&format!(
-                                "viewers do not see all of {}: the buffer has no room for its blocks",
-                                block.name
-                            ));
-                        }
+                        part.gone.push(ask);
                         continue;
                     }
                     values.extend(elements(written, &piece.elements)?);
@@ -247,12 +251,15 @@ fn parsed(bytes: &[u8]) -> Option<(Part, &[u8])> {
     Some((part, &rest[length..]))
 }
 
-/// Rank 0: the messages for viewers. Pure. What of a rank is missing is missing.
-fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<u8>]) -> Vec<u8> {
+/// Rank 0: the messages for viewers, and the variables of which no plane is shown because blocks of it are no longer in memory. Pure.
+/// What of a rank is missing is missing.
+fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<u8>]) -> (Vec<u8>, BTreeSet<String>) {
     let mut summary = Summary::default();
+    let mut gone = BTreeSet::new();
     let mut frames: Vec<Option<Frame>> = vec![None; wanted.asks.len()];
     for (part, mut values) in parts.iter().filter_map(|bytes| parsed(bytes)) {
         summary.join(ChildMessage { bytes: &part.summary, short: None });
+        gone.extend(part.gone);
         for piece in part.pieces {
             let number = piece.count.iter().product::<u64>() as usize;
             let Some((own, rest)) = values.split_at_checked(size_of::<f32>() * number) else { break };
@@ -276,12 +283,15 @@ fn messages(output: &str, group: &str, step: u64, wanted: &Wanted, parts: &[Vec<
     }
     let (output, group) = (output.to_string(), group.to_string());
     let mut bytes = protocol::encode(&Told::Step { output, group, step, variables: summary.to_json() }, &[]);
-    for (ask, frame) in wanted.asks.iter().zip(frames) {
-        if let Some(Frame { shape, plane, values }) = frame {
+    for (number, (ask, frame)) in wanted.asks.iter().zip(frames).enumerate() {
+        if let Some(Frame { shape, plane, values }) = frame
+            && !gone.contains(&number)
+        {
             bytes.extend(protocol::encode(&Told::Frame { step, ask: ask.clone(), shape, plane }, &values));
         }
     }
-    bytes
+    let names = gone.iter().filter_map(|ask| Some(wanted.asks.get(*ask)?.variable.clone())).collect();
+    (bytes, names)
 }
 
 /// A plane of an array while blocks are put into it.

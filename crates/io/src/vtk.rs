@@ -28,6 +28,9 @@ use thalweg_schema::escape::is_allowed;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_views::mesh::Facts;
 
+/// How the name of a list of steps ends.
+const LIST: &str = ".pvd";
+
 const TIME: Parameter = Parameter::text(
     "time",
     "the name of a scalar",
@@ -108,12 +111,17 @@ impl Format for Vtk {
     }
 }
 
+/// Whether an output's name is that of a list of steps.
+pub(crate) fn is_list(name: &str) -> bool {
+    name.ends_with(LIST)
+}
+
 /// The list of steps of the program's file.
 fn list_of(file: &Path) -> PathBuf {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name =
-        name.strip_suffix(".pvd").or_else(|| name.strip_suffix(".bp")).filter(|name| !name.is_empty()).unwrap_or(&name);
-    file.with_file_name(format!("{name}.pvd"))
+        name.strip_suffix(LIST).or_else(|| name.strip_suffix(".bp")).filter(|name| !name.is_empty()).unwrap_or(&name);
+    file.with_file_name(format!("{name}{LIST}"))
 }
 
 /// The folder of a list's files.

@@ -4,10 +4,11 @@ Thalweg itself is independent of MPI. One small C file (the shim), compiled agai
 functions. This module finds the shim for the MPI of this process, in this order:
 
 1. `$THALWEG_MPI_LIBRARY`: the path of the shim.
-2. Cached from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
-3. Compiled now and cached there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to
+2. One that came with the package: wheels have one for each binary interface of MPI.
+3. Cached from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
+4. Compiled now and cached there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to
    this MPI.
-4. `libthalweg-openmpi` or `libthalweg-mpich` of this release from `./dev install PREFIX`, in `$THALWEG_PREFIX/lib` or
+5. `libthalweg-openmpi` or `libthalweg-mpich` of this release from `./dev install PREFIX`, in `$THALWEG_PREFIX/lib` or
    on the loader's path.
 
 `python -m thalweg.mpi` prints the shim that is found, and compiles it if needed: run it once if compute nodes have no
@@ -32,7 +33,14 @@ from . import _core
 from .errors import Error, InvalidArgument, Unsupported, _kind_and_text
 from .processes import Processes
 
-_COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
+_COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich", "abi": "mpicc_abi"}
+# The binary interfaces of MPI, by the names that its libraries are remembered by; Debian calls MPICH's otherwise.
+_INTERFACES = {
+    "libmpi.so.40": "openmpi",
+    "libmpi.so.12": "mpich",
+    "libmpich.so.12": "mpich",
+    "libmpi_abi.so.1": "abi",
+}
 
 
 def ranks(comm: Any) -> _core.Ranks:
@@ -64,9 +72,13 @@ def agreed(members: _core.Ranks, doing: str) -> Iterator[None]:
 
 
 def family() -> str:
-    """The MPI that mpi4py has loaded: `openmpi`, `mpich`, or its own name."""
+    """The MPI that mpi4py has loaded: `openmpi`, `mpich`, `abi` (any MPI, by the binary interface of MPI 5), or its own
+    name."""
     from mpi4py import MPI
 
+    # What mpi4py was compiled for: the binary interface of MPI 5 gives this communicator a number of its own.
+    if MPI._handleof(MPI.COMM_WORLD) == 0x101:
+        return "abi"
     name = MPI.get_vendor()[0]
     # These have MPICH's binary interface.
     of_mpich = ("MPICH", "Intel MPI", "MVAPICH", "MVAPICH2", "Cray MPI", "Microsoft MPI")
@@ -112,10 +124,13 @@ def find() -> str:
             raise Unsupported(f"$THALWEG_MPI_LIBRARY names {given}, which is not there")
         return given
     name = family()
+    tried: list[str] = []
+    packed = _packed(name, tried)
+    if packed is not None:
+        return packed
     kept = _kept(name)
     if kept.is_file():
         return str(kept)
-    tried: list[str] = []
     compiler = _compiler(name, tried)
     if compiler is not None and _compile(compiler, kept, tried):
         return str(kept)
@@ -138,6 +153,38 @@ def find() -> str:
         f"Install the compiler of that MPI (mpicc), or Thalweg itself (./dev install PREFIX) and set THALWEG_PREFIX, "
         f"or name a library in THALWEG_MPI_LIBRARY; `python -m thalweg.mpi` tries again"
     )
+
+
+def _libraries(name: str) -> list[str]:
+    """The MPI libraries with this binary interface that the process has, by the names that they are remembered by."""
+    try:
+        with open("/proc/self/maps", errors="replace") as maps:
+            paths = {line.split(maxsplit=5)[-1].strip().removesuffix(" (deleted)") for line in maps if "/libmpi" in line}
+    except OSError:
+        return []
+    loaded = {path.rpartition("/")[2] for path in paths}
+    return [
+        library
+        for library, interface in _INTERFACES.items()
+        if interface == name and any(found == library or found.startswith(f"{library}.") for found in loaded)
+    ]
+
+
+def _packed(name: str, tried: list[str]) -> str | None:
+    """The shim of the package for this MPI. It calls the library that is loaded, by the name that it is remembered by."""
+    libraries = _libraries(name)
+    if len(libraries) != 1:
+        # Of two, nobody says which one mpi4py calls.
+        return None
+    path = Path(__file__).parent / "shims" / f"{libraries[0]}.so"
+    if not path.is_file():
+        return None
+    try:
+        _core.Mpi(str(path))
+    except Unsupported as e:
+        tried.append(str(e))
+        return None
+    return str(path)
 
 
 def _kept(name: str) -> Path:
@@ -163,9 +210,12 @@ def _compiler(name: str, tried: list[str]) -> str | None:
         macros = subprocess.run(
             [path, "-E", "-dM", "-x", "c", "-"], input="#include <mpi.h>\n", text=True, capture_output=True, check=False
         ).stdout
-        found = (
-            "openmpi" if "define OPEN_MPI " in macros else "mpich" if "define MPICH_VERSION " in macros else "another MPI"
-        )
+        words = {
+            "define OPEN_MPI ": "openmpi",
+            "define MPICH_VERSION ": "mpich",
+            "define MPI_ABI_VERSION ": "abi",
+        }
+        found = next((mpi for word, mpi in words.items() if word in macros), "another MPI")
         if found == name or (name not in _COMPILERS and macros):
             return path
         tried.append(f"{path} belongs to {found}")

@@ -8,6 +8,7 @@ pub mod copy;
 pub mod diff;
 pub mod drain;
 pub mod dump;
+pub mod env;
 pub mod find;
 pub mod generate;
 pub mod help;

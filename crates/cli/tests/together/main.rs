@@ -12,6 +12,7 @@ mod damage;
 mod diff_compares;
 mod drain_moves;
 mod dump_prints;
+mod env_lists;
 mod every_fixture_prints_its_values;
 mod find_searches;
 mod generates_calls;

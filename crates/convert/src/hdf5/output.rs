@@ -5,6 +5,7 @@
 //! file as it was. A file is open from the question for a step to its commit; it is then like any other file.
 
 use crate::library::reading::{self, Object, names};
+use crate::library::scales::{self, Reference};
 use crate::library::writing::{self as library, Element, File, Oldest, Reserved, Storage};
 use crate::library::{Handle, close_inherited};
 use crate::source::found::{self, Form, Value};
@@ -12,6 +13,7 @@ use crate::values::element_of;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, ErrorKind as Cause, Write};
 use std::mem::ManuallyDrop;
@@ -27,6 +29,8 @@ use thalweg_views::hdf5::{Attribute, BARE_SCALE, Kind, Stored, Values, name_of_b
 
 /// Most bytes of a chunk; HDF5 takes less than 4 GiB.
 const CHUNK: u64 = 1 << 30;
+/// The name of the axis of steps, unless a variable has it.
+const AXIS_OF_STEPS: &str = "step";
 /// Single values that share a chunk.
 const TOGETHER: u64 = 1024;
 
@@ -156,7 +160,10 @@ fn steps(path: &str) -> Result<u64> {
 
 /// The name of the axis of steps of a file, and their number.
 fn axis_of_steps(root: &Handle) -> Result<Option<(String, u64)>> {
-    for name in names(root)? {
+    let mut all = names(root)?;
+    // Where it nearly always is: other arrays need not be opened.
+    all.sort_by_key(|name| name != AXIS_OF_STEPS);
+    for name in all {
         let Object::Dataset(dataset) = reading::object(root, &name)? else { continue };
         let is_it = |one: &found::Attribute| {
             one.name == "long_name" && one.value == Value::Texts(vec![STEP_IN_FILE.as_bytes().to_vec()])
@@ -178,15 +185,25 @@ struct Step<'s> {
     content: &'s Content,
     /// Name of the axis of steps; `None` in a new file.
     axis: Option<String>,
+    /// The scales that were looked at.
+    scales: HashMap<String, Scale>,
+}
+
+/// A dimension scale on its way to the datasets that have it.
+struct Scale {
+    extent: u64,
+    reference: Reference,
+    /// Axes that have it from this step on.
+    axes: Vec<(Reference, usize)>,
 }
 
 impl<'s> Step<'s> {
     fn of(file: &'s File, content: &'s Content) -> Result<Step<'s>> {
-        Ok(Step { file, content, axis: axis_of_steps(file.root())?.map(|(name, _)| name) })
+        Ok(Step { file, content, axis: axis_of_steps(file.root())?.map(|(name, _)| name), scales: HashMap::new() })
     }
 
     /// Makes room for everything; the places of the arrays.
-    fn places(&self) -> Result<Vec<Places>> {
+    fn places(mut self) -> Result<Vec<Places>> {
         let content = self.content;
         let axis = self.steps()?;
         set(self.file.root(), &content.attributes)?;
@@ -197,15 +214,18 @@ impl<'s> Step<'s> {
         for value in &content.values {
             self.value(value, &axis).map_err(|e| e.in_variable(&*value.name))?;
         }
+        for (name, scale) in self.scales.iter().filter(|(_, scale)| !scale.axes.is_empty()) {
+            scales::has_axes(&self.file.dataset(name)?, &scale.axes)?;
+        }
         Ok(places)
     }
 
     /// The axis of steps, with this one.
-    fn steps(&self) -> Result<String> {
+    fn steps(&mut self) -> Result<String> {
         let step = self.content.step;
         let axis = match &self.axis {
             Some(axis) => axis.clone(),
-            None => self.free("step", None)?,
+            None => self.free(AXIS_OF_STEPS, None)?,
         };
         let kind = Kind::of(ElementType::I64, thalweg_types::ByteOrder::NATIVE)
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no type for steps"))?;
@@ -215,7 +235,7 @@ impl<'s> Step<'s> {
                 let storage = Storage::Own(&Stored { chunk: Some(vec![TOGETHER]), deflate: None });
                 let made =
                     library::dataset(self.file.root(), &axis, Element::Plain(kind), &[0], true, false, &storage)?;
-                library::make_scale(&made, &axis)?;
+                scales::make(&made, &axis)?;
                 let text = Values::Texts(vec![STEP_IN_FILE.into()]);
                 library::attribute(&made, "long_name", Kind::Text, None, &text)?;
                 made
@@ -227,11 +247,12 @@ impl<'s> Step<'s> {
             let number = Values::of_bytes(&(position as i64).to_ne_bytes());
             library::write_at(&dataset, kind, position, &number)?;
         }
+        self.remember(&axis, &dataset, step + 1)?;
         Ok(axis)
     }
 
     /// A name for an axis: the wanted one, unless something else has it. With an extent: that of a scale that is there, or a new one.
-    fn free(&self, wanted: &str, extent: Option<(u64, &[String])>) -> Result<String> {
+    fn free(&mut self, wanted: &str, extent: Option<(u64, &[String])>) -> Result<String> {
         let mut name = wanted.replace(['/', '\0'], "_");
         if name.is_empty() || name == "." {
             name.push('_');
@@ -243,6 +264,7 @@ impl<'s> Step<'s> {
             let fits = match extent {
                 Some((_, used)) if used.contains(&name) => false,
                 _ if taken.into_iter().any(|one| is_variable(one)) => false,
+                Some((extent, _)) if let Some(scale) = self.scales.get(&name) => scale.extent == extent,
                 _ if !self.file.has(&name)? => true,
                 Some((extent, _)) => match reading::object(self.file.root(), &name)? {
                     Object::Dataset(dataset) => reading::is_scale(&dataset)? && extents(&dataset)? == [extent],
@@ -319,7 +341,7 @@ impl<'s> Step<'s> {
         Ok(Some(dataset))
     }
 
-    fn array(&self, array: &Array, axis: &str) -> Result<Places> {
+    fn array(&mut self, array: &Array, axis: &str) -> Result<Places> {
         let Array { name, kind, shape, attributes, .. } = array;
         let step = self.content.step;
         let row = shape.iter().skip(1).try_fold(kind.size(), |bytes, extent| bytes.checked_mul(*extent));
@@ -395,29 +417,49 @@ impl<'s> Step<'s> {
     }
 
     /// Attaches the scales of an array's axes.
-    fn attach(&self, made: &Handle, array: &Array, axis: &str) -> Result<()> {
+    fn attach(&mut self, made: &Handle, array: &Array, axis: &str) -> Result<()> {
         let Some(axes) = &array.axes else { return Ok(()) };
-        library::attach_scale(made, &self.file.dataset(axis)?, 0)?;
         let mut used = vec![axis.to_string()];
-        for (number, (wanted, extent)) in axes.iter().zip(&array.shape).enumerate() {
+        for (wanted, extent) in axes.iter().zip(&array.shape) {
             let name = self.free(wanted, Some((*extent, &used)))?;
-            let scale = match self.file.has(&name)? {
-                true => self.file.dataset(&name)?,
-                false => {
+            if !self.scales.contains_key(&name) {
+                let scale = if self.file.has(&name)? {
+                    self.file.dataset(&name)?
+                } else {
                     let (element, storage) =
                         (Element::Plain(BARE_SCALE), Storage::Own(&Stored { chunk: None, deflate: None }));
                     let scale = library::dataset(self.file.root(), &name, element, &[*extent], false, false, &storage)?;
-                    library::make_scale(&scale, &name_of_bare_scale(*extent))?;
+                    scales::make(&scale, &name_of_bare_scale(*extent))?;
                     scale
-                }
-            };
-            library::attach_scale(made, &scale, number + 1)?;
+                };
+                self.remember(&name, &scale, *extent)?;
+            }
             used.push(name);
         }
+        self.has(made, &used)
+    }
+
+    /// Keeps what is known of a scale.
+    fn remember(&mut self, name: &str, scale: &Handle, extent: u64) -> Result<()> {
+        let scale = Scale { extent, reference: scales::reference(scale)?, axes: Vec::new() };
+        self.scales.insert(name.into(), scale);
         Ok(())
     }
 
-    fn value(&self, value: &Single, axis: &str) -> Result<()> {
+    /// A new dataset has these scales, one for each axis.
+    fn has(&mut self, made: &Handle, names: &[String]) -> Result<()> {
+        let own = scales::reference(made)?;
+        let mut named = Vec::with_capacity(names.len());
+        for (axis, name) in names.iter().enumerate() {
+            let scale = self.scales.get_mut(name);
+            let scale = scale.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a scale that nobody made"))?;
+            scale.axes.push((own, axis));
+            named.push(scale.reference);
+        }
+        scales::of_axes(made, &named)
+    }
+
+    fn value(&mut self, value: &Single, axis: &str) -> Result<()> {
         let Single { name, kind, value, attributes } = value;
         let dataset = match self.there(name, *kind, axis)? {
             Some(dataset) => dataset,
@@ -427,7 +469,7 @@ impl<'s> Step<'s> {
                 let is_real = matches!(kind, Kind::Real(..));
                 let made =
                     library::dataset(self.file.root(), name, Element::Plain(*kind), &[0], true, is_real, &storage)?;
-                library::attach_scale(&made, &self.file.dataset(axis)?, 0)?;
+                self.has(&made, &[axis.to_string()])?;
                 made
             }
         };

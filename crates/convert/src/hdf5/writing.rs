@@ -1,9 +1,10 @@
 //! HDF5 files from a plan.
 
 use crate::library::Handle;
+use crate::library::scales::{self, Reference};
 use crate::library::writing::{self as library, Element, External, File, Mappings, Oldest, Storage};
 use crate::values;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_convert::{Converted, LeftOut, Message, Request};
 use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -64,15 +65,19 @@ pub fn write(file: &str, plan: &Plan, values: Option<&Values<'_>>) -> Result<()>
     for dataset in &plan.datasets {
         made.insert(&dataset.name, one(&created, plan, &sources, dataset)?);
     }
-    for dataset in &plan.datasets {
-        // A scale of one axis is not attached to itself.
-        if dataset.scale.is_some() {
-            continue;
-        }
+    let mut axes: BTreeMap<&str, Vec<(Reference, usize)>> = BTreeMap::new();
+    // A scale of one axis is not attached to itself.
+    for dataset in plan.datasets.iter().filter(|one| one.scale.is_none() && !one.axes.is_empty()) {
+        let own = &made[dataset.name.as_str()];
+        let mut named = Vec::with_capacity(dataset.axes.len());
         for (axis, scale) in dataset.axes.iter().enumerate() {
-            let scale = made.get(scale.as_str()).ok_or_else(|| missing("a dimension scale"))?;
-            library::attach_scale(&made[dataset.name.as_str()], scale, axis)?;
+            axes.entry(scale).or_default().push((scales::reference(own)?, axis));
+            named.push(scales::reference(made.get(scale.as_str()).ok_or_else(|| missing("a dimension scale"))?)?);
         }
+        scales::of_axes(own, &named)?;
+    }
+    for (scale, axes) in axes {
+        scales::has_axes(&made[scale], &axes)?;
     }
     drop(made);
     if let Some(values) = values {
@@ -159,7 +164,7 @@ fn one(file: &File, plan: &Plan, sources: &[String], dataset: &Dataset) -> Resul
         library::write(&made, *kind, shape, values)?;
     }
     if let Some(scale) = &dataset.scale {
-        library::make_scale(&made, scale)?;
+        scales::make(&made, scale)?;
     }
     attributes(&made, &dataset.attributes)?;
     Ok(made)

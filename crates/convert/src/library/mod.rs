@@ -7,9 +7,11 @@
 //! |---|---|
 //! | [`writing`] | new files |
 //! | [`reading`] | files that are there |
+//! | [`scales`] | dimension scales, and the axes that have them |
 #![allow(unsafe_code)] // The border to a C library.
 
 pub mod reading;
+pub mod scales;
 pub mod writing;
 
 use hdf5_metno_sys::{h5, h5e, h5i, h5s, h5t};

@@ -1,17 +1,10 @@
 //! New files.
 
 use super::{Handle, all_closed, begin, c_text, datatype, done, failed, handle, mistaken, number_of, space};
-use hdf5_metno_sys::{h5a, h5ac, h5c, h5d, h5f, h5g, h5i, h5l, h5p, h5t};
+use hdf5_metno_sys::{h5a, h5ac, h5c, h5d, h5f, h5g, h5l, h5p, h5t};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use thalweg_types::Result;
 use thalweg_views::hdf5::{Kind, Mapping, Stored, Values};
-
-// HDF5's library for dimension scales, which hdf5-metno-sys does not declare.
-#[link(name = "hdf5_hl")]
-unsafe extern "C" {
-    fn H5DSset_scale(scale: h5i::hid_t, name: *const c_char) -> c_int;
-    fn H5DSattach_scale(dataset: h5i::hid_t, scale: h5i::hid_t, axis: c_uint) -> c_int;
-}
 
 /// Links and attributes keep the order in which they were made: `H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED`.
 const IN_ORDER: c_uint = 3;
@@ -510,17 +503,4 @@ pub fn attribute(of: &Handle, key: &str, kind: Kind, length: Option<u64>, values
     let made = handle(made, &format!("create the attribute {key}"))?;
     // SAFETY: `given` has as many values of this type as the attribute.
     done(unsafe { h5a::H5Awrite(made.0, own.0, given.as_ptr()) }, &format!("write the attribute {key}"))
-}
-
-/// Makes a dataset a dimension scale of this name.
-pub fn make_scale(dataset: &Handle, name: &str) -> Result<()> {
-    let name = c_text(name)?;
-    // SAFETY: the handle lives, and the text ends with a byte 0.
-    done(unsafe { H5DSset_scale(dataset.0, name.as_ptr()) }, "make a dimension scale")
-}
-
-/// Makes `scale` the scale of an axis of a dataset.
-pub fn attach_scale(dataset: &Handle, scale: &Handle, axis: usize) -> Result<()> {
-    // SAFETY: both handles live.
-    done(unsafe { H5DSattach_scale(dataset.0, scale.0, axis as c_uint) }, "attach a dimension scale")
 }

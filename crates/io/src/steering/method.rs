@@ -99,7 +99,7 @@ pub(super) fn check(group: &DeclaredGroup, method: &Method) -> Result<()> {
             return Err(refused(what));
         }
     }
-    registry::check_together(&choices).map_err(|e| refused(e.what().to_string()))
+    registry::check_together(&choices, "").map_err(|e| refused(e.what().to_string()))
 }
 
 #[cfg(test)]

@@ -75,6 +75,11 @@ impl WriteObject for Nowhere {
         Ok(())
     }
 
+    // Bytes that another method writes to a file can go there in turns with their statistics.
+    fn is_file(&self) -> bool {
+        true
+    }
+
     fn punch(&self, _: u64, _: u64) -> Result<()> {
         Ok(())
     }
