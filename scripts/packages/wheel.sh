@@ -58,7 +58,7 @@ shim libmpi_abi.so.1 mpich 5.0.2 mpi_abi.h
 # The module and the command by maturin, so that both have the same libraries; the library of `thalweg run` is no package of Python.
 unset PKG_CONFIG_PATH DESTDIR LIBDIR
 # Zig's headers are not libclang's: zfp's are read with those of the machine's compiler.
-BINDGEN_EXTRA_CLANG_ARGS="-isystem $(cc -print-file-name=include)"
+BINDGEN_EXTRA_CLANG_ARGS=$(cc -xc -E -v /dev/null 2>&1 >/dev/null | sed -n '/^#include </,/^End of search/s/^ / -isystem /p' | tr -d '\n')
 export BINDGEN_EXTRA_CLANG_ARGS
 release=${CARGO_TARGET_DIR:-$PWD/target}/$target/release
 by_maturin=(maturin build --quiet --release --zig --target "$target" --compatibility manylinux_2_28)
