@@ -108,22 +108,19 @@ link() {
 # library_links NAME: libNAME.so.VERSION, which lies in $lib, gets the name that programs remember and the one that they are linked by.
 # shellcheck disable=SC2154  # of scripts/build.sh
 library_links() {
-    local old
     link "lib$1.so.$version" "$lib/lib$1.so.$abi"
     link "lib$1.so.$abi" "$lib/lib$1.so"
-    # Releases that this one replaces, and the debug information of those without a number.
-    for old in "$lib/lib$1.so.$abi".* "$lib/.debug/lib$1.so.$abi".*.debug; do
-        [[ $old == */"lib$1.so.$version" || $old == */"lib$1.so.$version.debug" || ! -e $old ]] || rm "$old"
-    done
-    rm -f "$lib/.debug/lib$1.so.debug"
 }
 
-# library_gone NAME: a library that cannot be built here is not left over from another release, as the others call it and it calls them.
-library_gone() {
+# other_releases_gone: libraries of another release with the same number are removed, those too that were not built this time: they call
+# each other by functions that belong to no interface. Libraries with another number stay.
+other_releases_gone() {
     local old
-    for old in "$lib/lib$1.so.$abi".*; do
-        [[ ! -e $old || $old == */"lib$1.so.$version" ]] || rm "$old" "$lib/lib$1.so.$abi" "$lib/lib$1.so"
+    for old in "$lib"/libthalweg-*.so."$abi".* "$lib"/.debug/libthalweg-*.so."$abi".*.debug; do
+        [[ ! -e $old || $old == *.so."$version" || $old == *.so."$version".debug ]] || rm "$old"
     done
+    # Their names; a name without a number may be that of another number's library, which is there.
+    find "$lib" -maxdepth 1 -xtype l -name 'libthalweg-*.so*' -delete
 }
 
 # put_built FROM TO: a program or library that was built. Of a release the debug information lies beside it, in .debug/, where

@@ -191,7 +191,6 @@ for mpi in openmpi mpich; do
     compiler=$(compiler_of "$mpi")
     if [[ -z $compiler ]]; then
         left_out "C and C++ with ${title[$mpi]}, MPI-IO" "no compiler of it ($(packages_for "$mpi")); --mpicc COMPILER names one"
-        for name in "$mpi" "mpiio-$mpi" "fortran-$mpi" "fortran-v1-$mpi"; do library_gone "thalweg-$name"; done
         continue
     fi
     thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c" "$shim/spawn.c"
@@ -222,6 +221,7 @@ fill thalweg-config "$root/bin/thalweg-config" 755
 fill thalwegConfig.cmake "$lib/cmake/thalweg/thalwegConfig.cmake"
 fill thalwegConfigVersion.cmake "$lib/cmake/thalweg/thalwegConfigVersion.cmake"
 bindings/fortran/install.sh "$prefix" "${fortran[@]}"
+other_releases_gone
 bindings/c/compat.sh "$prefix" "$plain"
 # Called by itself, it says what is missing.
 [[ -z ${outermost:-} ]] || report_parts 'left out' >&2

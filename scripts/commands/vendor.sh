@@ -5,7 +5,6 @@
 source scripts/machine.sh
 source scripts/build.sh
 
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | sed -n 1p)
 name=thalweg-$version
 file=${1:-build/$name.tar.gz}
 [[ $file != -* && $file == *.tar* ]] || { echo "usage: ./dev vendor [FILE.tar.gz]" >&2 && exit 2; }

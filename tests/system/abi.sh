@@ -46,6 +46,35 @@ numbered() {
 }
 try "each library has its number in its name, and asks for others by it" numbered
 
+# What another release left goes where it has the same number, also of a library that was not built this time; the rest stays.
+replaces() {
+    local lib=$work/upgraded
+    mkdir -p "$lib/.debug"
+    : >"$lib/libthalweg-core.so.$abi.77"
+    : >"$lib/.debug/libthalweg-core.so.$abi.77.debug"
+    : >"$lib/libthalweg-mpich.so.$abi.77"
+    ln -s "libthalweg-mpich.so.$abi.77" "$lib/libthalweg-mpich.so.$abi"
+    ln -s "libthalweg-mpich.so.$abi" "$lib/libthalweg-mpich.so"
+    : >"$lib/libthalweg-core.so.77.1"
+    ln -s libthalweg-core.so.77.1 "$lib/libthalweg-core.so.77"
+    : >"$lib/libthalweg-core.so.$version"
+    : >"$lib/.debug/libthalweg-core.so.$version.debug"
+    root=$lib
+    source scripts/installation.sh
+    library_links thalweg-core
+    other_releases_gone
+    diff - <(cd "$lib" && find . -type l -o -type f | LC_ALL=C sort) <<EOF
+./.debug/libthalweg-core.so.$version.debug
+./libthalweg-core.so
+./libthalweg-core.so.$abi
+./libthalweg-core.so.$version
+./libthalweg-core.so.77
+./libthalweg-core.so.77.1
+EOF
+    [[ $(readlink -f "$lib/libthalweg-core.so") == "$lib/libthalweg-core.so.$version" ]]
+}
+try "a release takes the place of another one with its number" replaces
+
 # As a package for those who only run programs has it.
 bare=$work/bare
 cp -r "$prefix" "$bare"

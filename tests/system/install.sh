@@ -116,7 +116,7 @@ if [[ $BUILD == release ]]; then
     try "the preload library has at most 5 MB" size_at_most "$preload" 5
 fi
 answers() {
-    [[ $("$config" -v) == $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) ]] && [[ $("$config" -d) == "$moved" ]] &&
+    [[ $("$config" -v) == "$version" ]] && [[ $("$config" -d) == "$moved" ]] &&
         [[ $("$config" | sed 's/=.*//' | tr '\n' ' ') == 'DIR CFLAGS LDFLAGS ' ]] &&
         [[ $("$config" -cl | sed 's/=.*//' | tr '\n' ' ') == 'CFLAGS LDFLAGS ' ]] &&
         ! "$config" -x && ! "$config" -l --mpi nosuch

@@ -72,6 +72,25 @@ def test_every_type_of_vtk_scalars_texts_and_units(tmp_path, caplog):
     assert sorted(os.listdir(tmp_path / "x.pvd.dir")) == ["000000.24x32.vti", "000000.3x4x5.vti"]
 
 
+def test_it_stands_beside_a_method_whose_file_has_another_name(tmp_path):
+    (tmp_path / "g.xml").write_text("""<adios-config host-language="C"><adios-group name="data">
+        <var name="T" type="double" dimensions="3,4"/></adios-group>
+        <method group="data" method="MPI"/><method group="data" method="VTK"/></adios-config>""")
+    T = np.arange(12.0).reshape(3, 4)
+    with thalweg.Writer(tmp_path / "run.bp", schema=tmp_path / "g.xml") as w, w.step() as s:
+        s["T"] = T
+    with thalweg.open(tmp_path / "run.bp") as f:
+        np.testing.assert_array_equal(f["T"][0], T)
+    (entry,) = listed(tmp_path / "run.pvd")
+    np.testing.assert_array_equal(values(tmp_path / "run.pvd", entry, "T"), T.ravel())
+    # The list of steps would take the place of the other method's file.
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(thalweg.Error, match="methods MPI and VTK of group .data. write the same files"):
+        with thalweg.Writer(tmp_path / "other.pvd", schema=tmp_path / "g.xml") as w, w.step() as s:
+            s["T"] = T
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 MANY = """
 import sys
 import numpy as np

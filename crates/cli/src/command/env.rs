@@ -1,6 +1,6 @@
 //! `thalweg env`: the variables of the environment that change what Thalweg does, and how they are set here.
 //!
-//! The table is complete: a test compares it with the sources. A variable with our prefix that nothing reads is a mistake of who set it,
+//! Of our own variables the table is complete: a test compares it with the sources. A variable with our prefix that nothing reads is a mistake of who set it,
 //! and is told.
 
 use crate::arguments::Env;
@@ -91,6 +91,8 @@ const SECTIONS: [(&str, &[Variable]); 5] = [
             variable("NO_COLOR", "colours on a terminal", "no colours"),
             variable("HADOOP_CONF_DIR", "etc/hadoop in HADOOP_HOME", "the configuration of HDFS"),
             variable("HADOOP_HOME", "", "where Hadoop is"),
+            variable("SLURMD_NODENAME", "", "the node of a server that Slurm started"),
+            variable("PBS_NODEFILE", "", "the nodes of a job of PBS"),
             variable("SLURM_JOB_END_TIME", "", "when servers of a partition must have stored everything"),
             secret("AWS_ACCESS_KEY_ID", "a key of S3"),
             secret("AWS_SECRET_ACCESS_KEY", "its secret part"),

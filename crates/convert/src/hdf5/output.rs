@@ -13,7 +13,7 @@ use crate::values::element_of;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, ErrorKind as Cause, Write};
 use std::mem::ManuallyDrop;
@@ -186,7 +186,7 @@ struct Step<'s> {
     /// Name of the axis of steps; `None` in a new file.
     axis: Option<String>,
     /// The scales that were looked at.
-    scales: HashMap<String, Scale>,
+    scales: BTreeMap<String, Scale>,
 }
 
 /// A dimension scale on its way to the datasets that have it.
@@ -199,7 +199,7 @@ struct Scale {
 
 impl<'s> Step<'s> {
     fn of(file: &'s File, content: &'s Content) -> Result<Step<'s>> {
-        Ok(Step { file, content, axis: axis_of_steps(file.root())?.map(|(name, _)| name), scales: HashMap::new() })
+        Ok(Step { file, content, axis: axis_of_steps(file.root())?.map(|(name, _)| name), scales: BTreeMap::new() })
     }
 
     /// Makes room for everything; the places of the arrays.
@@ -242,12 +242,13 @@ impl<'s> Step<'s> {
             }
         };
         let before = extents(&dataset)?.first().copied().unwrap_or(0);
-        library::extend(&dataset, &[before.max(step + 1)])?;
+        let steps = before.max(step + 1);
+        library::extend(&dataset, &[steps])?;
         for position in before.min(step)..=step {
             let number = Values::of_bytes(&(position as i64).to_ne_bytes());
             library::write_at(&dataset, kind, position, &number)?;
         }
-        self.remember(&axis, &dataset, step + 1)?;
+        self.remember(&axis, &dataset, steps)?;
         Ok(axis)
     }
 
@@ -436,7 +437,7 @@ impl<'s> Step<'s> {
             }
             used.push(name);
         }
-        self.has(made, &used)
+        self.attach_all(made, &used)
     }
 
     /// Keeps what is known of a scale.
@@ -446,8 +447,8 @@ impl<'s> Step<'s> {
         Ok(())
     }
 
-    /// A new dataset has these scales, one for each axis.
-    fn has(&mut self, made: &Handle, names: &[String]) -> Result<()> {
+    /// Attaches scales to a new dataset, one to each axis. The scales hear of it when all datasets are made.
+    fn attach_all(&mut self, made: &Handle, names: &[String]) -> Result<()> {
         let own = scales::reference(made)?;
         let mut named = Vec::with_capacity(names.len());
         for (axis, name) in names.iter().enumerate() {
@@ -469,7 +470,7 @@ impl<'s> Step<'s> {
                 let is_real = matches!(kind, Kind::Real(..));
                 let made =
                     library::dataset(self.file.root(), name, Element::Plain(*kind), &[0], true, is_real, &storage)?;
-                self.has(&made, &[axis.to_string()])?;
+                self.attach_all(&made, &[axis.to_string()])?;
                 made
             }
         };

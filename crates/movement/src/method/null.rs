@@ -75,7 +75,7 @@ impl WriteObject for Nowhere {
         Ok(())
     }
 
-    // Bytes that another method writes to a file can go there in turns with their statistics.
+    // A call costs nothing. So a method beside it may write in turns with the statistics.
     fn is_file(&self) -> bool {
         true
     }
