@@ -91,6 +91,7 @@ try "the command came with it" commands
 preloads() {
     printf '[[mount]]\npath = "/mnt/thalweg/here"\nlayout = "container"\nstores = ["posix:%s/stored"]\n' "$home/work" >"$home/work/mounts.toml"
     chmod 644 "$home/work/mounts.toml"
+    user plain mkdir stored
     settings+=(THALWEG_MOUNTS=mounts.toml)
     user plain thalweg run -- bash -c 'echo kept > /mnt/thalweg/here/x; cat /mnt/thalweg/here/x' | grep -qx kept
     user plain thalweg run -- bash -c 'cat /mnt/thalweg/here/x' | grep -qx kept
