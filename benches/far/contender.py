@@ -7,6 +7,7 @@
 The service is that of AWS_ENDPOINT_URL.
 """
 
+import http.client
 import os
 import sys
 import time
@@ -124,6 +125,13 @@ def steps(count):
     import thalweg
 
     data = np.random.default_rng(1).random((count, ARRAYS, ELEMENTS))
+    proxy = http.client.HTTPConnection(os.environ["AWS_ENDPOINT_URL"].removeprefix("http://"))
+
+    def requests():
+        proxy.request("GET", "/_requests")
+        return int(proxy.getresponse().read())
+
+    seconds, counts = 0, [requests()]
     before = time.perf_counter()
     with thalweg.Writer("/bench/far/steps.bp") as writer:
         for number, arrays in enumerate(data):
@@ -131,7 +139,12 @@ def steps(count):
                 step.write("n", number)
                 for n, array in enumerate(arrays):
                     step.write(f"v{n}", array, shape=array.shape, offset=(0,))
-    print(f"value {library}:steps {(time.perf_counter() - before) / count:.6f}")
+            seconds += time.perf_counter() - before
+            counts.append(requests())
+            before = time.perf_counter()
+    seconds += time.perf_counter() - before
+    print(f"value {library}:steps {seconds / count:.6f}")
+    print(f"value {library}:step_requests {np.median(np.diff(counts)):.6f}")
 
 
 def of_steps(count):

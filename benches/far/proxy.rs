@@ -1,4 +1,5 @@
 //! A proxy in front of an S3 server: counts HTTP requests and the bytes of replies, and delays each request, as a service far away would.
+//! It tells whoever requests [`COUNTED`] how many it has passed on.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,6 +10,9 @@ use thalweg_benches::Failure;
 
 /// The longest head of a request that is passed on, in bytes.
 const LONGEST_HEAD: u64 = 1 << 20;
+
+/// How a request begins that the proxy answers itself: with the number of requests so far. No bucket's name begins so.
+const COUNTED: &[u8] = b"GET /_requests ";
 
 /// What passed through, and how long a request is delayed.
 #[derive(Debug, Default)]
@@ -68,6 +72,7 @@ fn pass(client: TcpStream, server: &str, state: &Arc<State>) -> io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut replies, mut to_client, counted) = (server.try_clone()?, client.try_clone()?, state.clone());
+    let own_replies = client.try_clone()?;
     let back = std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 18];
         while let Ok(count @ 1..) = replies.read(&mut buffer) {
@@ -78,14 +83,19 @@ fn pass(client: TcpStream, server: &str, state: &Arc<State>) -> io::Result<()> {
         }
         let _ = to_client.shutdown(Shutdown::Both);
     });
-    let result = requests(BufReader::with_capacity(1 << 18, client), &server, state);
+    let result = requests(BufReader::with_capacity(1 << 18, client), own_replies, &server, state);
     let _ = server.shutdown(Shutdown::Write);
     let _ = back.join();
     result
 }
 
 /// Passes on requests, one after the other.
-fn requests(mut client: impl BufRead, mut server: impl Write, state: &State) -> io::Result<()> {
+fn requests(
+    mut client: impl BufRead,
+    mut own_replies: impl Write,
+    mut server: impl Write,
+    state: &State,
+) -> io::Result<()> {
     loop {
         let mut head = Vec::new();
         let mut rest = (&mut client).take(LONGEST_HEAD);
@@ -93,6 +103,11 @@ fn requests(mut client: impl BufRead, mut server: impl Write, state: &State) -> 
             if rest.read_until(b'\n', &mut head)? == 0 {
                 return Ok(());
             }
+        }
+        if head.starts_with(COUNTED) {
+            let count = state.requests.load(Relaxed).to_string();
+            write!(own_replies, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{count}", count.len())?;
+            continue;
         }
         state.requests.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_millis(state.delay_ms.load(Relaxed)));
