@@ -118,8 +118,14 @@ fn main() -> Result<ExitCode, Failure> {
     }
     report.table(table);
     let mut table = Table::new(["small steps", "requests", "ms, delay 0", "ms, delay 20"]);
-    let (per_step, mean) = (all.median("0:thalweg:step_requests"), all.median("0:thalweg:steps:requests") / steps as f64);
-    let row = [format!("a step (mean {} requests)", number(mean)), number(per_step), number(all.median("0:thalweg:steps") * 1e3), "-".into()];
+    let (per_step, mean) =
+        (all.median("0:thalweg:step_requests"), all.median("0:thalweg:steps:requests") / steps as f64);
+    let row = [
+        format!("a step (mean {} requests)", number(mean)),
+        number(per_step),
+        number(all.median("0:thalweg:steps") * 1e3),
+        "-".into(),
+    ];
     table.row(row);
     for (what, shown) in [("open", "open of all"), ("series", "open, one element of all")] {
         let [at_once, delayed] = DELAYS.map(|delay| number(all.median(&format!("{delay}:thalweg:{what}")) * 1e3));

@@ -449,6 +449,21 @@ assert thalweg.open(sys.argv[1])["x"].value == 1
     subprocess.run([sys.executable, "-c", program, path], check=True)
 
 
+def test_a_first_output_imports_nothing(path):
+    program = """
+import sys
+import numpy as np
+import thalweg
+before = set(sys.modules)
+with thalweg.Writer(sys.argv[1]) as w, w.step() as s:
+    s["x"], s["n"], s["t"] = np.arange(3.0), 1, "text"
+    s.write("y", np.arange(4.0), shape=(8,), offset=(0,))
+assert thalweg.open(sys.argv[1])["x"][0].sum() == 3
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+
+
 def test_what_the_program_does_between_outputs_is_in_the_profile(path):
     document = """<adios-config host-language="C">
       <adios-group name="g"><var name="n" type="integer"/></adios-group>

@@ -40,6 +40,29 @@ pub fn run<F: Future>(future: F) -> Result<F::Output> {
     Ok(pollster::block_on(future))
 }
 
+/// As [`run`], for a future whose parts come one by one: it is polled by the runtime's own threads, and the caller wakes once, at its end,
+/// not for each part.
+///
+/// # Errors
+/// As [`runtime`]; `Io` where the future was given up.
+/// # Panics
+/// As the future.
+pub fn run_apart<F>(future: F) -> Result<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    match pollster::block_on(runtime()?.spawn(future)) {
+        Ok(output) => Ok(output),
+        Err(e) => {
+            match e.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(e) => Err(Error::new(ErrorKind::Io, "a request was given up")
+                    .caused_by(Error::new(ErrorKind::Io, e.to_string()))),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +73,13 @@ mod tests {
         let nap = || async { tokio::time::sleep(std::time::Duration::from_millis(1)).await };
         other.block_on(async { run(nap()).unwrap() });
         run(nap()).unwrap();
+    }
+
+    #[test]
+    fn futures_are_run_apart_and_their_panics_are_the_callers() {
+        let caller = std::thread::current().id();
+        assert_ne!(run_apart(async { std::thread::current().id() }).unwrap(), caller);
+        let panics = || run_apart(async { panic!("as the future") });
+        assert_eq!(*std::panic::catch_unwind(panics).unwrap_err().downcast::<&str>().unwrap(), "as the future");
     }
 }

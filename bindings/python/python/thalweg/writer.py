@@ -7,6 +7,7 @@ import itertools
 import math
 import operator
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -654,6 +655,13 @@ def _plain(name: str) -> str:
     return name.strip("/")
 
 
+def _is_masked(data: Any) -> bool:
+    """Whether an array has masked elements. NumPy imports what knows that at its first use, which takes 10 ms; before, no array has any."""
+    ma = sys.modules.get("numpy.ma")
+    kind = getattr(ma, "MaskedArray", None)
+    return kind is not None and isinstance(data, kind) and bool(np.ma.is_masked(data))
+
+
 def _values(name: str, data: Any, element: str) -> np.ndarray:
     """Values of the element type, copied only if their byte order differs."""
     if element == "string":
@@ -663,7 +671,7 @@ def _values(name: str, data: Any, element: str) -> np.ndarray:
     dtype = dtypes.of(element, name)
     if isinstance(data, (bool, int, float, complex, np.generic)) or (isinstance(data, np.ndarray) and data.ndim == 0):
         return _scalar(name, data, dtype, element)
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+    if _is_masked(data):
         what = f'"{name}" has masked elements, which files do not know; write .filled(value), and _FillValue as an attribute'
         raise WrongType(what, variable=name)
     array = np.asarray(data)

@@ -14,7 +14,9 @@
 use super::{Opening, Order, Span, Task, copy, no_window, place, too_short};
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan, Read};
+use memmap2::{Advice, MmapMut};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use thalweg_bp::source::Source;
@@ -61,7 +63,7 @@ pub(super) fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>) -> Re
         *last = (*last).max((piece.source.saturating_add(piece.span()), piece.source));
     }
     let reads = reads(&task.plan, limits);
-    let fetch = |read: &Read| -> Result<Vec<u8>> {
+    let fetch = |read: &Read| -> Result<Memory> {
         let (end, from) = ends.get(&read.file).copied().unwrap_or_default();
         let object = super::opened(read.file, (end, from), open)?;
         bytes(&object, read.extent)
@@ -125,15 +127,59 @@ fn reads(plan: &Plan, limits: &Limits) -> Vec<Read> {
     }
 }
 
-fn bytes(object: &Object, extent: Extent) -> Result<Vec<u8>> {
+/// Memory from which on huge pages are asked for, in bytes: one of them.
+const HUGE: usize = 2 << 20;
+
+/// The bytes of one request.
+enum Memory {
+    Short(Vec<u8>),
+    /// A thousand pages cost the system as much time as the request.
+    Huge(MmapMut),
+}
+
+impl Memory {
+    fn new(length: usize) -> Result<Memory> {
+        // Where the system has no such memory, it is as other memory is.
+        if length >= HUGE
+            && let Ok(memory) = MmapMut::map_anon(length)
+        {
+            let _ = memory.advise(Advice::HugePage);
+            return Ok(Memory::Huge(memory));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| no_window(length))?;
+        bytes.resize(length, 0);
+        Ok(Memory::Short(bytes))
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Short(bytes) => bytes,
+            Memory::Huge(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Short(bytes) => bytes,
+            Memory::Huge(bytes) => bytes,
+        }
+    }
+}
+
+fn bytes(object: &Object, extent: Extent) -> Result<Memory> {
     let length = usize::try_from(extent.length).map_err(|_| too_short())?;
     if extent.end().is_none_or(|end| end > object.length()) {
         let what = format!("{length} bytes are not there: the file ends at byte {}", object.length());
         return Err(Error::new(ErrorKind::Torn, what).in_object(&*object.path).at_byte(extent.offset));
     }
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| no_window(length))?;
-    bytes.resize(length, 0);
+    let mut bytes = Memory::new(length)?;
     object.read(extent.offset, &mut bytes)?;
     Ok(bytes)
 }

@@ -1,8 +1,10 @@
 //! An object being read: ranges of one version of it.
 
 use super::Shared;
+use crate::runtime::run_apart;
 use opendal::options::ReaderOptions;
-use opendal::{Metadata, Reader};
+use opendal::{Buffer, Metadata, Reader};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_store::{Life, ReadObject};
@@ -17,6 +19,18 @@ pub struct Reading {
     reader: Reader,
     length: u64,
     life: Life,
+}
+
+/// Bytes from which on a reply comes in so many parts that they are put together elsewhere.
+const LONG: u64 = 256 << 10;
+
+fn ask(shared: &Shared, name: &str, reader: &Reader, range: Range<u64>) -> Result<Buffer> {
+    if range.end - range.start < LONG {
+        return shared.ask("read", name, reader.read(range));
+    }
+    let reader = reader.clone();
+    let read = run_apart(async move { reader.read(range).await })?;
+    read.map_err(|cause| shared.failed("read", name, &cause))
 }
 
 /// An object that exists as far as is known: its length is asked for when it is needed.
@@ -51,7 +65,7 @@ impl ReadObject for Unasked {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let end = offset.checked_add(out.len() as u64).filter(|_| !out.is_empty() && out.len() <= RUN);
         if let (None, Some(end)) = (self.asked.get(), end) {
-            let read = || self.shared.ask("read", &self.name, self.reader.read(offset..end));
+            let read = || ask(&self.shared, &self.name, &self.reader, offset..end);
             match self.shared.pace.of(out.len(), read) {
                 Ok(bytes) if bytes.len() == out.len() => {
                     let mut filled = 0;
@@ -104,7 +118,7 @@ impl ReadObject for Reading {
         let mut at = offset;
         for run in out[..there].chunks_mut(RUN) {
             let range = at..at + run.len() as u64;
-            let read = || self.shared.ask("read", &self.name, self.reader.read(range));
+            let read = || ask(&self.shared, &self.name, &self.reader, range);
             let read = self.shared.pace.of(run.len(), read);
             let bytes = read.map_err(|error| {
                 let replaced = error.kind() == ErrorKind::AlreadyExists;
