@@ -4,6 +4,8 @@
 #
 #   PREFIX   the folder that installed files name; bin, include, libexec and share lie below it
 #   LIBDIR   the folder of libraries, below PREFIX or an absolute path: lib (if it is not set), lib64 (RHEL), lib/x86_64-linux-gnu (Debian)
+#   COMPATDIR  the folder for programs written for ADIOS 1.x, below PREFIX: compat (if it is not set)
+#   DEBUG    inside: debug information stays in programs and libraries; who makes packages takes it out by other means
 #   DESTDIR  files are put below this folder, as packages are made; no installed file names it
 #
 # PREFIX/share/thalweg/manifest lists the files, and the folders that were made for them (with a slash at their end): paths below PREFIX,
@@ -11,18 +13,23 @@
 # shellcheck disable=SC2034  # read by who sources this
 
 # paths_of PREFIX: sets
-#   prefix libdir   as installed files name them
-#   root lib        where they lie now
-#   manifest        the list
+#   prefix libdir compatdir   as installed files name them
+#   root lib compat           where they lie now
+#   manifest                  the list
 paths_of() {
     local stage=''
     prefix=$(realpath -ms "$1")
-    libdir=${LIBDIR:-lib}
-    [[ $libdir == /* ]] || libdir=$prefix/$libdir
-    libdir=$(realpath -ms "$libdir")
+    libdir=$(below_prefix "${LIBDIR:-lib}")
+    compatdir=$(below_prefix "${COMPATDIR:-compat}")
+    [[ $compatdir == "$prefix"/?* ]] || { echo "install: COMPATDIR=$COMPATDIR is not below $prefix" >&2 && exit 2; }
     [[ -z ${DESTDIR:-} ]] || stage=$(realpath -ms "$DESTDIR")
-    root=$stage$prefix lib=$stage$libdir
+    root=$stage$prefix lib=$stage$libdir compat=$stage$compatdir
     manifest=$root/share/thalweg/manifest
+}
+
+# below_prefix FOLDER: an absolute path, of a folder that may be named from PREFIX on
+below_prefix() {
+    if [[ $1 == /* ]]; then realpath -ms "$1"; else realpath -ms "$prefix/$1"; fi
 }
 
 # install_to PREFIX: paths_of, and the list is begun, by the script that no other one has called. One installs there at a time.
@@ -127,7 +134,7 @@ other_releases_gone() {
 # debuggers look for it.
 put_built() {
     local name folder
-    if [[ $BUILD != release ]]; then
+    if [[ $BUILD != release || ${DEBUG:-} == inside ]]; then
         put "$1" "$2" 755
         return
     fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# compat.sh PREFIX MPI: PREFIX/compat, where build files of programs written for ADIOS 1.x find what they look for, under its
+# compat.sh PREFIX MPI: PREFIX/compat (COMPATDIR), where build files of programs written for ADIOS 1.x find what they look for, under its
 # names: a FindADIOS.cmake with ADIOS_DIR, a configure with --with-adios. Called by install.sh last; MPI is that of plain mpicc,
 # or nothing. It lies apart from the rest: a machine may have ADIOS 1.x too, and nobody meets these names unasked.
 #
@@ -14,7 +14,6 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/build.sh
 source scripts/installation.sh
 install_to "${1:?usage: compat.sh PREFIX MPI}"
-compat=$root/compat
 folder "$compat/lib"
 
 wanted=()
@@ -26,10 +25,11 @@ keep() {
 for program in adios_config gpp.py; do
     put "bindings/c/package/$program" "$compat/bin/$program" 755
 done
+headers=$(from "$compatdir/include" "$prefix/include/thalweg")
 for header in "$root"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
-    keep "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
+    keep "$headers/$(basename "$header")" "$compat/include/$(basename "$header")"
 done
-libraries=$(from "$prefix/compat/lib" "$libdir")
+libraries=$(from "$compatdir/lib" "$libdir")
 
 # script NAME LIBRARY...: a linker script of that name in lib, for libraries that lie beside it: programs then look for them here, by
 # the names that they remember.
@@ -42,7 +42,7 @@ script() {
     done
     for library; do
         keep "$libraries/$library" "$compat/lib/$library"
-        found+=("$prefix/compat/lib/$library")
+        found+=("$compatdir/lib/$library")
     done
     [[ $name != *.a ]] || found+=(-lm -lpthread -ldl -lgcc_s)
     put_text "/* For the linker. */"$'\n'"GROUP ( ${found[*]} )" "$compat/lib/$name"
@@ -59,7 +59,7 @@ names() {
     for name in adiosf adiosreadf; do
         script "lib$name${2}_v1.so" "libthalweg-fortran-v1-$1.so" "libthalweg-fortran-$1.so" "libthalweg-$1.so" libthalweg-core.so
     done
-    [[ ! -d $root/include/thalweg/fortran/$1 ]] || keep "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
+    [[ ! -d $root/include/thalweg/fortran/$1 ]] || keep "$headers/fortran/$1" "$compat/include/fortran$2"
 }
 [[ -z $plain ]] || names "$plain" ''
 names nompi _nompi

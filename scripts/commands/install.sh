@@ -5,6 +5,7 @@ usage() {
 usage: ./dev install PREFIX [OPTION]...
 
   LIBDIR=FOLDER          the folder of libraries, below PREFIX or an absolute path; lib if it is not given
+  COMPATDIR=FOLDER       the folder for programs written for ADIOS 1.x, below PREFIX; compat if it is not given
   DESTDIR=FOLDER         put files below FOLDER, as packages are made; no installed file names it
   --without-far-stores   without HDFS and S3, which halves the time to build
   --no-packages          install no system package
@@ -29,7 +30,7 @@ while [[ $# -gt 0 ]]; do
             THALWEG_MPICC+=${THALWEG_MPICC:+$'\n'}${2:?--mpicc needs a compiler}
             shift
             ;;
-        DESTDIR=* | LIBDIR=*) export "${1?}" ;;
+        DESTDIR=* | LIBDIR=* | COMPATDIR=*) export "${1?}" ;;
         -*) echo "dev install: unknown option $1" >&2 && exit 2 ;;
         *) to=$1 ;;
     esac
@@ -74,6 +75,22 @@ completions bash bash-completion/completions/thalweg
 completions zsh zsh/site-functions/_thalweg
 completions fish fish/vendor_completions.d/thalweg.fish
 built "completions for bash, zsh and fish"
+
+# The name of a module's file is its version.
+put_text "$(sed "s|@version@|$version|g; s|@prefix@|$prefix|g; s|@libdir@|$libdir|g" scripts/packages/thalweg.lua)" \
+    "$root/share/modulefiles/thalweg/$version.lua"
+built "a module file, for Lmod"
+
+if command -v python3 >/dev/null && command -v cargo >/dev/null; then
+    python3 scripts/sbom.py "$THALWEG_INSTALLING/doc" "${far[@]}"
+    for file in sbom.cdx.json third-party.txt; do
+        put "$THALWEG_INSTALLING/doc/$file" "$root/share/doc/thalweg/$file"
+    done
+    put LICENSE "$root/share/doc/thalweg/LICENSE"
+    built "a list of everything that it contains, with licences"
+else
+    left_out "a list of everything that it contains, with licences" "it is made by python3 and cargo"
+fi
 
 echo "installed in $prefix${DESTDIR:+, below $DESTDIR}; libraries in $libdir:"
 report_parts ''

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# package NAME [FOLDER]: makes a package of this commit in FOLDER (build/package/NAME): wheel (for pip, on any Linux with glibc 2.28)
+# package NAME [FOLDER]: makes a package of this commit in FOLDER (build/package/NAME): wheel (for pip, on any Linux with glibc 2.28), deb (for Debian)
 name=${1:-}
 if [[ ! -f scripts/packages/$name.sh ]]; then
     echo "usage: ./dev package NAME [FOLDER]; there are:" >&2

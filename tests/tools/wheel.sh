@@ -54,31 +54,8 @@ installs() {
     user "$1" pip install --quiet --only-binary :all: "$home"/wheels/*.whl "${@:2}"
 }
 
-cat >"$home/work/alone.py" <<'PYTHON'
-import numpy as np, thalweg
-with thalweg.Writer("alone.bp") as w:
-    for n in range(3):
-        with w.step() as s:
-            s["T"] = np.arange(12.0).reshape(3, 4) + n
-with thalweg.open("alone.bp") as f:
-    assert np.array_equal(f["T"][2], np.arange(12.0).reshape(3, 4) + 2)
-PYTHON
-cat >"$home/work/ranks.py" <<'PYTHON'
-import sys
-import numpy as np, thalweg, thalweg.mpi
-from mpi4py import MPI
-comm = MPI.COMM_WORLD
-assert comm.size == int(sys.argv[1]), comm.size
-with thalweg.Writer("ranks.bp", method=sys.argv[2], comm=comm) as w:
-    for n in range(3):
-        with w.step() as s:
-            s.write("T", np.full(5, 10.0 * n + comm.rank), shape=(5 * comm.size,), offset=(5 * comm.rank,))
-comm.barrier()
-with thalweg.open("ranks.bp") as f:
-    assert np.array_equal(f["T"][2], np.repeat(20.0 + np.arange(comm.size), 5)), f["T"][2]
-found = thalweg.mpi.find()
-assert found.endswith(f"/thalweg/shims/{sys.argv[3]}.so"), found
-PYTHON
+cp tests/tools/alone.py "$home/work/"
+cp tests/tools/ranks.py "$home/work/"
 try "pip installs it" installs plain
 try "it writes and reads" user plain python3 alone.py
 commands() {
