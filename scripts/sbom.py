@@ -27,21 +27,21 @@ def metadata(features):
     return json.loads(said_by("cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", host, *features))
 
 
-def contained(found):
+def contained(found, features):
     """Packages by their identity, and what each of them is linked with: those that programs of ours contain."""
     packages = {package["id"]: package for package in found["packages"]}
+    # Metadata have crates, too, that stand behind features which nobody asked for.
+    roots = [word for name in INSTALLED for word in ("--package", name)]
+    shape = ("--edges", "normal", "--prefix", "none", "--format", "{p}")
+    tree = said_by("cargo", "tree", "--locked", *roots, *shape, *features)
+    wanted = {tuple(line.split()[:2]) for line in tree.splitlines() if line}
+    inside = {key for key, package in packages.items() if (package["name"], f"v{package['version']}") in wanted}
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
-    linked = {}
-    wanted = [package["id"] for package in packages.values() if package["name"] in INSTALLED and package["source"] is None]
-    while wanted:
-        one = wanted.pop()
-        if one in linked:
-            continue
-        linked[one] = sorted(
-            {dep["pkg"] for dep in nodes[one]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])}
-        )
-        wanted += linked[one]
-    return packages, linked
+
+    def normal(dep):
+        return dep["pkg"] in inside and any(kind["kind"] is None for kind in dep["dep_kinds"])
+
+    return packages, {key: sorted({dep["pkg"] for dep in nodes[key]["deps"] if normal(dep)}) for key in inside}
 
 
 def component(package, checksums):
@@ -73,7 +73,7 @@ def texts(package):
 def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    packages, linked = contained(metadata(sys.argv[2:]))
+    packages, linked = contained(metadata(sys.argv[2:]), sys.argv[2:])
     # Pythons before 3.11 read no TOML.
     locked = re.compile(r'^name = "(.*)"\nversion = "(.*)"\nsource = ".*"\nchecksum = "(.*)"$', re.MULTILINE)
     checksums = {(name, version): checksum for name, version, checksum in locked.findall(Path("Cargo.lock").read_text())}

@@ -228,6 +228,23 @@ in_the_guide() {
 }
 try "the guide's commands" in_the_guide
 
+# Crates leave their names in programs, where they tell in which line something went wrong.
+contents() {
+    python3 scripts/sbom.py "$work/contents"
+    strings "$thalweg" "$built/libthalweg_core.so" "$built/libthalweg_preload.so" | grep -oE 'registry/src/[^/]+/[a-zA-Z0-9_-]+-[0-9]+\.[0-9]+\.[0-9]+[^/]*/' |
+        sed -E 's|.*/([a-zA-Z0-9_]+(-[a-zA-Z][a-zA-Z0-9_]*)*)-([0-9]+\..*)/|\1@\3|' | LC_ALL=C sort -u >"$work/left"
+    [[ $(wc -l <"$work/left") -gt 50 ]]
+    python3 -c 'import json, sys
+bom = json.load(open(sys.argv[1]))
+refs = [one["bom-ref"] for one in bom["components"]]
+assert len(set(refs)) == len(refs) and {one["ref"] for one in bom["dependencies"]} == {bom["metadata"]["component"]["bom-ref"], *refs}
+assert all(one["purl"] and one["licenses"] and len(one["hashes"][0]["content"]) == 64 for one in bom["components"] if not one["name"].startswith("thalweg"))
+print("\n".join(refs))' "$work/contents/sbom.cdx.json" | LC_ALL=C sort >"$work/listed"
+    [[ -z $(LC_ALL=C comm -23 "$work/left" "$work/listed" | tee /dev/stderr) ]]
+    grep -E '^zfp-sys .* \(texts ' "$work/contents/third-party.txt"
+}
+try "what an installation contains is listed" contents
+
 commits() { # of sources from which a release is built
     local scratch=$work/sources found
     mkdir -p "$scratch"
