@@ -232,7 +232,7 @@ try "the guide's commands" in_the_guide
 contents() {
     python3 scripts/sbom.py "$work/contents"
     strings "$thalweg" "$built/libthalweg_core.so" "$built/libthalweg_preload.so" | grep -oE 'registry/src/[^/]+/[a-zA-Z0-9_-]+-[0-9]+\.[0-9]+\.[0-9]+[^/]*/' |
-        sed -E 's|.*/([a-zA-Z0-9_]+(-[a-zA-Z][a-zA-Z0-9_]*)*)-([0-9]+\..*)/|\1@\3|' | LC_ALL=C sort -u >"$work/left"
+        sed -E 's|.*/([a-zA-Z0-9_-]+)-([0-9]+\.[0-9]+\.[0-9]+([-+][a-zA-Z][^/]*)?)/|\1@\2|' | LC_ALL=C sort -u >"$work/left"
     [[ $(wc -l <"$work/left") -gt 50 ]]
     python3 -c 'import json, sys
 bom = json.load(open(sys.argv[1]))
