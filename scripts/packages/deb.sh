@@ -14,10 +14,12 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 export BUILD=release
 source scripts/machine.sh
 folder=${1:?usage: deb.sh FOLDER}
-needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}" "${python_packages[@]}" debhelper dh-python python3-pip unzip
+needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}" "${python_packages[@]}" debhelper dh-python python3-pip unzip chrpath
 needs_rust
+# The distribution's compiler flags, which harden programs, make C sources of crates other than those of `./dev install`.
+export CARGO_TARGET_DIR=$PWD/build/package/deb.target
 source scripts/build.sh
-work=$PWD/build/package/deb.work
+source=$PWD work=$PWD/build/package/deb.work
 rm -rf "$work"
 mkdir -p "$work"
 tree=$work/thalweg-$version
@@ -26,7 +28,7 @@ cp -r scripts/packages/debian "$tree/debian"
 # The day of the commit, so that the same commit makes the same packages.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
-sed -i "s/@abi@/$abi/g" "$tree"/debian/*
+sed -i "s/@abi@/$abi/g" "$tree/debian/control"
 for file in "$tree"/debian/*@abi@*; do
     mv "$file" "${file/@abi@/$abi}"
 done
@@ -38,7 +40,7 @@ thalweg ($version-1) unstable; urgency=medium
  -- $(sed -n 's/^Maintainer: //p' "$tree/debian/control")  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
 # THALWEG_SOURCE: where the sources are. Without -d Rust would have to be a package.
-(cd "$tree" && THALWEG_SOURCE=$PWD/../../../.. dpkg-buildpackage --build=binary --no-sign -d >"$work/log.txt" 2>&1) || {
+(cd "$tree" && THALWEG_SOURCE=$source dpkg-buildpackage --build=binary --no-sign -d >"$work/log.txt" 2>&1) || {
     tail -n 40 "$work/log.txt" >&2
     echo "deb: see $work/log.txt" >&2
     exit 1

@@ -71,6 +71,36 @@ class VtkReads(unittest.TestCase):
             for step, points, grid in self.grids("structured", 3, varying):
                 meshes.compare_points(grid, points, varying * step)
 
+    def test_unstructured(self):
+        """Each form of points and cells; a mesh in the first step alone, and one that moves."""
+        quads = [[n, n + 1, n + 5, n + 4] for n in (0, 1, 2, 4, 5, 6)]
+        halves = [half for n in (5, 6) for half in ([n, n + 1, n + 5], [n, n + 5, n + 4])]
+        program = os.path.join(os.path.dirname(written.program()), "cells")
+        forms = [(cells, points, steps, varying) for cells in ("quads", "mixed") for points in ("plane", "space", "list", "apart")
+                 for steps, varying in ((1, False), (3, False), (3, True))]
+        for cells, points, steps, varying in forms:
+            with self.subTest(cells=cells, points=points, steps=steps, varying=varying):
+                subprocess.run([program, self.path, cells, points, str(steps), *(["varying"] if varying else [])], check=True)
+                thalweg("view", "vtk", self.path)
+                reader = vtk.vtkHDFReader()
+                reader.SetFileName(self.view)
+                reader.UpdateInformation()
+                for step in range(steps):
+                    reader.UpdateTimeStep(float(step)) if steps > 1 else reader.Update()
+                    grid = reader.GetOutput()
+                    wanted = quads if cells == "quads" else quads[:4] + halves
+                    cell = [grid.GetCell(n) for n in range(grid.GetNumberOfCells())]
+                    self.assertEqual([[one.GetPointId(n) for n in range(one.GetNumberOfPoints())] for one in cell], wanted)
+                    self.assertEqual([one.GetCellType() for one in cell], [9 if len(one) == 4 else 5 for one in wanted])
+                    x, y = np.arange(12) % 4, np.arange(12) // 4
+                    z = x * y if points in ("space", "list") else 0 * x
+                    at = meshes.vtk_to_numpy(grid.GetPoints().GetData())
+                    np.testing.assert_array_equal(at, np.column_stack([x, y + varying * step, z]))
+                    meshes.compare(self, grid.GetPointData(), "u", [12], step)
+                    meshes.compare(self, grid.GetCellData(), "c", [len(wanted)], step)
+                    v = meshes.vtk_to_numpy(grid.GetPointData().GetArray("v"))
+                    np.testing.assert_array_equal(v, 10 * np.arange(12)[:, None] + np.arange(3))
+
     def test_a_single_step(self):
         for kind in ("uniform", "rectilinear", "structured", "none"):
             self.assertEqual(len(list(self.grids(kind, 1, False))), 6)

@@ -46,7 +46,7 @@ pub fn total(datasets: &[Dataset]) -> u64 {
                 |bounds: &BoundingBox| bounds.elements().unwrap_or(u64::MAX).saturating_mul(dataset.kind.size());
             parts.iter().map(|part| bytes(&part.bounds)).fold(0, u64::saturating_add)
         }
-        Elements::Missing | Elements::Values(_) | Elements::Block(_) | Elements::Boxes(_) => 0,
+        Elements::Missing | Elements::Values(_) | Elements::Rows(_) | Elements::Block(_) | Elements::Boxes(_) => 0,
     };
     datasets.iter().map(of).fold(0, u64::saturating_add)
 }

@@ -126,6 +126,8 @@ pub enum Elements {
     Missing,
     /// Here.
     Values(Values),
+    /// Integers of one axis, one row behind the other.
+    Rows(Vec<Row>),
     /// The bytes of one block.
     Block(Place),
     /// The elements of blocks.
@@ -140,6 +142,24 @@ pub enum Elements {
         /// The parts.
         parts: Vec<Read>,
     },
+}
+
+/// Integers at one distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The first one.
+    pub first: u64,
+    /// The distance, 0 of equal ones.
+    pub every: u64,
+    /// Their number.
+    pub count: u64,
+}
+
+impl Row {
+    /// The integer at a position.
+    pub fn at(&self, position: u64) -> u64 {
+        self.first + self.every * position
+    }
 }
 
 /// A file as an array of elements, or of enumerations of them.
@@ -309,7 +329,7 @@ impl Elements {
     /// Number of blocks that are read in place.
     pub fn blocks(&self) -> u64 {
         match self {
-            Elements::Missing | Elements::Values(_) => 0,
+            Elements::Missing | Elements::Values(_) | Elements::Rows(_) => 0,
             Elements::Block(_) => 1,
             Elements::Boxes(runs) => runs.iter().map(|run| run.times).sum(),
             Elements::Read { .. } => 0,

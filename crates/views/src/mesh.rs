@@ -5,6 +5,7 @@
 //! | uniform | `Uniform` | `origins`, `spacings` or `maximums` |
 //! | rectilinear | `Rectilinear` | a variable with the coordinates of each axis |
 //! | structured | `Structured` | one variable with all points, or one per component |
+//! | unstructured | `Unstructured` | points as of structured meshes, in a list; variables that list the points of each cell, one for each set of cells |
 //! | none | `Uniform` | origin 0, spacing 1; arrays with the shape of the first one are at its points |
 //!
 //! The slowest axis of an array is VTK's last one. A mesh in a group written by Fortran lists its axes fastest first.
@@ -78,7 +79,7 @@ pub struct Array<'a> {
 pub struct Grid {
     /// The first array on the mesh.
     pub first: usize,
-    /// Points along each axis, slowest first: one to three.
+    /// Points along each axis, slowest first: one to three; those of an unstructured grid are a list.
     pub points: Vec<u64>,
     /// Where they are.
     pub geometry: Geometry,
@@ -108,12 +109,32 @@ pub enum Geometry {
         /// The points.
         points: Points,
     },
+    /// Cells between points anywhere.
+    Unstructured {
+        /// The points.
+        points: Points,
+        /// The cells, one set behind the other.
+        cells: Vec<Cells>,
+    },
+}
+
+/// Cells of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cells {
+    /// The array with the points of each cell, counted from 0.
+    pub array: usize,
+    /// Number of cells.
+    pub count: u64,
+    /// Points of each cell.
+    pub points: u64,
+    /// VTK's number of the type.
+    pub kind: u8,
 }
 
 /// The arrays with points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Points {
-    /// One whose fastest axis has three components.
+    /// One whose fastest axis has three components; of an unstructured grid also one or two, or all numbers in one axis.
     Together(usize),
     /// One for each component, x first: one to three.
     Apart(Vec<usize>),
@@ -155,11 +176,32 @@ impl Geometry {
         match self {
             Geometry::Uniform { .. } => false,
             Geometry::Rectilinear { coordinates } => coordinates.contains(&array),
-            Geometry::Structured { points: Points::Together(one) } => *one == array,
-            Geometry::Structured { points: Points::Apart(several) } => several.contains(&array),
+            Geometry::Structured { points } => points.has(array),
+            Geometry::Unstructured { points, cells } => points.has(array) || cells.iter().any(|set| set.array == array),
         }
     }
 }
+
+impl Points {
+    fn has(&self, array: usize) -> bool {
+        match self {
+            Points::Together(one) => *one == array,
+            Points::Apart(several) => several.contains(&array),
+        }
+    }
+}
+
+/// Cell types of the schema: their name, number of points, and VTK's number.
+const CELLS: [(&str, u64, u8); 8] = [
+    ("pt", 1, 1),
+    ("line", 2, 3),
+    ("triangle", 3, 5),
+    ("quad", 4, 9),
+    ("tet", 4, 10),
+    ("pyr", 5, 14),
+    ("prism", 6, 13),
+    ("hex", 8, 12),
+];
 
 impl Grid {
     /// Points along x, y and z.
@@ -217,6 +259,9 @@ pub fn grid(
         return Err(Error::new(ErrorKind::NotFound, what));
     };
     let sought = Sought { arrays, facts, number };
+    if let Some(mesh) = mesh.filter(|mesh| facts.text(mesh, "type") == Some("unstructured")) {
+        return sought.unstructured(mesh, &on);
+    }
     let points = match mesh {
         Some(mesh) => sought.points(mesh, &on)?,
         None => arrays[*first].space.to_vec(),
@@ -228,22 +273,32 @@ pub fn grid(
         return Err(refused(format!("VTK counts at most {MOST} points along an axis, not {extent}")));
     }
     let first = *first;
-    let mut grid =
-        Grid { first, geometry: sought.geometry(mesh, &points)?, points, fields: Vec::new(), left_out: Vec::new() };
-    let mut taken = HashSet::new();
+    let geometry = sought.geometry(mesh, &points)?;
+    let centering = |array: &Array<'_>| sought.centering(array, mesh, &points);
+    let (fields, left_out) = fields(arrays, &on, &centering);
+    Ok(Grid { first, geometry, points, fields, left_out })
+}
+
+/// The arrays on a grid, and those that it cannot have.
+fn fields(
+    arrays: &[Array<'_>],
+    on: &[usize],
+    centering: &dyn Fn(&Array<'_>) -> std::result::Result<Centering, String>,
+) -> (Vec<Field>, Vec<LeftOut>) {
+    let (mut fields, mut left_out, mut taken) = (Vec::new(), Vec::new(), HashSet::new());
     for at in on {
-        match sought.centering(&arrays[at], mesh, &grid.points) {
+        match centering(&arrays[*at]) {
             Ok(centering) => {
-                let mut name = arrays[at].name.replace(['/', '.'], "_");
+                let mut name = arrays[*at].name.replace(['/', '.'], "_");
                 while !taken.insert((centering, name.clone())) {
                     name.push('_');
                 }
-                grid.fields.push(Field { array: at, at: centering, name });
+                fields.push(Field { array: *at, at: centering, name });
             }
-            Err(why) => grid.left_out.push(LeftOut { name: arrays[at].name.to_string(), why }),
+            Err(why) => left_out.push(LeftOut { name: arrays[*at].name.to_string(), why }),
         }
     }
-    Ok(grid)
+    (fields, left_out)
 }
 
 /// Where a mesh finds what it is made of.
@@ -271,7 +326,7 @@ impl Sought<'_> {
         let kind = self.facts.text(mesh, "type");
         if !matches!(kind, Some("uniform" | "rectilinear" | "structured")) {
             return Err(refused(format!(
-                "the mesh '{mesh}' is {}; uniform, rectilinear and structured ones can be shown",
+                "the mesh '{mesh}' is {}; uniform, rectilinear, structured and unstructured ones can be shown",
                 kind.unwrap_or("not described")
             )));
         }
@@ -365,6 +420,118 @@ impl Sought<'_> {
         Ok(if single.is_some() { Points::Together(parts[0]) } else { Points::Apart(parts) })
     }
 
+    /// The grid of an unstructured mesh.
+    fn unstructured(&self, mesh: &str, on: &[usize]) -> Result<Grid> {
+        let (points, count) = self.cloud(mesh)?;
+        let cells = self.cells(mesh)?;
+        let all = cells.iter().try_fold(0u64, |all, set| all.checked_add(set.count));
+        let all = all.ok_or_else(|| refused(format!("the mesh '{mesh}' has too many cells")))?;
+        let centering = |of: &Array<'_>| {
+            let [own, ..] = of.space else { return Err("it has no axis of points or cells".to_string()) };
+            let wanted = self.facts.centering(of.name);
+            let at = match wanted {
+                Some("cell") if *own == all => Centering::Cells,
+                Some("point") | None if *own == count => Centering::Points,
+                None if *own == all => Centering::Cells,
+                _ => return Err(format!("its {own} elements are not the {count} points, nor the {all} cells")),
+            };
+            match of.space {
+                _ if !is_number(of.kind) => Err("VTK has no such type".into()),
+                [0, ..] | [_, 0] => Err("it has no elements".into()),
+                [_] | [_, 1..=9] => Ok(at),
+                space => Err(format!("its shape {space:?} is not that of numbers, vectors or tensors")),
+            }
+        };
+        let (fields, left_out) = fields(self.arrays, on, &centering);
+        let geometry = Geometry::Unstructured { points, cells };
+        Ok(Grid { first: on[0], points: vec![count], geometry, fields, left_out })
+    }
+
+    /// The points of an unstructured mesh, and their number.
+    fn cloud(&self, mesh: &str) -> Result<(Points, u64)> {
+        let given = |what: &str| -> Result<Option<u64>> {
+            self.facts.text(mesh, what).map(|text| Ok(self.number(text)? as u64)).transpose()
+        };
+        let (count, components) = (given("npoints")?, given("nspace")?);
+        let (points, found) = match self.facts.text(mesh, "points-single-var") {
+            Some(name) => {
+                let at = self.variable(name)?;
+                let found = match *self.arrays[at].space {
+                    [count, components] if (1..=3).contains(&components) => Some(count),
+                    [all] => {
+                        let components = components.or_else(|| count.and_then(|count| all.checked_div(count)));
+                        components.filter(|one| (1..=3).contains(one) && all % one == 0).map(|one| all / one)
+                    }
+                    _ => None,
+                };
+                (Points::Together(at), found)
+            }
+            None => {
+                // Components, not axes: x is the first one in all languages.
+                let names = (0..).map_while(|n| self.facts.text(mesh, &format!("points-multi-var{n}")));
+                let parts: Vec<usize> = names.map(|name| self.variable(name)).collect::<Result<_>>()?;
+                let extents: HashSet<&[u64]> = parts.iter().map(|at| self.arrays[*at].space).collect();
+                let found = match extents.into_iter().collect::<Vec<_>>()[..] {
+                    [[count]] if parts.len() <= 3 => Some(*count),
+                    _ => None,
+                };
+                (Points::Apart(parts), found)
+            }
+        };
+        let wanted = count.or(found);
+        match found.filter(|found| *found > 0 && Some(*found) == wanted) {
+            Some(count) => Ok((points, count)),
+            None => {
+                let count = wanted.map_or_else(String::new, |count| format!(" of {count} points"));
+                Err(refused(format!(
+                    "the variables with the points of the mesh '{mesh}' are no list{count} of one to three components"
+                )))
+            }
+        }
+    }
+
+    fn cells(&self, mesh: &str) -> Result<Vec<Cells>> {
+        let text = |what: &str, number: &str| self.facts.text(mesh, &format!("{what}{number}"));
+        let sets: Vec<String> = match text("cdata", "") {
+            Some(_) => vec![String::new()],
+            None => {
+                (0..).map(|number| number.to_string()).take_while(|number| text("cdata", number).is_some()).collect()
+            }
+        };
+        if sets.is_empty() {
+            return Err(refused(format!("the mesh '{mesh}' has no cells")));
+        }
+        let one = |number: &String| -> Result<Cells> {
+            let [data, kind] = ["cdata", "ctype"].map(|what| text(what, number).unwrap_or_default());
+            let array = self.variable(data)?;
+            let alike: Vec<_> = match kind.parse::<u64>() {
+                Ok(points) => CELLS.iter().filter(|(_, own, _)| *own == points).collect(),
+                Err(_) => CELLS.iter().filter(|(name, ..)| *name == kind).collect(),
+            };
+            let [(_, points, kind)] = alike[..] else {
+                return Err(refused(format!(
+                    "cells of type '{kind}' in the mesh '{mesh}' are not those of one type of VTK"
+                )));
+            };
+            let name = self.arrays[array].name;
+            let found = match *self.arrays[array].space {
+                [count, own] if own == *points => Some(count),
+                [all] if all % points == 0 => Some(all / points),
+                _ => None,
+            };
+            let wanted = text("ccount", number).map(|text| self.number(text)).transpose()?.map(|count| count as u64);
+            match (found, self.arrays[array].kind) {
+                (Some(count), Kind::Integer(..)) if wanted.is_none_or(|wanted| wanted == count) => {
+                    Ok(Cells { array, count, points: *points, kind: *kind })
+                }
+                _ => Err(refused(format!(
+                    "the variable '{name}' does not list {points} points for each cell of the mesh '{mesh}'"
+                ))),
+            }
+        };
+        sets.iter().map(one).collect()
+    }
+
     /// Where on the grid an array is, or the reason why it is nowhere.
     fn centering(&self, of: &Array<'_>, mesh: Option<&str>, points: &[u64]) -> std::result::Result<Centering, String> {
         let is_cells =
@@ -429,6 +596,47 @@ mod tests {
     }
 
     #[test]
+    fn cells_of_several_sets_follow_one_another() {
+        let all = facts(&[
+            ("u/adios_schema", "m"),
+            ("c/adios_schema", "m"),
+            ("v/adios_schema", "m"),
+            ("none/adios_schema", "m"),
+            ("adios_schema/m/type", "unstructured"),
+            ("adios_schema/m/npoints", "n"),
+            ("adios_schema/m/points-multi-var0", "x"),
+            ("adios_schema/m/points-multi-var1", "y"),
+            ("adios_schema/m/cdata0", "t"),
+            ("adios_schema/m/ccount0", "2"),
+            ("adios_schema/m/ctype0", "triangle"),
+            ("adios_schema/m/cdata1", "q"),
+            ("adios_schema/m/ctype1", "quad"),
+        ]);
+        let integers = |name, space| Array { kind: Kind::Integer(4, true, false), ..array(name, space) };
+        let mut arrays = vec![array("u", &[6]), array("c", &[3]), array("v", &[6, 3]), array("none", &[4])];
+        arrays.extend([array("x", &[6]), array("y", &[6]), integers("t", &[2, 3]), integers("q", &[4])]);
+        let grid = |arrays: &[Array<'_>]| grid(arrays, &all, &|name| (name == "n").then_some(6.0), Some("m"));
+        let made = grid(&arrays).unwrap();
+        let at: Vec<_> = made.fields.iter().map(|field| (field.array, field.at)).collect();
+        assert_eq!(at, [(0, Centering::Points), (1, Centering::Cells), (2, Centering::Points)]);
+        assert!(
+            made.left_out[0].why.contains("4 elements are not the 6 points, nor the 3 cells"),
+            "{:?}",
+            made.left_out
+        );
+        let cells =
+            vec![Cells { array: 6, count: 2, points: 3, kind: 5 }, Cells { array: 7, count: 1, points: 4, kind: 9 }];
+        assert_eq!(made.geometry, Geometry::Unstructured { points: Points::Apart(vec![4, 5]), cells });
+        for (at, space) in [(4, &[5][..]), (6, &[2, 4]), (6, &[3, 3]), (7, &[5])] {
+            let mut other = arrays.clone();
+            other[at].space = space;
+            assert_eq!(grid(&other).unwrap_err().kind(), ErrorKind::Unsupported, "{at} {space:?}");
+        }
+        arrays[6].kind = F64;
+        assert_eq!(grid(&arrays).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
     fn grids_that_vtk_cannot_have_are_refused() {
         let nothing = facts(&[]);
         let kind = |arrays: &[Array<'_>], facts: &Facts, mesh| grid(arrays, facts, &|_| None, mesh).unwrap_err().kind();
@@ -437,6 +645,7 @@ mod tests {
         assert_eq!(kind(&[array("u", &[3])], &nothing, Some("m")), ErrorKind::NotFound);
         for more in [
             &[("adios_schema/m/type", "unstructured")][..],
+            &[("adios_schema/m/type", "unstructured"), ("adios_schema/m/points-single-var", "v")],
             &[("adios_schema/m/type", "uniform"), ("adios_schema/m/dimensions0", "n")],
             &[("adios_schema/m/type", "rectilinear"), ("adios_schema/m/coords-single-var", "x")],
             &[("adios_schema/m/type", "structured"), ("adios_schema/m/points-multi-var0", "v")],

@@ -5,6 +5,7 @@
 //! | uniform | `ImageData` | `WholeExtent`, `Origin`, `Spacing` |
 //! | rectilinear | `RectilinearGrid` | `XCoordinates`, `YCoordinates`, `ZCoordinates`: variables, in place |
 //! | structured | `StructuredGrid` | `Points`: one variable per component, or one of all, in place |
+//! | unstructured | `UnstructuredGrid` | `Points` likewise, `Connectivity`: the lists of all sets of cells, in place; `Offsets` and `Types` are written, 9 bytes for each cell |
 //! | none | `ImageData` | origin 0, spacing 1; all arrays with the shape of the first one are at its points |
 //!
 //! It is the plan of [`crate::hdf5`] with datasets that have other names and axes: axes of extent 1 and an axis of components are added to
@@ -14,8 +15,8 @@
 //! Source: Kitware, VTKHDF file format specification, version 2; what `vtkHDFWriter` of VTK 9.7 writes.
 
 use crate::LeftOut;
-use crate::hdf5::{self, Attribute, Dataset, Elements, Group, Kind, Mapping, Plan, Source, Stored, Values, View};
-use crate::mesh::{self, Facts, Field, Geometry, Grid, Points};
+use crate::hdf5::{self, Attribute, Dataset, Elements, Group, Kind, Mapping, Plan, Row, Source, Stored, Values, View};
+use crate::mesh::{self, Cells, Facts, Field, Geometry, Grid, Points};
 use std::collections::HashMap;
 use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -93,7 +94,7 @@ fn of(whole: View, facts: &Facts, wanted: Option<&str>) -> Result<View> {
     for field in &fields {
         let dataset = &plan.datasets[field.array];
         if steps_of(dataset) == steps {
-            made.field(field, dataset, steps);
+            made.field(field, dataset, steps, matches!(geometry, Geometry::Unstructured { .. }))?;
         } else {
             let why = "it is in other steps than the first variable of the grid".to_string();
             left_out.push(LeftOut { name: dataset.name.clone(), why });
@@ -178,6 +179,12 @@ impl<'p> Made<'p> {
                 self.attributes.push(integers("Dimensions", &extents));
                 self.structured(arrays, points, steps)?;
             }
+            Geometry::Unstructured { points: arrays, cells } => {
+                self.head("UnstructuredGrid", 0);
+                self.cloud(arrays, points[0], steps)?;
+                self.cells(cells, steps)?;
+                self.number("NumberOfPoints", points[0]);
+            }
             Geometry::Uniform { origin, spacing } => {
                 self.head("ImageData", 0);
                 let whole: Vec<u64> = extents.iter().flat_map(|extent| [0, extent - 1]).collect();
@@ -200,11 +207,9 @@ impl<'p> Made<'p> {
 
     /// The coordinates of an axis: those of all steps, one after the other.
     fn coordinates(&mut self, axis: &str, of: &Dataset, extent: u64, steps: Option<(&str, u64)>) -> Result<()> {
-        let name = &of.name;
         let mut made = Dataset { name: format!("{ROOT}/{axis}Coordinates"), ..bare(of) };
         if of.is_unlimited {
-            let all = of.shape[0].checked_mul(extent).filter(|all| *all <= i64::MAX as u64);
-            made.shape = vec![all.ok_or_else(|| refused(format!("the variable '{name}' has too many coordinates")))?];
+            made.shape = vec![times(of, extent)?];
             if let Elements::Boxes(runs) = &mut made.content {
                 runs.iter_mut().for_each(|run| join_first_axes(run, extent));
             }
@@ -228,20 +233,11 @@ impl<'p> Made<'p> {
     }
 
     fn structured(&mut self, arrays: &Points, points: &[u64], steps: Option<(&str, u64)>) -> Result<()> {
-        let plan = self.plan;
-        let (parts, is_apart) = match arrays {
-            Points::Together(one) => (std::slice::from_ref(one), false),
-            Points::Apart(several) => (&several[..], true),
-        };
-        let parts: Vec<&Dataset> = parts.iter().map(|at| &plan.datasets[*at]).collect();
+        let (parts, is_apart) = self.parts(arrays)?;
         let first = parts[0];
         let lead = usize::from(first.is_unlimited);
         let mut runs = Vec::new();
         for (component, part) in parts.iter().enumerate() {
-            if steps_of(part) != steps_of(first) {
-                let (own, other) = (&part.name, &first.name);
-                return Err(refused(format!("the variables '{own}' and '{other}' of the mesh are in different steps")));
-            }
             for mut run in self.runs(part)? {
                 for _ in points.len()..3 {
                     run.offset.insert(lead, 0);
@@ -267,6 +263,123 @@ impl<'p> Made<'p> {
             self.offsets("Steps/PointOffsets", count, distance);
         }
         Ok(())
+    }
+
+    /// The datasets with points, in the same steps, and whether each has one component.
+    fn parts(&self, arrays: &Points) -> Result<(Vec<&'p Dataset>, bool)> {
+        let plan = self.plan;
+        let (parts, is_apart) = match arrays {
+            Points::Together(one) => (std::slice::from_ref(one), false),
+            Points::Apart(several) => (&several[..], true),
+        };
+        let parts: Vec<&Dataset> = parts.iter().map(|at| &plan.datasets[*at]).collect();
+        let first = parts[0];
+        if let Some(part) = parts.iter().find(|part| steps_of(part) != steps_of(first)) {
+            let (own, other) = (&part.name, &first.name);
+            return Err(refused(format!("the variables '{own}' and '{other}' of the mesh are in different steps")));
+        }
+        Ok((parts, is_apart))
+    }
+
+    /// The points of an unstructured grid: those of all steps, one after the other.
+    fn cloud(&mut self, arrays: &Points, count: u64, steps: Option<(&str, u64)>) -> Result<()> {
+        let (parts, is_apart) = self.parts(arrays)?;
+        let first = parts[0];
+        let mut runs = Vec::new();
+        for (component, part) in parts.iter().enumerate() {
+            for mut run in self.runs(part)? {
+                if !is_apart && space_of(part).len() == 1 {
+                    split_last_axis(&mut run, space_of(part)[0] / count).ok_or_else(|| odd(part, "points"))?;
+                }
+                if is_apart {
+                    run.offset.push(component as u64);
+                    run.count.push(1);
+                }
+                if part.is_unlimited {
+                    join_first_axes(&mut run, count);
+                }
+                runs.push(run);
+            }
+        }
+        let all = times(first, count)?;
+        let content = Elements::Boxes(runs);
+        // Components that the mesh does not have are 0.
+        let name = format!("{ROOT}/Points");
+        self.datasets.push(Dataset { name, shape: vec![all, 3], content, is_nan_missing: false, ..bare(first) });
+        if let Some((_, steps_count)) = steps {
+            let distance = self.per_step(first, steps)? * count;
+            self.offsets("Steps/PointOffsets", steps_count, distance);
+        }
+        Ok(())
+    }
+
+    /// The cells of an unstructured grid: one set behind the other, and the lists of all steps one after the other.
+    fn cells(&mut self, sets: &[Cells], steps: Option<(&str, u64)>) -> Result<()> {
+        let plan = self.plan;
+        let first = &plan.datasets[sets[0].array];
+        let too_many = || refused("a mesh with too many cells");
+        let listed = |all: u64, set: &Cells| set.count.checked_mul(set.points)?.checked_add(all);
+        let each = sets.iter().try_fold(0, listed).ok_or_else(too_many)?;
+        let (mut runs, mut before) = (Vec::new(), 0);
+        for set in sets {
+            let part = &plan.datasets[set.array];
+            if steps_of(part) != steps_of(first) || part.kind != first.kind {
+                let (own, other) = (&part.name, &first.name);
+                return Err(refused(format!(
+                    "the variables '{own}' and '{other}' of the mesh are of different types or in different steps"
+                )));
+            }
+            for mut run in self.runs(part)? {
+                if space_of(part).len() == 2 {
+                    join_last_axes(&mut run, set.points).ok_or_else(|| odd(part, "cells"))?;
+                }
+                if part.is_unlimited {
+                    // The lists of a step lie behind those of all sets of the steps before.
+                    join_first_axes(&mut run, each);
+                }
+                run.offset[0] += before;
+                runs.push(run);
+            }
+            before += set.count * set.points;
+        }
+        let (name, shape) = (format!("{ROOT}/Connectivity"), vec![times(first, each)?]);
+        self.datasets.push(Dataset {
+            name,
+            shape,
+            content: Elements::Boxes(runs),
+            is_nan_missing: false,
+            ..bare(first)
+        });
+        let count: u64 = sets.iter().map(|set| set.count).sum();
+        let (mut offsets, mut types, mut end) = (vec![Row { first: 0, every: 0, count: 1 }], Vec::new(), 0);
+        for set in sets {
+            offsets.push(Row { first: end + set.points, every: set.points, count: set.count });
+            types.push(Row { first: u64::from(set.kind), every: 0, count: set.count });
+            end += set.count * set.points;
+        }
+        let integer = Kind::Integer(8, true, IS_BIG);
+        for (name, kind, length, rows) in
+            [("Offsets", integer, count + 1, offsets), ("Types", Kind::Integer(1, false, IS_BIG), count, types)]
+        {
+            let content = Elements::Rows(rows);
+            self.datasets.push(Dataset::read(format!("{ROOT}/{name}"), kind, vec![length], content));
+        }
+        self.number("NumberOfCells", count);
+        self.number("NumberOfConnectivityIds", each);
+        if let Some((_, steps_count)) = steps {
+            let distance = self.per_step(first, steps)? * each;
+            self.offsets("Steps/ConnectivityIdOffsets", steps_count, distance);
+            // Numbers and types of cells are those of all steps.
+            self.offsets("Steps/CellOffsets", steps_count, 0);
+            self.offsets("Steps/PartOffsets", steps_count, 0);
+            let ones: Vec<u8> = (0..steps_count).flat_map(|_| 1i64.to_ne_bytes()).collect();
+            self.values("Steps/NumberOfParts", integer, &ones);
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, name: &str, number: u64) {
+        self.values(name, Kind::Integer(8, true, IS_BIG), &(number as i64).to_ne_bytes());
     }
 
     /// The runs of a dataset, also of one of one block.
@@ -299,18 +412,31 @@ impl<'p> Made<'p> {
     }
 
     /// An array at the points or cells of the grid.
-    fn field(&mut self, field: &Field, of: &Dataset, steps: Option<(&str, u64)>) {
+    ///
+    /// - `is_list`: of an unstructured grid, where the arrays of all steps are one.
+    fn field(&mut self, field: &Field, of: &Dataset, steps: Option<(&str, u64)>, is_list: bool) -> Result<()> {
         let (group, own) = (field.at.group(), &field.name);
-        self.datasets.push(Dataset {
+        let mut made = Dataset {
             name: format!("{ROOT}/{group}/{own}"),
             is_unlimited: of.is_unlimited,
             attributes: of.attributes.iter().filter(|one| !one.key.starts_with("adios_schema")).cloned().collect(),
             ..bare(of)
-        });
+        };
+        let mut distance = 1;
+        if is_list && of.is_unlimited {
+            distance = space_of(of)[0];
+            made.shape = [&[times(of, distance)?], &space_of(of)[1..]].concat();
+            if let Elements::Boxes(runs) = &mut made.content {
+                runs.iter_mut().for_each(|run| join_first_axes(run, distance));
+            }
+            made.is_unlimited = false;
+        }
+        self.datasets.push(made);
         if let Some((_, count)) = steps {
-            self.offsets(&format!("Steps/{group}Offsets/{own}"), count, 1);
+            self.offsets(&format!("Steps/{group}Offsets/{own}"), count, distance);
         }
         self.fields.push(group);
+        Ok(())
     }
 
     /// Positions of steps in a dataset: multiples of `distance`.
@@ -396,6 +522,51 @@ fn join_first_axes(run: &mut Mapping, extent: u64) {
     debug_assert_eq!(steps, 1, "blocks of arrays with steps have one step");
     run.offset[0] += step * extent;
     run.every *= extent;
+}
+
+/// Elements of all steps of a dataset that has so many in each.
+fn times(of: &Dataset, each: u64) -> Result<u64> {
+    let steps = if of.is_unlimited { of.shape[0] } else { 1 };
+    let all = steps.checked_mul(each).filter(|all| *all <= i64::MAX as u64);
+    all.ok_or_else(|| refused(format!("the variable '{}' has too many elements", of.name)))
+}
+
+fn odd(of: &Dataset, what: &str) -> Error {
+    refused(format!("blocks of the variable '{}' end within its {what}", of.name))
+}
+
+/// Joins the last axis, of this extent, with the one before; `None` if the run has only a part of it.
+fn join_last_axes(run: &mut Mapping, extent: u64) -> Option<()> {
+    let (offset, count) = (run.offset.pop()?, run.count.pop()?);
+    if offset != 0 || count != extent {
+        return None;
+    }
+    *run.offset.last_mut()? *= extent;
+    *run.count.last_mut()? *= extent;
+    if run.offset.len() == 1 {
+        run.every *= extent;
+    }
+    Some(())
+}
+
+/// Makes two axes of the last one, of which the second one has this extent; `None` if the run begins or ends within it.
+fn split_last_axis(run: &mut Mapping, extent: u64) -> Option<()> {
+    let is_only = run.offset.len() == 1;
+    let (offset, count) = (run.offset.last_mut()?, run.count.last_mut()?);
+    if !offset.is_multiple_of(extent) || !count.is_multiple_of(extent) {
+        return None;
+    }
+    *offset /= extent;
+    *count /= extent;
+    if is_only && run.times > 1 {
+        if !run.every.is_multiple_of(extent) {
+            return None;
+        }
+        run.every /= extent;
+    }
+    run.offset.push(0);
+    run.count.push(extent);
+    Some(())
 }
 
 const IS_BIG: bool = cfg!(target_endian = "big");

@@ -180,7 +180,7 @@ fn read(plan: &Plan, dataset: &Dataset) -> Vec<(Vec<u64>, f64)> {
                 }
             }
         }
-        Elements::Values(values) => panic!("{values:?}"),
+        Elements::Values(_) | Elements::Rows(_) => panic!("{:?}", dataset.content),
         Elements::Read { .. } => panic!("a view reads nothing"),
     }
     all

@@ -10,7 +10,7 @@ use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind, Result};
 use thalweg_views::Chosen;
 use thalweg_views::chunks::parse;
-use thalweg_views::hdf5::{self, Attribute, Conversion, Dataset, Elements, Plan, Source};
+use thalweg_views::hdf5::{self, Attribute, Conversion, Dataset, Elements, Kind, Plan, Row, Source};
 
 /// Where the values of a plan are, and how they are read.
 pub struct Values<'v> {
@@ -144,7 +144,7 @@ fn one(file: &File, plan: &Plan, sources: &[String], dataset: &Dataset) -> Resul
         library::dataset(file.root(), name, Element::Plain(*kind), shape, *is_unlimited, *is_nan_missing, storage)
     };
     let made = match &dataset.content {
-        Elements::Missing | Elements::Values(_) | Elements::Read { .. } => create(&own)?,
+        Elements::Missing | Elements::Values(_) | Elements::Rows(_) | Elements::Read { .. } => create(&own)?,
         Elements::Block(place) => {
             create(&Storage::External(External { file: named(plan, place.file)?, offset: place.offset }))?
         }
@@ -163,11 +163,35 @@ fn one(file: &File, plan: &Plan, sources: &[String], dataset: &Dataset) -> Resul
     {
         library::write(&made, *kind, shape, values)?;
     }
+    if let Elements::Rows(all) = &dataset.content {
+        rows(&made, *kind, all)?;
+    }
     if let Some(scale) = &dataset.scale {
         scales::make(&made, scale)?;
     }
     attributes(&made, &dataset.attributes)?;
     Ok(made)
+}
+
+/// Most integers that are written at once.
+const AT_ONCE: u64 = 1 << 16;
+
+fn rows(dataset: &Handle, kind: Kind, rows: &[Row]) -> Result<()> {
+    let mut done = 0;
+    for row in rows {
+        for begin in (0..row.count).step_by(AT_ONCE as usize) {
+            let count = AT_ONCE.min(row.count - begin);
+            let numbers = (begin..begin + count).map(|position| row.at(position));
+            let bytes: Vec<u8> = match kind {
+                Kind::Integer(1, ..) => numbers.map(|number| number as u8).collect(),
+                Kind::Integer(8, ..) => numbers.flat_map(u64::to_ne_bytes).collect(),
+                _ => return Err(missing("the type of integers")),
+            };
+            library::write_box(dataset, kind, &[done], &[count], &bytes)?;
+            done += count;
+        }
+    }
+    Ok(())
 }
 
 fn attributes(of: &Handle, attributes: &[Attribute]) -> Result<()> {

@@ -184,6 +184,10 @@ fn file(content: &Content, name: String, grid: &Grid, time: f64) -> Result<GridF
         Geometry::Uniform { .. } => ("ImageData", "vti"),
         Geometry::Rectilinear { .. } => ("RectilinearGrid", "vtr"),
         Geometry::Structured { .. } => ("StructuredGrid", "vts"),
+        Geometry::Unstructured { .. } => {
+            let what = "the method writes no unstructured meshes; `thalweg view vtk` shows those of BP files";
+            return Err(refused(what));
+        }
     };
     let [x, y, z] = grid.extents().map(|extent| extent - 1);
     let whole = format!("0 {x} 0 {y} 0 {z}");
@@ -216,7 +220,7 @@ fn file(content: &Content, name: String, grid: &Grid, time: f64) -> Result<GridF
         let _ = writeln!(xml, "      </{group}>");
     }
     match &grid.geometry {
-        Geometry::Uniform { .. } => {}
+        Geometry::Uniform { .. } | Geometry::Unstructured { .. } => {}
         Geometry::Rectilinear { coordinates } => {
             xml.push_str("      <Coordinates>\n");
             for axis in 0..3 {
