@@ -4,6 +4,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`svg`] | SVG documents: canvas, colours, grid |
+//! | [`plot`] | pictures of values: lines and planes, in characters, as SVG and as PNG |
 //! | [`chart`] | line charts: series over named categories |
 //! | [`timeline`] | the picture of a profile: ranks as rows, phases as colours |
 //! | [`trace`] | trace events of a profile, which Perfetto and browsers read |
@@ -15,6 +16,7 @@
 pub mod chart;
 pub mod csv;
 pub mod json;
+pub mod plot;
 pub mod svg;
 pub mod text;
 pub mod timeline;

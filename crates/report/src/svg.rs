@@ -51,6 +51,15 @@ impl Canvas {
         let _ = writeln!(self.0, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" {more}/>");
     }
 
+    /// An image whose pixels stay sharp: `url` is written as passed.
+    pub fn image(&mut self, at: [f64; 2], size: [f64; 2], url: &str) {
+        let ([x, y], [width, height]) = (at, size);
+        let _ = writeln!(
+            self.0,
+            "<image x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{height}\" image-rendering=\"pixelated\" href=\"{url}\"/>"
+        );
+    }
+
     /// The document.
     pub fn finish(mut self) -> String {
         self.0.push_str("</svg>\n");

@@ -34,6 +34,12 @@ pub fn time(ns: u64) -> String {
     }
 }
 
+/// The time of day, UTC, of so many seconds after the beginning of 1970: `09:05:00`.
+pub fn clock(unix_seconds: u64) -> String {
+    let of_day = unix_seconds % 86_400;
+    format!("{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
 /// A number of bytes: `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     let mut rest = bytes as f64;
@@ -56,6 +62,11 @@ mod tests {
         assert_eq!(steps(&[]), "");
         let odd: Vec<u64> = (0..40).map(|i| 2 * i).collect();
         assert!(steps(&odd).ends_with("16, 18, ..."));
+    }
+
+    #[test]
+    fn a_clock_shows_the_time_of_day() {
+        assert_eq!([0, 86_399, 86_400 + 3_661].map(clock), ["00:00:00", "23:59:59", "01:01:01"]);
     }
 
     #[test]
