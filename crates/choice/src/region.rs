@@ -9,7 +9,7 @@
 //!
 //! Negative numbers count from the end. Dimensions that are not written are taken whole.
 
-use thalweg_types::{BoundingBox, Error, ErrorKind, Result};
+use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection, bounding_box};
 
 /// The range of one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +121,25 @@ impl StridedBox {
         StridedBox { start: vec![0; shape.len()], stride: vec![1; shape.len()], count: shape.to_vec() }
     }
 
+    /// Number of elements; `None` if it is beyond 64 bits.
+    pub fn elements(&self) -> Option<u64> {
+        bounding_box::elements(&self.count)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count.contains(&0)
+    }
+
+    /// What a read has to select to get them.
+    pub fn selection(&self) -> Selection {
+        let bounds = self.span_of(&BoundingBox::whole(&self.count));
+        match self.stride.iter().all(|stride| *stride == 1) {
+            true => Selection::Box(bounds),
+            false => Selection::Strided { bounds, stride: self.stride.clone() },
+        }
+    }
+
     /// Whether these are all elements of an array of this shape.
     pub fn is_all_of(&self, shape: &[u64]) -> bool {
         *self == StridedBox::whole(shape)
@@ -161,6 +180,16 @@ mod tests {
 
     fn lattice(text: &str, shape: &[u64]) -> StridedBox {
         Region::parse(text).unwrap().of(shape).unwrap()
+    }
+
+    #[test]
+    fn a_lattice_is_selected_by_its_span_and_strides() {
+        assert_eq!(
+            lattice("1:9:3, 2:5", &[10, 10]).selection(),
+            Selection::Strided { bounds: BoundingBox::new([1, 2], [7, 3]), stride: vec![3, 1] }
+        );
+        assert_eq!(lattice("1:3", &[10]).selection(), Selection::Box(BoundingBox::new([1], [2])));
+        assert_eq!((lattice("1:9:3, 2:5", &[10, 10]).elements(), lattice("5:5", &[9]).is_empty()), (Some(9), true));
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl Direct {
         }
         Ok(Direct { store })
     }
+
+    /// Over any store, for reading files that lie in it as they are. A write that the store cannot carry out is refused by the store.
+    pub fn of_whole_files(store: Arc<dyn Store>) -> Direct {
+        Direct { store }
+    }
 }
 
 impl Layout for Direct {
