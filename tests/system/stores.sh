@@ -64,6 +64,39 @@ if [[ -e $work/s3/env ]]; then
     fi
 fi
 
+# A file that another program has put into a bucket, with its subfiles, is read by its URL as it is read where it lies.
+by_url() {
+    # shellcheck disable=SC1091  # made by s3.sh
+    source "$work/s3/env"
+    local of=tests/fixtures/foreign file command
+    mkdir -p "$work/s3/objects/bucket/runs"
+    for file in adios1-types adios1-subfiles; do
+        cp -r "$of/$file.bp" "$of/$file.bp.dir" "$work/s3/objects/bucket/runs/"
+        for command in "ls -la" "stat --json" "verify" "plot --title t --size 60x20"; do
+            local what=()
+            [[ $command != plot* ]] || mapfile -t what < <("$thalweg" ls "$of/$file.bp" -l | awk 'NR > 1 && $1 != "string" { print $2; exit }')
+            # shellcheck disable=SC2086  # the command and its options
+            "$thalweg" $command "$TEST_S3/runs/$file.bp" "${what[@]}" >"$work/there" 2>&1 || true
+            # shellcheck disable=SC2086
+            "$thalweg" $command "$of/$file.bp" "${what[@]}" >"$work/here" 2>&1 || true
+            # Names differ, and a store allocates nothing on a device.
+            sed -i -E "s#(s3://bucket/runs/|$of/|runs/)##g; /on_device/d" "$work/there" "$work/here"
+            [[ -s $work/here ]] && diff "$work/here" "$work/there" || return 1
+        done
+    done
+    "$thalweg" watch "$TEST_S3/runs/adios1-types.bp" --steps 1 --timeout 60s >"$work/there" || return 1
+    [[ -s $work/there ]] || return 1
+    if "$thalweg" ls "$TEST_S3/runs/none.bp" 2>"$work/there"; then return 1; fi
+    grep -q 'none.bp' "$work/there"
+}
+if [[ -e $work/s3/env ]]; then
+    if (by_url); then
+        echo "ok s3: a file in a bucket is read by its URL, with subfiles"
+    else
+        echo "not ok s3: a file in a bucket is read by its URL, with subfiles" && failed=1
+    fi
+fi
+
 # Through TLS: all promises again, and a server whose certificate nobody vouches for is refused with that reason.
 through_tls() {
     # shellcheck disable=SC1091  # made by s3.sh

@@ -23,7 +23,7 @@ On a terminal, output is coloured and fitted to its width; NO_COLOR turns colour
 
 /// Lists, prints, searches, checks and repairs files of simulation output.
 ///
-/// Files are BP version 3, as Thalweg, ADIOS 1.x and adios2 (engine BP3) write them. Steps count from 0.
+/// Files are BP version 3, as Thalweg, ADIOS 1.x and adios2 (engine BP3) write them. Steps count from 0. A file that is read may be an URL of a store: s3://bucket/run.bp.
 #[derive(Debug, Parser)]
 #[command(name = "thalweg", version, styles = STYLES, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
@@ -36,6 +36,8 @@ pub struct Arguments {
 pub enum Command {
     Ls(Ls),
     Dump(Dump),
+    Plot(Plot),
+    Watch(Watch),
     Find(Find),
     Verify(Verify),
     Recover(Recover),
@@ -85,6 +87,9 @@ pub struct Viewers {
 /// Reads the index only: the time does not depend on the size of the data.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A word behind FILE is a further file if it ends in .bp, is an URL, or if there is a file of this
+name; otherwise it is a pattern. With --pattern every word is a file.
+
 Shapes:
   scalar         one value each step
   {64, 64}       a global array; {2..4, 64} where its shape changes from step to step
@@ -94,6 +99,7 @@ Steps: '3' is written in all 3 steps, '2 of 3' in two of them.
 Examples:
   thalweg ls run.bp                  everything
   thalweg ls run.bp 'v*' /grid/x     names by pattern; * matches any characters, / too
+  thalweg ls run.bp other.bp         several files; so does thalweg ls *.bp
   thalweg ls run.bp -l               with minimum, maximum, mean and standard deviation
   thalweg ls run.bp -lv v            the same for each step and block of v
   thalweg ls run.bp -a --json        variables and attributes for programs
@@ -103,7 +109,11 @@ pub struct Ls {
     /// File to list, or an index file made by `thalweg index`
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// List only names that match one of these patterns (*, ?, [a-z])
+    /// Further files; or list only names that match one of these patterns (*, ?, [a-z])
+    #[arg(value_name = "FILE|PATTERN", value_hint = ValueHint::FilePath)]
+    pub more: Vec<String>,
+    /// List only names that match this pattern; may be repeated
+    #[arg(short, long)]
     pub pattern: Vec<String>,
     /// Also print minimum, maximum, mean and standard deviation of the finite values
     #[arg(short, long)]
@@ -117,12 +127,12 @@ pub struct Ls {
     /// Take the patterns as regular expressions, which match anywhere in the name
     #[arg(short = 'e', long)]
     pub regex: bool,
-    /// Print one JSON document
+    /// Print one JSON document; of several files an array of them
     #[arg(long)]
     pub json: bool,
 }
 
-/// Print values, or part of them.
+/// Print values, or part of them, and attributes.
 ///
 /// A slice has the syntax of Python, with the step first: v[step, a:b, :].
 #[derive(Debug, Args)]
@@ -132,6 +142,7 @@ Slices:
   v[3]             step 3; missing dimensions are taken whole
   v[-1, 0, :]      the last step, index 0 of the first dimension, all of the second
   v[2:5, 10:20]    steps 2, 3 and 4, indices 10 to 19
+  v[::10, ::4]     every tenth step, every fourth index
   w[3, 1, :]       local arrays: the block follows the step, here step 3, block 1
 A single index removes its dimension, a range keeps it. A range is clipped to the extent; a single
 index out of range is an error. Several scalars are printed as one table, one row per step.
@@ -141,16 +152,37 @@ Examples:
   thalweg dump run.bp 'v[-1, 0:4, 0:4]'        a corner of the last step
   thalweg dump run.bp 'v[:, 5]' --csv          one row per value, with its step and indices
   thalweg dump run.bp 'v[-1]' --npy v.npy      an array for NumPy
+  thalweg dump run.bp 'v[-1]' -y -n 1 --format %.3e -o v.txt
+  thalweg dump run.bp -a                       all attributes
+  thalweg dump run.bp v/units                  one of them
 Values are printed in the shortest form that reads back equal.
+
+FORMAT is one conversion of printf, with text around it: %d %x %o for whole numbers, %f %e %g for
+all numbers, %s for everything; with flags, width and precision, as '%8.3f'.
 
 Exit codes: 0 printed, 1 no such variable, step or index, 2 usage, 3 the file can't be read.")]
 pub struct Dump {
     /// File to read
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Variables, with or without a slice
-    #[arg(required = true, value_name = "SLICE")]
+    /// Variables, with or without a slice, and attributes
+    #[arg(required_unless_present = "attributes", value_name = "SLICE")]
     pub slice: Vec<String>,
+    /// Also print the attributes of these variables; without SLICE, all attributes
+    #[arg(short, long)]
+    pub attributes: bool,
+    /// Print so many values of an array in a line
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = per_line, conflicts_with = "form")]
+    pub per_line: Option<usize>,
+    /// Print each value in this format of printf
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "npy"])]
+    pub format: Option<String>,
+    /// Print values alone, without names, steps and indices
+    #[arg(short = 'y', long, conflicts_with = "form")]
+    pub no_index: bool,
+    /// Write to this file; an older one stays until the new one is complete
+    #[arg(short, long, value_name = "OUT", conflicts_with = "npy", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
     /// Print comma-separated values
     #[arg(long, group = "form")]
     pub csv: bool,
@@ -169,6 +201,124 @@ pub struct Dump {
     /// Do not compare process groups with the index: prints the values of a damaged file
     #[arg(long, group = "reads")]
     pub unchecked: bool,
+}
+
+/// A number from 1.
+fn per_line(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "expected a whole number from 1".into())
+}
+
+/// Draw values: lines over steps or indices, planes as heat maps.
+///
+/// In the terminal, in its width, or to a file that ends in .svg or .png. Statistics and arrays without a slice are drawn from
+/// characteristics, without reading values.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What is drawn depends on what a slice (see thalweg help dump) leaves:
+  time             a scalar over the steps
+  v                of an array: minimum, mean and maximum over the steps, from characteristics
+  max(v)           one of them; also min, mean, std and sum
+  v[:, 3, 4]       one element over the steps
+  v[-1, 3, :]      a line over the indices
+  v[-1, :, :]      a plane: a heat map
+  v[:, 3, :]       steps and indices: a heat map
+Of complex values the magnitude is drawn. What is not finite, or with --log not above 0, is left
+out, and told.
+
+Examples:
+  thalweg plot run.bp time dt                      two lines
+  thalweg plot run.bp v -o v.svg --log
+  thalweg plot run.bp 'max(v)' 'mean(v)' --over time
+  thalweg plot run.bp 'v[-1, 32]' -o plane.png --min 0 --max 1
+
+Exit codes: 0 drawn, 1 no such variable, step or index, or nothing to draw, 2 usage, 3 a file
+can't be read or written.")]
+pub struct Plot {
+    /// File to read
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Variables, with or without a slice, or statistics of them: one plane, or lines over the same axis
+    #[arg(required = true, value_name = "SLICE")]
+    pub slice: Vec<String>,
+    /// Draw to this file: a picture of SVG or PNG, by its ending
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Logarithmic axis of values
+    #[arg(long)]
+    pub log: bool,
+    /// Least value of the axis, or of the colours
+    #[arg(long, value_name = "VALUE", value_parser = finite, allow_negative_numbers = true)]
+    pub min: Option<f64>,
+    /// Greatest value of the axis, or of the colours
+    #[arg(long, value_name = "VALUE", value_parser = finite, allow_negative_numbers = true)]
+    pub max: Option<f64>,
+    /// Draw over the values of this scalar, instead of the numbers of steps
+    #[arg(long, value_name = "NAME")]
+    pub over: Option<String>,
+    /// Title; by default the names of file and variables
+    #[arg(long)]
+    pub title: Option<String>,
+    /// Size: columns and lines in the terminal, pixels in a picture
+    #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = picture_size)]
+    pub size: Option<(usize, usize)>,
+}
+
+/// A number that is neither NaN nor infinite.
+fn finite(text: &str) -> Result<f64, String> {
+    text.parse::<f64>().ok().filter(|v| v.is_finite()).ok_or_else(|| "expected a number, as 0.5 or 1e-3".into())
+}
+
+/// `800x600`
+fn picture_size(text: &str) -> Result<(usize, usize), String> {
+    let number = |text: &str| text.parse::<usize>().ok().filter(|n| (1..=4096).contains(n));
+    let sizes = text.split_once('x').and_then(|(w, h)| Some((number(w)?, number(h)?)));
+    sizes.ok_or_else(|| "expected a width and a height up to 4096, as 800x600".into())
+}
+
+/// Follow a file while it is written: each step with minimum, maximum and mean of its variables.
+///
+/// Reads characteristics only. Ends when the program has closed the file for good.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A line for each step and variable: the time (UTC) at which the step was seen, its number, the
+variable with the value of a scalar, or minimum, maximum and mean of an array's finite values ('-':
+not recorded). The file may begin later. Ctrl-C ends the command.
+
+Examples:
+  thalweg watch run.bp                    all variables
+  thalweg watch run.bp time 'T*' --new    only steps that are closed from now on
+  thalweg watch run.bp T --plot           a chart, drawn again at each step
+  thalweg watch run.bp --timeout 10min && echo ended
+
+Exit codes: 0 the file was closed for good, or as many steps as --steps were seen, or Ctrl-C; 1 no
+such variable, the writer died, or no step came in time; 2 usage, 3 the file can't be read.")]
+pub struct Watch {
+    /// File to follow
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Variables, by name or pattern (*, ?, [a-z]); by default all with numbers
+    pub name: Vec<String>,
+    /// Leave out the steps that are closed already, but for the last one
+    #[arg(long)]
+    pub new: bool,
+    /// End after so many steps
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub steps: Option<u64>,
+    /// End when no step has come for so long: 60s, 5min
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub timeout: Option<std::time::Duration>,
+    /// Draw lines over the steps: scalars, and minimum, mean and maximum of arrays
+    #[arg(long, conflicts_with = "json")]
+    pub plot: bool,
+    /// With --plot: logarithmic axis of values
+    #[arg(long, requires = "plot")]
+    pub log: bool,
+    /// Read through the staging server of this partition, which has steps before they are stored
+    #[arg(long, value_name = "PARTITION", value_hint = ValueHint::FilePath)]
+    pub through: Option<PathBuf>,
+    /// Print one JSON document for each step, in a line
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Find steps and blocks by their characteristics.
@@ -219,13 +369,14 @@ pub struct Find {
 #[command(after_help = "\
 Example:
   thalweg verify run.bp && echo sound
+  thalweg verify run.bp other.bp
 
 Exit codes: 0 sound, 1 findings, 2 usage, 3 the file can't be read.")]
 pub struct Verify {
-    /// File to check
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
-    /// Print one JSON document
+    /// Files to check
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
+    /// Print one JSON document; of several files an array of them
     #[arg(long)]
     pub json: bool,
 }
@@ -244,9 +395,9 @@ Examples:
 Exit codes: 0 recovered, or nothing to do, 1 nothing can be recovered, 2 usage, 3 the file can't be
 read or written.")]
 pub struct Recover {
-    /// File to repair, in place
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
+    /// Files to repair, in place
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
     /// Print the repairs, change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -273,13 +424,13 @@ Examples:
 
 Exit codes: 0 printed, 2 usage, 3 the file can't be read.")]
 pub struct Stat {
-    /// File to inspect
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
+    /// Files to inspect
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
     /// Also print each subfile
     #[arg(long)]
     pub files: bool,
-    /// Print one JSON document
+    /// Print one JSON document; of several files an array of them
     #[arg(long)]
     pub json: bool,
 }

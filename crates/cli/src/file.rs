@@ -7,25 +7,34 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_layout::{Layout, Life, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_io::mounts::stores;
+use thalweg_layout::{Direct, Layout, Life, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Block, Head, Reader};
 use thalweg_report::text;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The layout of all mounts and plain paths, and the name of a file there.
+/// A layout, and the name of a file in it.
+type Place = (Arc<dyn Layout>, String);
+
+/// The layout that has a file, and its name there: of all mounts and plain paths, or of the store that an URL names.
 ///
 /// - `doing`: label of a progress bar over the bytes read; `None` for no bar.
-pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
-    let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
-    let mounts = thalweg_io::mounts::of_process()?;
-    let under_mount = mounts.place(name)?.mount.is_some();
-    match under_mount {
-        true if mounts.stat(name)?.is_folder => return Err(no_file(name, "a folder").into()),
-        true => {}
-        false => regular(path)?,
-    }
-    let below = thalweg_io::mounts::layout()?;
+pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<Place, Failure> {
+    let name = text(path)?;
+    let (below, name) = match of_url(name)? {
+        Some(place) => place,
+        None => {
+            let mounts = thalweg_io::mounts::of_process()?;
+            let under_mount = mounts.place(name)?.mount.is_some();
+            match under_mount {
+                true if mounts.stat(name)?.is_folder => return Err(no_file(name, "a folder").into()),
+                true => {}
+                false => regular(path)?,
+            }
+            (thalweg_io::mounts::layout()?, name.to_string())
+        }
+    };
     let layout: Arc<dyn Layout> = match doing {
         Some(doing) => {
             let watch = Watch { done: 0, total: 0, bar: Progress::bytes(doing) };
@@ -33,7 +42,72 @@ pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(A
         }
         None => below,
     };
-    Ok((layout, name.to_string()))
+    Ok((layout, name))
+}
+
+/// As [`place`], for a file that a program is going to write: it need not be there yet.
+pub fn awaited(path: &Path) -> std::result::Result<Place, Failure> {
+    let name = text(path)?;
+    match of_url(name)? {
+        Some(place) => Ok(place),
+        None if path.exists() => place(path, None),
+        None => Ok((thalweg_io::mounts::layout()?, name.to_string())),
+    }
+}
+
+fn text(path: &Path) -> std::result::Result<&str, Failure> {
+    path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))
+}
+
+/// Whether a word of the command line is a file and no pattern: an URL, a name that ends in `.bp`, or one that is there.
+pub fn is_meant(word: &str) -> bool {
+    let path = Path::new(word);
+    let ends = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("bp"));
+    // A folder may have the name of a variable.
+    let is_there = || match std::fs::metadata(path) {
+        Ok(about) => !about.is_dir(),
+        Err(_) => under_mount(word),
+    };
+    ends || url_parts(word).is_some() || is_there()
+}
+
+fn under_mount(name: &str) -> bool {
+    let is_file = |mounts: &thalweg_layout::Mounts| {
+        mounts.place(name).is_ok_and(|place| place.mount.is_some()) && mounts.stat(name).is_ok_and(|s| !s.is_folder)
+    };
+    thalweg_io::mounts::of_process().is_ok_and(|mounts| is_file(&mounts))
+}
+
+/// The URL of the store that contains a file, and the file's name there; `None` for a path, and for a file of this name.
+///
+/// Parameters of the store stay at its end: `s3://bucket/runs/x.bp?region=eu` is `x.bp` in `s3://bucket/runs?region=eu`.
+fn url_parts(name: &str) -> Option<(String, String)> {
+    let (scheme, _) = name.split_once(':')?;
+    stores::STORES.iter().find(|kind| kind.scheme.eq_ignore_ascii_case(scheme))?;
+    if Path::new(name).exists() {
+        return None;
+    }
+    let (whole, parameters) = name.split_once('?').map_or((name, ""), |(whole, _)| (whole, &name[whole.len()..]));
+    let (folder, file) = whole.rsplit_once('/')?;
+    // A host, or a bucket, is no file.
+    if file.is_empty() || folder.ends_with('/') {
+        return None;
+    }
+    let folder = if folder.ends_with(':') { format!("{folder}/") } else { folder.to_string() };
+    Some((format!("{folder}{parameters}"), file.to_string()))
+}
+
+/// Whether a file of the command line is an URL.
+pub fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|name| url_parts(name).is_some())
+}
+
+/// The store of an URL as a layout, and the file's name in it. Files that lie in a store as they are; for those that a layout has cut into
+/// other objects there are mounts.
+fn of_url(name: &str) -> std::result::Result<Option<Place>, Failure> {
+    let Some((store, file)) = url_parts(name) else { return Ok(None) };
+    let store = stores::open(&store).map_err(|e| e.in_object(name))?;
+    Ok(Some((Arc::new(Direct::of_whole_files(store)), file)))
 }
 
 fn no_file(name: &str, what: &str) -> Error {
@@ -200,6 +274,12 @@ pub fn known<'a>(heads: &'a [Head], name: &str) -> Option<&'a str> {
         .map(|h| h.name.as_str())
 }
 
+/// Whether a name is below a path: `v/units` and `/v/units` are below `v`.
+pub fn is_below(name: &str, path: &str) -> bool {
+    let bare = |name: &'_ str| name.strip_prefix('/').unwrap_or(name).to_string();
+    bare(name).strip_prefix(&bare(path)).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The failure that there is no such variable or attribute, with the nearest name.
 pub fn absent(sort: &str, heads: &[Head], name: &str) -> Failure {
     let near = thalweg_params::nearest(name, heads.iter().map(|h| h.name.as_str()));
@@ -316,5 +396,35 @@ impl ReadObject for WatchedObject {
 
     fn life(&self) -> Result<Life> {
         self.below.life()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_url_is_a_store_and_a_name() {
+        let parts = |name| url_parts(name).map(|(store, file)| format!("{store} {file}"));
+        for (name, wanted) in [
+            ("s3://bucket/x.bp", Some("s3://bucket x.bp")),
+            ("S3://bucket/runs/x.bp?region=eu/1", Some("S3://bucket/runs?region=eu/1 x.bp")),
+            ("posix:/nowhere/runs/x.bp", Some("posix:/nowhere/runs x.bp")),
+            ("posix:/x.bp", Some("posix:/ x.bp")),
+            ("tiered:posix:/a=>s3://b/x.bp", Some("tiered:posix:/a=>s3://b x.bp")),
+            ("s3://bucket", None),
+            ("s3://bucket/", None),
+            ("x.bp", None),
+            ("thalweg:name/x.bp", None),
+            ("run:1/x.bp", None),
+        ] {
+            assert_eq!(parts(name).as_deref(), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_below_their_variable() {
+        assert!(is_below("T/units", "T") && is_below("/T/units", "T") && is_below("T/units", "/T"));
+        assert!(!is_below("Tx/units", "T") && !is_below("T", "T") && !is_below("a/T/units", "T"));
     }
 }

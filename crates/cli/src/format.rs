@@ -1,6 +1,7 @@
 //! Values, shapes and boxes as text.
 
 use crate::terminal::{plain, quoted};
+use thalweg_choice::region::StridedBox;
 use thalweg_query::number::{brief, real, single};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ElementType, Value};
@@ -53,6 +54,21 @@ pub fn shape(extents: &[u64]) -> String {
 /// `[0:4, 8:16]`
 pub fn range(offset: &[u64], count: &[u64]) -> String {
     let ranges = offset.iter().zip(count).map(|(o, c)| format!("{o}:{}", o.saturating_add(*c)));
+    format!("[{}]", ranges.collect::<Vec<_>>().join(", "))
+}
+
+/// `[0:4, 1:9:2]`
+pub fn lattice(area: &StridedBox) -> String {
+    let ranges = (0..area.count.len()).map(|d| {
+        let (start, stride, count) = (area.start[d], area.stride[d], area.count[d]);
+        match stride {
+            1 => format!("{start}:{}", start.saturating_add(count)),
+            _ => {
+                let end = start.saturating_add(count.saturating_sub(1).saturating_mul(stride));
+                format!("{start}:{}:{stride}", end.saturating_add(u64::from(count > 0)))
+            }
+        }
+    });
     format!("[{}]", ranges.collect::<Vec<_>>().join(", "))
 }
 

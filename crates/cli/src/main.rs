@@ -8,6 +8,9 @@
 //! | [`mod@format`] | values, shapes and boxes as text and JSON |
 //! | [`npy`] | NumPy files |
 //! | [`mod@file`] | opens files; warns about files that were cut off |
+//! | [`following`] | waits for the steps of a running program |
+//! | [`several`] | commands on several files |
+//! | [`printf`] | values in the format of `printf` |
 //! | [`tune`] | methods tried on the storage at hand |
 //! | [`installed`] | where an installation keeps its libraries |
 //! | [`version`] | what this build is |
@@ -24,11 +27,14 @@ mod converter;
 mod detached;
 mod document;
 mod file;
+mod following;
 mod format;
 mod installed;
 mod npy;
 mod outcome;
+mod printf;
 mod progress;
+mod several;
 mod slice;
 mod terminal;
 mod tune;
@@ -74,6 +80,8 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
     match command {
         Command::Ls(a) => command::ls::run(a, out),
         Command::Dump(a) => command::dump::run(a, out),
+        Command::Plot(a) => command::plot::run(a, out),
+        Command::Watch(a) => command::watch::run(a, out),
         Command::Find(a) => command::find::run(a, out),
         Command::Verify(a) => command::verify::run(a, out),
         Command::Recover(a) => command::recover::run(a, out),

@@ -6,6 +6,7 @@
 //! | `v[3]` | step 3; missing dimensions are taken whole |
 //! | `v[-1]` | the last step; negative numbers count from the end |
 //! | `v[2:5, 0, :]` | steps 2, 3 and 4; index 0 of the first dimension; all of the second |
+//! | `v[::10, 1:9:2]` | every tenth step; indices 1, 3, 5 and 7 |
 //! | `w[3, 1]` | of a local array: step 3, block 1 |
 //!
 //! A single index removes its dimension, a range keeps it. A range is clipped to the extent; a single index out of range is an error.
@@ -17,8 +18,8 @@ use std::fmt;
 pub enum Pick {
     /// One index.
     One(i64),
-    /// `a:b`, either end may be left out.
-    Range(Option<i64>, Option<i64>),
+    /// `a:b:s`, each may be left out: every `s`-th index, 1 or more, from `a` to before `b`.
+    Range(Option<i64>, Option<i64>, u64),
 }
 
 /// A variable and the entries of its slice.
@@ -35,6 +36,8 @@ pub struct Slice {
 pub struct Picked {
     /// First index.
     pub start: u64,
+    /// Distance of indices, 1 or more.
+    pub stride: u64,
     /// Number of indices.
     pub count: u64,
     /// Whether the dimension stays.
@@ -68,7 +71,7 @@ impl Slice {
 
 impl Pick {
     /// `:`
-    pub const ALL: Pick = Pick::Range(None, None);
+    pub const ALL: Pick = Pick::Range(None, None, 1);
 
     fn parse(text: &str) -> Result<Pick, String> {
         let number = |s: &str| s.trim().parse::<i64>().map_err(|_| format!("'{}' is no whole number", s.trim()));
@@ -77,8 +80,12 @@ impl Pick {
         match parts[..] {
             [""] => Err("nothing between two commas; write ':' for a whole dimension".to_string()),
             [one] => number(one).map(Pick::One),
-            [a, b] => Ok(Pick::Range(end(a)?, end(b)?)),
-            _ => Err(format!("'{text}' has a stride; ranges are 'a:b'")),
+            [a, b] => Ok(Pick::Range(end(a)?, end(b)?, 1)),
+            [a, b, stride] => match end(stride)?.unwrap_or(1) {
+                stride @ 1.. => Ok(Pick::Range(end(a)?, end(b)?, stride as u64)),
+                stride => Err(format!("'{text}' has the stride {stride}; strides are 1 or more")),
+            },
+            _ => Err(format!("'{text}' has too many colons; ranges are 'a:b' or 'a:b:stride'")),
         }
     }
 
@@ -89,12 +96,13 @@ impl Pick {
         match self {
             Pick::One(i) => {
                 let at = from_end(i);
-                (0..extent_wide).contains(&at).then_some(Picked { start: at as u64, count: 1, keeps: false })
+                (0..extent_wide).contains(&at).then_some(Picked { start: at as u64, stride: 1, count: 1, keeps: false })
             }
-            Pick::Range(a, b) => {
+            Pick::Range(a, b, stride) => {
                 let start = a.map_or(0, from_end).clamp(0, extent_wide);
                 let end = b.map_or(extent_wide, from_end).clamp(start, extent_wide);
-                Some(Picked { start: start as u64, count: (end - start) as u64, keeps: true })
+                let count = ((end - start) as u64).div_ceil(stride);
+                Some(Picked { start: start as u64, stride, count, keeps: true })
             }
         }
     }
@@ -104,11 +112,20 @@ impl fmt::Display for Pick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pick::One(i) => write!(f, "{i}"),
-            Pick::Range(a, b) => {
+            Pick::Range(a, b, stride) => {
                 let end = |e: &Option<i64>| e.map(|e| e.to_string()).unwrap_or_default();
-                write!(f, "{}:{}", end(a), end(b))
+                write!(f, "{}:{}", end(a), end(b))?;
+                if *stride == 1 { Ok(()) } else { write!(f, ":{stride}") }
             }
         }
+    }
+}
+
+impl Picked {
+    /// Whether it contains an index.
+    pub fn contains(&self, index: u64) -> bool {
+        let from = index.checked_sub(self.start);
+        from.is_some_and(|from| from % self.stride == 0 && from / self.stride < self.count)
     }
 }
 
@@ -127,12 +144,17 @@ mod tests {
             picks("v[-1, 2:5 , :, :-1,3:]"),
             [
                 Pick::One(-1),
-                Pick::Range(Some(2), Some(5)),
+                Pick::Range(Some(2), Some(5), 1),
                 Pick::ALL,
-                Pick::Range(None, Some(-1)),
-                Pick::Range(Some(3), None)
+                Pick::Range(None, Some(-1), 1),
+                Pick::Range(Some(3), None, 1)
             ]
         );
+        assert_eq!(
+            picks("v[::10, 1:9:2,:-1:]"),
+            [Pick::Range(None, None, 10), Pick::Range(Some(1), Some(9), 2), Pick::Range(None, Some(-1), 1)]
+        );
+        assert_eq!(picks("v[::10, 1:9:2]").iter().map(Pick::to_string).collect::<Vec<_>>(), ["::10", "1:9:2"]);
         assert_eq!(
             Slice::parse("odd[name][0]").unwrap(),
             Slice { name: "odd[name]".into(), picks: vec![Pick::One(0)] }
@@ -149,7 +171,9 @@ mod tests {
             ("v[]", "between two commas"),
             ("v[a]", "'a' is no whole number"),
             ("v[1.5]", "'1.5' is no whole number"),
-            ("v[0:9:2]", "stride"),
+            ("v[0:9:0]", "the stride 0"),
+            ("v[9:0:-1]", "the stride -1"),
+            ("v[0:9:2:1]", "too many colons"),
             ("v[99999999999999999999]", "no whole number"),
             ("", "empty name"),
         ] {
@@ -160,15 +184,22 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_and_numbers_must_be_there() {
-        let kept = |start, count| Some(Picked { start, count, keeps: true });
+        let kept = |start, count| Some(Picked { start, stride: 1, count, keeps: true });
         assert_eq!(Pick::ALL.of(4), kept(0, 4));
-        assert_eq!(Pick::Range(Some(-3), Some(99)).of(4), kept(1, 3));
-        assert_eq!(Pick::Range(Some(3), Some(1)).of(4), kept(3, 0));
-        assert_eq!(Pick::Range(Some(i64::MIN), Some(i64::MAX)).of(9), kept(0, 9));
+        assert_eq!(Pick::Range(Some(-3), Some(99), 1).of(4), kept(1, 3));
+        assert_eq!(Pick::Range(Some(3), Some(1), 1).of(4), kept(3, 0));
+        assert_eq!(Pick::Range(Some(i64::MIN), Some(i64::MAX), 1).of(9), kept(0, 9));
         assert_eq!(Pick::ALL.of(u64::MAX), kept(0, u64::MAX));
-        assert_eq!(Pick::One(-1).of(4), Some(Picked { start: 3, count: 1, keeps: false }));
+        assert_eq!(Pick::One(-1).of(4), Some(Picked { start: 3, stride: 1, count: 1, keeps: false }));
         assert_eq!(Pick::One(4).of(4), None);
         assert_eq!(Pick::One(-5).of(4), None);
         assert_eq!(Pick::ALL.of(0), kept(0, 0));
+        let strided = Pick::Range(Some(1), Some(-1), 3).of(9).unwrap();
+        assert_eq!(strided, Picked { start: 1, stride: 3, count: 3, keeps: true });
+        assert_eq!((0..12).filter(|i| strided.contains(*i)).collect::<Vec<_>>(), [1, 4, 7]);
+        assert_eq!(
+            Pick::Range(None, None, u64::MAX).of(9),
+            Some(Picked { start: 0, stride: u64::MAX, count: 1, keeps: true })
+        );
     }
 }

@@ -1,14 +1,16 @@
-//! Standard output: colours and width on a terminal, plain text otherwise.
+//! Where a command prints: standard output, with colours and width on a terminal, or a file.
 
 use anstyle::{AnsiColor, Style};
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use thalweg_types::printable::{printable, printable_lines};
 
 /// Where a command prints.
 pub struct Terminal {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Box<dyn Write>>,
     color: bool,
     width: Option<usize>,
+    height: Option<usize>,
 }
 
 fn colors_wanted() -> bool {
@@ -20,8 +22,15 @@ impl Terminal {
     pub fn stdout() -> Terminal {
         let out = io::stdout();
         let there = out.is_terminal();
-        let width = if there { terminal_size::terminal_size().map(|(w, _)| usize::from(w.0).max(20)) } else { None };
-        Terminal { out: BufWriter::with_capacity(1 << 16, out.lock()), color: there && colors_wanted(), width }
+        let size = if there { terminal_size::terminal_size() } else { None };
+        let (width, height) = (size.map(|(w, _)| usize::from(w.0).max(20)), size.map(|(_, h)| usize::from(h.0)));
+        let out: Box<dyn Write> = Box::new(out.lock());
+        Terminal { out: BufWriter::with_capacity(1 << 16, out), color: there && colors_wanted(), width, height }
+    }
+
+    /// A file: plain text.
+    pub fn file(file: File) -> Terminal {
+        Terminal { out: BufWriter::with_capacity(1 << 16, Box::new(file)), color: false, width: None, height: None }
     }
 
     /// Whether colours are used.
@@ -32,6 +41,11 @@ impl Terminal {
     /// Columns of the terminal; `None` where it is none.
     pub fn width(&self) -> Option<usize> {
         self.width
+    }
+
+    /// Lines of the terminal; `None` where it is none.
+    pub fn height(&self) -> Option<usize> {
+        self.height
     }
 
     /// Prints a line, safe to print as a whole: [`thalweg_types::printable`]. For lines without styles.

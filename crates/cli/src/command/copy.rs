@@ -21,11 +21,10 @@ use thalweg_types::Error;
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
     let options = options(arguments)?;
     file::not_itself(&arguments.file, &arguments.output, "its copy")?;
-    // A program that is followed may begin later.
-    let waits = arguments.follow && !arguments.file.exists();
     let (from, source) = match &arguments.through {
         Some(partition) => thalweg_io::staging::held(partition, &arguments.file)?,
-        None if waits => (thalweg_io::mounts::layout()?, shown(&arguments.file)),
+        // A program that is followed may begin later.
+        None if arguments.follow => file::awaited(&arguments.file)?,
         None => file::place(&arguments.file, None)?,
     };
     let total = match arguments.follow || arguments.through.is_some() {

@@ -4,9 +4,12 @@ use crate::arguments::Ls;
 use crate::file::{self, Writers};
 use crate::format;
 use crate::outcome::{Failure, Outcome};
+use crate::several;
 use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use thalweg_bp::statistics::{ComponentStatistics, Level, Statistics};
 use thalweg_control::history::{self, Entry};
 use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
@@ -19,8 +22,55 @@ use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, Value};
 const TEXT_SHOWN: usize = 60;
 
 pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let patterns = Patterns::new(&arguments.pattern, arguments.regex)?;
-    let reader = file::open(&arguments.file, Some("listing"))?;
+    let (files, patterns) = words(arguments);
+    let patterns = Patterns::new(&patterns, arguments.regex)?;
+    let (mut is_any, mut is_first) = (false, true);
+    let outcome = several::each(&files, arguments.json, out, &mut |file, out| {
+        let mut heading = |out: &mut Terminal| -> Result<(), Failure> {
+            if files.len() > 1 && !arguments.json {
+                out.styled(
+                    HEADING,
+                    &format!("{}{}:", if is_first { "" } else { "\n" }, plain(&file.display().to_string())),
+                )?;
+                writeln!(out)?;
+                is_first = false;
+            }
+            Ok(())
+        };
+        is_any |= list(arguments, &patterns, file, &mut heading, out)?;
+        Ok(Outcome::Done)
+    })?;
+    if !is_any && patterns.any() && outcome == Outcome::Done {
+        let what = if arguments.attributes { "variable or attribute" } else { "variable" };
+        return Err(Failure::Absent(format!("no {what} matches")));
+    }
+    Ok(outcome)
+}
+
+/// The files, and the patterns of names. A word behind the first file is a file if [`file::is_meant`] says so; with --pattern every word is.
+fn words(arguments: &Ls) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut files, mut patterns) = (vec![arguments.file.clone()], arguments.pattern.clone());
+    for word in &arguments.more {
+        match !arguments.pattern.is_empty() || file::is_meant(word) {
+            true => files.push(PathBuf::from(word)),
+            false => patterns.push(word.clone()),
+        }
+    }
+    (files, patterns)
+}
+
+/// What is printed in front of the listing of a file.
+type Heading<'a> = dyn FnMut(&mut Terminal) -> Result<(), Failure> + 'a;
+
+/// Lists a file; false if nothing in it matches.
+fn list(
+    arguments: &Ls,
+    patterns: &Patterns,
+    path: &Path,
+    heading: &mut Heading<'_>,
+    out: &mut Terminal,
+) -> Result<bool, Failure> {
+    let reader = file::open(path, Some("listing"))?;
     // Variables of the library itself are shown with everything, or by their names.
     let all = arguments.verbose || arguments.json || patterns.any();
     let own = |h: &Head| h.name.trim_start_matches('/').starts_with("__adios__/");
@@ -35,8 +85,12 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
     } else {
         (Vec::new(), Vec::new())
     };
-    let nothing = variables.is_empty() && attributes.is_empty() && bad_attributes.is_empty();
+    let is_nothing = variables.is_empty() && attributes.is_empty() && bad_attributes.is_empty();
     let mut unreadable: Vec<Error> = bad_attributes;
+    if is_nothing && patterns.any() && !arguments.json {
+        return Ok(false);
+    }
+    heading(out)?;
     if arguments.json {
         print_json(arguments, &reader, &variables, &attributes, &mut unreadable, out)?;
     } else {
@@ -62,17 +116,19 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
     }
     if let Some(error) = unreadable.first() {
         let what = format!("not everything could be listed: {} missing", unreadable.len());
-        return Err(Failure::File(Error::new(error.kind(), what)));
+        let failure = Failure::File(Error::new(error.kind(), what));
+        // Its document is in place.
+        if arguments.json {
+            complain("thalweg", &failure.to_string());
+            return Err(Failure::Told);
+        }
+        return Err(failure);
     }
-    if nothing && patterns.any() {
-        let what = if arguments.attributes { "variable or attribute" } else { "variable" };
-        return Err(Failure::Absent(format!("no {what} matches")));
-    }
-    Ok(Outcome::Done)
+    Ok(!is_nothing)
 }
 
 /// Patterns of names; without patterns every name matches.
-struct Patterns(Vec<Pattern>);
+pub struct Patterns(Vec<Pattern>);
 
 enum Pattern {
     Name(thalweg_choice::Pattern),
@@ -80,7 +136,11 @@ enum Pattern {
 }
 
 impl Patterns {
-    fn new(patterns: &[String], regex: bool) -> Result<Patterns, Failure> {
+    /// - `regex`: they are regular expressions.
+    ///
+    /// # Errors
+    /// `Usage` for one that is none.
+    pub fn new(patterns: &[String], regex: bool) -> Result<Patterns, Failure> {
         let one = |p: &String| {
             if regex {
                 regex::Regex::new(p).map(Pattern::Regex).map_err(|e| Failure::Usage(e.to_string()))
@@ -92,11 +152,13 @@ impl Patterns {
         Ok(Patterns(patterns.iter().map(one).collect::<Result<_, _>>()?))
     }
 
-    fn any(&self) -> bool {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    fn fit(&self, name: &str) -> bool {
+    /// Whether a name matches one of them.
+    pub fn fit(&self, name: &str) -> bool {
         self.0.is_empty()
             || self.0.iter().any(|p| match p {
                 Pattern::Name(p) => p.fits(name),
@@ -120,7 +182,7 @@ fn row(reader: &Reader, head: &Head, long: bool) -> Result<Row, Error> {
     let there = variable.steps.len() as u64;
     let steps = if there == all { all.to_string() } else { format!("{there} of {all}") };
     let extent = Extents::of(reader, &variable)?;
-    let facts = if long { Some(facts(reader, &variable)?) } else { None };
+    let facts = if long { Some(facts(reader, &variable, file::all_steps(reader))?) } else { None };
     Ok(Row { shape: extent.text(&variable), variable, steps, facts })
 }
 
@@ -181,16 +243,17 @@ impl Extents {
     }
 }
 
-fn facts(reader: &Reader, variable: &Variable) -> Result<[String; 4], Error> {
+/// Minimum, maximum, mean and standard deviation over these steps, as they are shown; of text the first one.
+pub fn facts(reader: &Reader, variable: &Variable, steps: Range<u64>) -> Result<[String; 4], Error> {
     let none = || "-".to_string();
     if variable.element.is_text() {
-        let first = match variable.steps.first() {
+        let first = match variable.steps.iter().find(|step| steps.contains(step)) {
             Some(step) => short_text(&reader.value(&variable.name, *step)?),
             None => none(),
         };
         return Ok([first, String::new(), String::new(), String::new()]);
     }
-    let s = reader.summary(&variable.name, file::all_steps(reader))?;
+    let s = reader.summary(&variable.name, steps)?;
     let real = |v: Option<f64>| v.map_or_else(none, brief);
     if let (Some(part), finite) = (magnitude(&s), s.finite.unwrap_or(0)) {
         let (mean, std) = mean_and_std(part, finite);
@@ -199,6 +262,18 @@ fn facts(reader: &Reader, variable: &Variable) -> Result<[String; 4], Error> {
     let value = |v: &Option<Value>| v.as_ref().map_or_else(none, format::short);
     let (mean, std) = credible(&s);
     Ok([value(&s.min), value(&s.max), real(mean), real(std)])
+}
+
+/// Minimum, maximum, mean, standard deviation and sum as doubles; of complex values those of the magnitude.
+pub fn numbers(s: &Summary) -> [Option<f64>; 5] {
+    if let (Some(part), finite) = (magnitude(s), s.finite.unwrap_or(0)) {
+        let (mean, std) = mean_and_std(part, finite);
+        return [Some(part.min), Some(part.max), mean, std, Some(part.sum)];
+    }
+    let number = |v: &Option<Value>| v.as_ref().and_then(Number::of).map(Number::as_f64);
+    let (mean, std) = credible(s);
+    let sum = s.exact_sum.map(|sum| sum as f64).or_else(|| Some(mean? * s.finite? as f64));
+    [number(&s.min), number(&s.max), mean, std, sum]
 }
 
 /// Mean and standard deviation, if numbers between these extremes can have them.
@@ -394,7 +469,10 @@ fn block_facts(statistics: Option<&Statistics>) -> [Option<String>; 4] {
     [Some(format::short(&s.min)), Some(format::short(&s.max)), s.mean().map(brief), s.standard_deviation().map(brief)]
 }
 
-fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -> Result<(), Failure> {
+/// A table of attributes.
+///
+/// - `below`: something was printed before.
+pub fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -> Result<(), Failure> {
     if attributes.is_empty() {
         return Ok(());
     }
@@ -447,7 +525,8 @@ fn print_changes(changes: &[Entry], out: &mut Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-fn json_facts(element: ElementType, s: &Summary) -> Json {
+/// Statistics as JSON.
+pub fn json_facts(element: ElementType, s: &Summary) -> Json {
     let real = |v: Option<f64>| v.map(report::real);
     let part = |p: &ComponentStatistics| {
         let (mean, std) = mean_and_std(p, s.finite.unwrap_or(0));
@@ -572,16 +651,20 @@ fn print_json(
     if arguments.attributes {
         write!(out, ",\n\"attributes\": [")?;
         for (i, a) in attributes.iter().enumerate() {
-            let all = json!({
-                "name": a.name, "group": a.group, "type": format::attribute_type(a.element, &a.value).name(),
-                "value": report::attribute(&a.value), "variable": a.variable, "internal": a.internal,
-            });
-            write!(out, "{}{all}", if i == 0 { "\n" } else { ",\n" })?;
+            write!(out, "{}{}", if i == 0 { "\n" } else { ",\n" }, attribute_document(a))?;
         }
         write!(out, "]")?;
     }
     writeln!(out, "}}")?;
     Ok(())
+}
+
+/// An attribute as JSON.
+pub fn attribute_document(a: &Attribute) -> Json {
+    json!({
+        "name": a.name, "group": a.group, "type": format::attribute_type(a.element, &a.value).name(),
+        "value": report::attribute(&a.value), "variable": a.variable, "internal": a.internal,
+    })
 }
 
 /// The kind of a variable, in a word.

@@ -3,8 +3,10 @@
 use crate::arguments::Recover;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
+use crate::several;
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::Write;
+use std::path::Path;
 use thalweg_io::mounts;
 use thalweg_reader::RecoverOptions;
 use thalweg_reader::writers::check_no_writer;
@@ -12,7 +14,11 @@ use thalweg_report::text;
 use thalweg_types::ErrorKind;
 
 pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let (layout, name) = file::place(&arguments.file, Some("scanning"))?;
+    several::each(&arguments.file, false, out, &mut |file, out| repair(arguments, file, out))
+}
+
+fn repair(arguments: &Recover, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let (layout, name) = file::place(path, Some("scanning"))?;
     let options = RecoverOptions {
         dry_run: arguments.dry_run,
         keep_partial: arguments.partial,
@@ -20,6 +26,7 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
     };
     let unwritten = || match arguments.even_if_written {
         true => Ok(()),
+        false if file::is_url(path) => check_no_writer(layout.as_ref(), &name),
         false => mounts::of_process()?.place(&name).and_then(|place| check_no_writer(&**place.layout, &place.name)),
     };
     // The layout of a mount knows more about writers than the layout of all mounts shows.
@@ -30,7 +37,7 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
         ),
         _ => e,
     })?;
-    let shown = plain(&arguments.file.display().to_string());
+    let shown = plain(&path.display().to_string());
     for action in &recovery.actions {
         writeln!(out, "{}{}", if arguments.dry_run { "would: " } else { "" }, plain(action))?;
     }

@@ -3,9 +3,11 @@
 use crate::arguments::Stat;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
+use crate::several;
 use crate::terminal::{HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
+use std::path::Path;
 use thalweg_reader::Space;
 use thalweg_reader::space::{Bytes, FileSpace};
 use thalweg_report::text::count;
@@ -25,13 +27,18 @@ fn on_device(parts: &[FileSpace]) -> Option<u64> {
 }
 
 pub fn run(arguments: &Stat, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let (layout, name) = file::place(&arguments.file, None)?;
+    several::each(&arguments.file, arguments.json, out, &mut |file, out| count_bytes(arguments, file, out))
+}
+
+fn count_bytes(arguments: &Stat, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let (layout, name) = file::place(path, None)?;
     let space = thalweg_reader::space(layout.as_ref(), &name)?;
-    let shown = arguments.file.display().to_string();
+    let shown = path.display().to_string();
+    let device = if file::is_url(path) { None } else { on_device(&space.parts) };
     if arguments.json {
-        print_json(&space, &shown, arguments.files, out)?;
+        print_json(&space, &shown, arguments.files, device, out)?;
     } else {
-        print(&space, &shown, arguments.files, out)?;
+        print(&space, &shown, arguments.files, device, out)?;
     }
     Ok(Outcome::Done)
 }
@@ -46,7 +53,7 @@ fn rows(bytes: &Bytes) -> [(&'static str, u64, &'static str); 5] {
     ]
 }
 
-fn print(space: &Space, file: &str, files: bool, out: &mut Terminal) -> Result<(), Failure> {
+fn print(space: &Space, file: &str, files: bool, device: Option<u64>, out: &mut Terminal) -> Result<(), Failure> {
     let groups: u64 = space.parts.iter().map(|p| p.process_groups).sum();
     let holes: u64 = space.parts.iter().map(|p| p.holes).sum();
     let mut facts = vec![count(space.steps, "step")];
@@ -65,7 +72,7 @@ fn print(space: &Space, file: &str, files: bool, out: &mut Terminal) -> Result<(
         writeln!(out, "  {what:<9} {n:>wide$}  {share:>5.1} %  {about}")?;
     }
     writeln!(out, "  {:<9} {all:>wide$}", "all")?;
-    if let Some(n) = on_device(&space.parts) {
+    if let Some(n) = device {
         writeln!(out, "  {:<9} {n:>wide$}  {:>7}  allocated by the filesystem", "on device", "")?;
     }
     if !space.groups_known {
@@ -92,12 +99,12 @@ fn as_json(bytes: &Bytes) -> Json {
     })
 }
 
-fn print_json(space: &Space, file: &str, files: bool, out: &mut Terminal) -> Result<(), Failure> {
+fn print_json(space: &Space, file: &str, files: bool, device: Option<u64>, out: &mut Terminal) -> Result<(), Failure> {
     let mut all = json!({
         "file": file, "steps": space.steps, "subfiles": space.parts.len() - 1,
         "process_groups": space.groups_known.then(|| space.parts.iter().map(|p| p.process_groups).sum::<u64>()),
         "holes": space.parts.iter().map(|p| p.holes).sum::<u64>(),
-        "bytes": as_json(&space.bytes()), "on_device": on_device(&space.parts),
+        "bytes": as_json(&space.bytes()), "on_device": device,
     });
     if files {
         let parts = space.parts.iter().map(|p| {

@@ -3,9 +3,11 @@
 use crate::arguments::Verify;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
+use crate::several;
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 use thalweg_reader::{FindingKind, Report};
 use thalweg_report::text::count;
 
@@ -26,16 +28,20 @@ fn words(kind: FindingKind) -> &'static str {
 }
 
 pub fn run(arguments: &Verify, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let (layout, name) = file::place(&arguments.file, Some("checking"))?;
+    several::each(&arguments.file, arguments.json, out, &mut |file, out| check(file, arguments.json, out))
+}
+
+fn check(path: &Path, json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let (layout, name) = file::place(path, Some("checking"))?;
     let report = thalweg_reader::verify(layout.as_ref(), &name)?;
     let sound = report.findings.is_empty();
-    if arguments.json {
-        print_json(&report, &arguments.file.display().to_string(), out)?;
+    if json {
+        print_json(&report, &path.display().to_string(), out)?;
     } else {
-        print(&report, &arguments.file.display().to_string(), out)?;
+        print(&report, &path.display().to_string(), out)?;
     }
-    if report.findings.iter().any(|f| f.kind == FindingKind::Torn) && !arguments.json {
-        writeln!(out, "  next: thalweg recover {}", plain(&file::shell(&arguments.file)))?;
+    if report.findings.iter().any(|f| f.kind == FindingKind::Torn) && !json {
+        writeln!(out, "  next: thalweg recover {}", plain(&file::shell(path)))?;
     }
     Ok(if sound { Outcome::Done } else { Outcome::No })
 }

@@ -1,16 +1,15 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
 use crate::arguments::{Following, ViewHdf5, ViewVtk, ViewZarr};
-use crate::converter::{Program, SAFE, replace, told_to_end, unwritten};
+use crate::converter::{Program, SAFE, replace, unwritten};
 use crate::file;
+use crate::following::{Came, Follow};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain, plain};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use thalweg_reader::{Follower, Next, Reader, Wait};
+use thalweg_reader::Reader;
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
@@ -50,9 +49,6 @@ struct Made<'a> {
     times: u64,
 }
 
-/// How often a wait for a step looks whether the command was told to end.
-const LOOK: Duration = Duration::from_millis(200);
-
 impl<'a> Made<'a> {
     fn new(file: &'a Path, target: &'a Path) -> Result<Made<'a>, Failure> {
         file::not_itself(file, target, "its view")?;
@@ -69,42 +65,21 @@ impl<'a> Made<'a> {
         if !following.follow {
             return make(self, &file::open(self.file, None)?, out);
         }
-        let ended = told_to_end()?;
-        let begun = Instant::now();
-        let over = |since: Instant| following.wait.is_some_and(|wait| since.elapsed() >= wait);
-        let short = Wait { timeout: Some(LOOK), ..Wait::default() };
-        // A program that is followed may begin later.
-        let mut follower = loop {
-            let (layout, name) = match self.file.exists() {
-                true => file::place(self.file, None)?,
-                false => (thalweg_io::mounts::layout()?, self.file.display().to_string()),
-            };
-            match Follower::open(layout, &name, &short) {
-                Err(e) if e.kind() == ErrorKind::NotFound && !over(begun) && !ended.load(Ordering::Relaxed) => {}
-                follower => break follower?,
-            }
-        };
-        let mut outcome = make(self, follower.reader(), out)?;
-        let mut since = Instant::now();
+        let mut follow = Follow::open(self.file, None, following.wait)?;
+        let mut outcome = make(self, follow.reader(), out)?;
         loop {
             out.flush()?;
-            let next = follower.advance(true, &short)?;
-            match next {
-                Next::Step(_) => {
-                    outcome = make(self, follower.reader(), out)?;
-                    since = Instant::now();
-                }
-                Next::End => return Ok(outcome),
-                Next::WriterDied => {
+            match follow.next(true)? {
+                Came::Step => outcome = make(self, follow.reader(), out)?,
+                Came::End | Came::Stopped => return Ok(outcome),
+                Came::WriterDied => {
                     complain("thalweg", "the writer died: the view shows the steps that it has closed");
                     return Ok(Outcome::No);
                 }
-                Next::NotYet if ended.load(Ordering::Relaxed) => return Ok(outcome),
-                Next::NotYet if over(since) => {
+                Came::Late => {
                     complain("thalweg", "no further step came in time: the view shows those that are closed");
                     return Ok(Outcome::No);
                 }
-                Next::NotYet => {}
             }
         }
     }

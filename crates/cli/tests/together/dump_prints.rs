@@ -116,6 +116,75 @@ fn numpy_files_hold_steps_then_dimensions() {
 }
 
 #[test]
+fn strides_choose_every_nth_of_everything() {
+    let values = |slice: &str| -> Vec<serde_json::Value> {
+        let json: serde_json::Value = serde_json::from_str(&dumped(&["--json", slice])).unwrap();
+        json["variables"][0]["parts"].as_array().unwrap().clone()
+    };
+    let of = |part: &serde_json::Value| (part["step"].clone(), part["values"].clone());
+    let json = |step: u64, values: serde_json::Value| (step.into(), values);
+    let all = values("T[::2, ::3, 1::2]");
+    assert_eq!(of(&all[0]), json(0, serde_json::json!([0.25, -0.125])));
+    assert_eq!(of(&all[1]), json(2, serde_json::json!([2.25, -0.125])));
+    assert_eq!((&all[0]["offset"], &all[0]["count"]), (&serde_json::json!([0, 1]), &serde_json::json!([2, 1])));
+    assert_eq!(all[0]["stride"], serde_json::json!([3, 2]));
+    // Blocks and elements of local arrays.
+    assert_eq!(of(&values("piece[2, 1::2, ::2]")[0]), json(2, serde_json::json!([-1, 1])));
+    assert_eq!(dumped(&["--csv", "T[1, 1::2, 0]"]), "step,i0,i1,T\n1,1,0,1.5\n1,3,0,1.6\n");
+    let table = dumped(&["T[0, ::3, ::2]"]);
+    assert_eq!(table, "T  double  step 0  [0:4:3, 0:3:2] of {4, 3}\n  [0, 0]    0  NaN\n  [3, 0]  0.6 1e-9\n");
+    assert_eq!(dump(&["time[::2]"]).out, "step  time\n   0     0\n   2     1\n");
+}
+
+#[test]
+fn values_have_the_format_the_lines_and_the_file_that_are_asked_for() {
+    assert_eq!(dumped(&["-y", "--format", "%.2f", "T[0, :2]"]), "0.00 0.25 nan\n0.50 -0.12 0.00\n");
+    assert_eq!(dumped(&["-y", "-n", "1", "--format", "<%g>", "T[0, 1]"]), "<0.5>\n<-0.125>\n<1e-09>\n");
+    assert_eq!(
+        dumped(&["-n", "2", "T[0, 1]"]),
+        "T  double  step 0  [1:2, 0:3] of {4, 3}\n  [1, 0]    0.5 -0.125\n  [1, 2]   1e-9\n"
+    );
+    assert_eq!(dumped(&["-y", "time", "sometimes"]), "0 18446744073709551615\n0.5\n1 18446744073709551613\n");
+    assert_eq!(dumped(&["--csv", "--format", "%05.1f", "time"]), "step,time\n0,000.0\n1,000.5\n2,001.0\n");
+    assert_eq!(dumped(&["-y", "--format", "%x", "sometimes[0]"]), "ffffffffffffffff\n");
+    assert_eq!(dumped(&["-y", "--format", "%.1f", "c[1]"]), "(3.0,-4.0) (3.3,-4.0)\n");
+    let refused = dump(&["--format", "%d", "time"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("'time': '%d' formats whole numbers, not type double"), "{}", refused.err);
+
+    let folder = Scratch::new();
+    river().save(&folder.join("river.bp"));
+    std::fs::write(folder.join("out.txt"), "before").unwrap();
+    let ran = run_in(folder.path(), &["dump", "river.bp", "tme", "-o", "out.txt"]);
+    assert_eq!((ran.code, std::fs::read_to_string(folder.join("out.txt")).unwrap().as_str()), (1, "before"));
+    let ran = run_in(folder.path(), &["dump", "river.bp", "T", "-o", "out.txt"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+    assert_eq!(std::fs::read_to_string(folder.join("out.txt")).unwrap(), dumped(&["T"]));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
+    assert_eq!(run_in(folder.path(), &["dump", "river.bp", "T", "-o", "river.bp"]).code, 2);
+}
+
+#[test]
+fn attributes_are_printed_by_name_with_their_variable_or_all() {
+    assert_eq!(dumped(&["T/units"]), "type    attribute  value\nstring  T/units    \"K\"\n");
+    let all = dumped(&["-a"]);
+    assert!(all.contains("spacing    {0.1, 0.25}") && all.contains("T/units") && all.contains("names"), "{all}");
+    let of_one = dumped(&["-a", "T[0, 0, 0]"]);
+    assert!(of_one.contains("T/units") && !of_one.contains("spacing") && of_one.starts_with("T  double"), "{of_one}");
+    assert_eq!(dumped(&["-y", "spacing"]), "{0.1, 0.25}\n");
+    let json: serde_json::Value = serde_json::from_str(&dumped(&["--json", "spacing", "time[0]"])).unwrap();
+    assert_eq!(json["attributes"][0]["value"], serde_json::json!([0.1, 0.25]));
+    assert_eq!(json["variables"][0]["name"], "time");
+    let plain: serde_json::Value = serde_json::from_str(&dumped(&["--json", "time"])).unwrap();
+    assert!(plain.get("attributes").is_none());
+    for refused in [&["--csv", "T/units"][..], &["-a", "T", "--npy", "x.npy"]] {
+        let ran = dump(refused);
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        assert!(ran.err.contains("attributes are printed"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn checksums_are_compared_where_that_is_asked_for() {
     let folder = Scratch::new();
     river().save(&folder.join("river.bp"));

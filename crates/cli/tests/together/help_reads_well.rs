@@ -8,6 +8,8 @@ fn help_is_as_reviewed() {
     for command in [
         "ls",
         "dump",
+        "plot",
+        "watch",
         "find",
         "verify",
         "recover",
@@ -27,7 +29,7 @@ fn help_is_as_reviewed() {
 
 #[test]
 fn every_example_of_the_help_is_a_command_line_that_parses() {
-    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "copy", "diff"] {
+    for command in ["ls", "dump", "plot", "find", "verify", "recover", "stat", "index", "copy", "diff"] {
         let help = printed(&[command, "--help"]);
         let examples: Vec<&str> = help.lines().filter(|l| l.starts_with(&format!("  thalweg {command} "))).collect();
         assert!(!examples.is_empty(), "{command} has no example");
@@ -58,8 +60,8 @@ fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
         for command in [
-            "ls", "dump", "find", "verify", "recover", "stat", "index", "copy", "diff", "lint", "control", "drain",
-            "gen",
+            "ls", "dump", "plot", "watch", "find", "verify", "recover", "stat", "index", "copy", "diff", "lint",
+            "control", "drain", "gen",
         ] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
@@ -72,7 +74,19 @@ fn every_command_has_a_manual_page() {
     let ran = run(&["man", folder.path().to_str().unwrap()]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
     let mut missing = Vec::new();
-    for command in ["", "-ls", "-dump", "-find", "-view-hdf5", "-partition-start", "-config-lint", "-control", "-run"] {
+    for command in [
+        "",
+        "-ls",
+        "-dump",
+        "-plot",
+        "-watch",
+        "-find",
+        "-view-hdf5",
+        "-partition-start",
+        "-config-lint",
+        "-control",
+        "-run",
+    ] {
         let page = std::fs::read_to_string(folder.path().join(format!("thalweg{command}.1"))).unwrap_or_default();
         if !page.contains(".SH NAME") || !page.contains(".SH NOTES\n.nf\n") || !page.contains(".SH SYNOPSIS") {
             missing.push(command);
@@ -104,7 +118,16 @@ fn a_wrong_command_line_ends_with_2() {
         &["ls", "adios1-xml.bp", "[z-"],
         &["ls", "-e", "adios1-xml.bp", "(("],
         &["dump", "adios1-xml.bp"],
-        &["dump", "adios1-xml.bp", "v[1:2:3]"],
+        &["dump", "adios1-xml.bp", "v[1:2:0]"],
+        &["dump", "adios1-xml.bp", "v", "-n", "0"],
+        &["dump", "adios1-xml.bp", "v", "--format", "%q"],
+        &["dump", "adios1-xml.bp", "v", "--format", "%f", "--json"],
+        &["plot", "adios1-xml.bp"],
+        &["plot", "adios1-xml.bp", "v", "-o", "v.gif"],
+        &["plot", "adios1-xml.bp", "v", "--min", "2", "--max", "1"],
+        &["plot", "adios1-xml.bp", "v", "--log", "--min", "0"],
+        &["watch", "adios1-xml.bp", "--steps", "0"],
+        &["watch", "adios1-xml.bp", "--log"],
         &["dump", "adios1-xml.bp", "v[1"],
         &["dump", "adios1-xml.bp", "v", "--csv", "--json"],
         &["find", "adios1-xml.bp", "max(v >"],

@@ -1,5 +1,6 @@
 //! Comma-separated values: a row for each step (scalars) or each element (arrays), with its step and indices.
 
+use super::Form;
 use super::part::ResolvedSlice;
 use super::{read, table};
 use crate::format;
@@ -16,22 +17,24 @@ fn columns(part: &ResolvedSlice) -> String {
     if part.variable.element.is_complex() { parts(name).map(|part| field(&part)).join(",") } else { field(name) }
 }
 
-fn cell(value: &Value) -> String {
+fn cell(value: &Value, form: &Form) -> String {
+    let text = |value: &Value| match &form.format {
+        Some(printf) => field(&printf.text(value)),
+        None => format::exact(value),
+    };
     match value {
-        Value::Complex([re, im]) => format!("{},{}", format::exact(&Value::F32(*re)), format::exact(&Value::F32(*im))),
-        Value::DoubleComplex([re, im]) => {
-            format!("{},{}", format::exact(&Value::F64(*re)), format::exact(&Value::F64(*im)))
-        }
-        Value::String(text) => field(&String::from_utf8_lossy(text)),
-        other => format::exact(other),
+        Value::Complex([re, im]) => format!("{},{}", text(&Value::F32(*re)), text(&Value::F32(*im))),
+        Value::DoubleComplex([re, im]) => format!("{},{}", text(&Value::F64(*re)), text(&Value::F64(*im))),
+        Value::String(text) if form.format.is_none() => field(&String::from_utf8_lossy(text)),
+        other => text(other),
     }
 }
 
-pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
+pub fn print(reader: &Reader, parts: &[ResolvedSlice], form: &Form, out: &mut Terminal) -> Result<(), Failure> {
     let names = parts.iter().map(columns).collect::<Vec<_>>().join(",");
     if parts.iter().all(ResolvedSlice::is_scalar) {
         writeln!(out, "step,{names}")?;
-        for (step, cells) in table::scalar_rows(reader, parts, &cell)? {
+        for (step, cells) in table::scalar_rows(reader, parts, &|value| cell(value, form))? {
             let cells: Vec<String> = cells
                 .into_iter()
                 .zip(parts)
@@ -56,7 +59,7 @@ pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Re
             return Err(same("shapes"));
         }
         for piece in &pieces[0] {
-            let rank = piece.area.rank();
+            let rank = piece.area.count.len();
             if heading_of.is_none() {
                 let block = if first.variable.kind == Kind::Local { "block," } else { "" };
                 let indices: String = (0..rank).map(|d| format!("i{d},")).collect();
@@ -78,7 +81,7 @@ pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Re
                     })?;
                     columns.push(column);
                 }
-                let mut index = area.offset.clone();
+                let mut index = area.start.clone();
                 let front = piece.block.map(|b| format!("{step},{b}")).unwrap_or_else(|| step.to_string());
                 let mut line = String::new();
                 for row in 0..columns[0].len() {
@@ -87,7 +90,7 @@ pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Re
                     index.iter().for_each(|i| line.push_str(&format!(",{i}")));
                     for column in &columns {
                         line.push(',');
-                        line.push_str(&column.get(row).map(cell).unwrap_or_default());
+                        line.push_str(&column.get(row).map(|value| cell(value, form)).unwrap_or_default());
                     }
                     writeln!(out, "{line}")?;
                     read::advance(&mut index, area);
@@ -105,11 +108,11 @@ mod tests {
 
     #[test]
     fn texts_are_fields() {
-        assert_eq!(cell(&Value::String(b"two\nlines".to_vec())), "\"two\nlines\"");
+        assert_eq!(cell(&Value::String(b"two\nlines".to_vec()), &Form::default()), "\"two\nlines\"");
     }
 
     #[test]
     fn complex_numbers_fill_two_columns() {
-        assert_eq!(cell(&Value::Complex([1.5, -2.0])), "1.5,-2");
+        assert_eq!(cell(&Value::Complex([1.5, -2.0]), &Form::default()), "1.5,-2");
     }
 }

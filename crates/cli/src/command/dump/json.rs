@@ -6,10 +6,15 @@ use crate::outcome::Failure;
 use crate::terminal::Terminal;
 use serde_json::json;
 use std::io::Write;
-use thalweg_reader::Reader;
+use thalweg_reader::{Attribute, Reader};
 use thalweg_report::json as report;
 
-pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Result<(), Failure> {
+pub fn print(
+    reader: &Reader,
+    parts: &[ResolvedSlice],
+    attributes: Option<&[Attribute]>,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
     write!(out, "{{\"file\": {}, \"variables\": [", json!(reader.path()))?;
     for (i, part) in parts.iter().enumerate() {
         let (name, element) = (json!(part.variable.name), part.variable.element);
@@ -34,9 +39,12 @@ pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Re
                     if let Some(block) = piece.block {
                         write!(out, "\"block\": {block}, ")?;
                     }
-                    let (shape, offset, count) =
-                        (json!(piece.shape), json!(piece.area.offset), json!(piece.area.count));
-                    write!(out, "\"shape\": {shape}, \"offset\": {offset}, \"count\": {count}, \"values\": [")?;
+                    let (shape, offset, count) = (json!(piece.shape), json!(piece.area.start), json!(piece.area.count));
+                    write!(out, "\"shape\": {shape}, \"offset\": {offset}, \"count\": {count}, ")?;
+                    if piece.area.stride.iter().any(|stride| *stride != 1) {
+                        write!(out, "\"stride\": {}, ", json!(piece.area.stride))?;
+                    }
+                    write!(out, "\"values\": [")?;
                     let mut first = true;
                     read::for_each_stretch(reader, part, &piece, &mut |_, bytes| {
                         for value in read::values(element, bytes) {
@@ -51,6 +59,11 @@ pub fn print(reader: &Reader, parts: &[ResolvedSlice], out: &mut Terminal) -> Re
         }
         write!(out, "]}}")?;
     }
-    writeln!(out, "]}}")?;
+    write!(out, "]")?;
+    if let Some(attributes) = attributes {
+        let all: Vec<_> = attributes.iter().map(super::super::ls::attribute_document).collect();
+        write!(out, ",\n\"attributes\": {}", json!(all))?;
+    }
+    writeln!(out, "}}")?;
     Ok(())
 }

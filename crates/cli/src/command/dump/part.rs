@@ -5,6 +5,7 @@ use crate::format;
 use crate::outcome::Failure;
 use crate::slice::{Pick, Picked, Slice};
 use crate::terminal::plain;
+use thalweg_choice::region::StridedBox;
 use thalweg_reader::{Kind, Reader, Variable};
 use thalweg_report::text::{self, count};
 use thalweg_types::BoundingBox;
@@ -14,6 +15,29 @@ pub struct NamedSlice {
     text: String,
     slice: Option<Slice>,
     mistake: String,
+}
+
+impl NamedSlice {
+    /// Whether it is a name alone.
+    pub fn is_name(&self) -> bool {
+        self.slice.as_ref().is_none_or(|slice| slice.picks.is_empty())
+    }
+
+    /// The name of the attribute that is meant, if no variable is.
+    pub fn attribute<'a>(&self, reader: &'a Reader) -> Option<&'a str> {
+        let name = self.slice.as_ref().map_or(&self.text, |slice| &slice.name);
+        let is_variable = [&self.text, name].iter().any(|name| file::known(reader.variables(), name).is_some());
+        if is_variable { None } else { file::known(reader.attributes(), &self.text) }
+    }
+}
+
+/// Reads a slice.
+///
+/// # Errors
+/// As [`parse_all`].
+pub fn parse(text: &str) -> Result<NamedSlice, Failure> {
+    let mut one = parse_all(&[text.to_string()])?;
+    one.pop().ok_or_else(|| Failure::Usage("an empty name".into()))
 }
 
 /// Reads all slices.
@@ -57,8 +81,8 @@ pub struct StepBox {
     pub block: Option<u64>,
     /// Shape of the array, or of the block.
     pub shape: Vec<u64>,
-    /// The box in it.
-    pub area: BoundingBox,
+    /// The elements in it.
+    pub area: StridedBox,
     /// Which dimensions stay.
     pub keeps: Vec<bool>,
 }
@@ -98,8 +122,7 @@ impl ResolvedSlice {
                 count(all, "step")
             )));
         };
-        let range = picked.start..picked.start + picked.count;
-        let steps: Vec<u64> = variable.steps.iter().copied().filter(|s| range.contains(s)).collect();
+        let steps: Vec<u64> = variable.steps.iter().copied().filter(|s| picked.contains(*s)).collect();
         if steps.is_empty() {
             let there = text::steps(&variable.steps);
             return Err(Failure::Absent(format!("'{shown}' is not in step {step_pick}; it is in {there}")));
@@ -146,9 +169,9 @@ impl ResolvedSlice {
         };
         blocks
             .iter()
-            .skip(picked.start as usize)
-            .take(picked.count as usize)
-            .map(|b| self.piece(step, Some(b.number), b.count.clone()))
+            .enumerate()
+            .filter(|(number, _)| picked.contains(*number as u64))
+            .map(|(_, b)| self.piece(step, Some(b.number), b.count.clone()))
             .collect()
     }
 
@@ -165,7 +188,8 @@ impl ResolvedSlice {
         let mut covered = 0u64;
         reader.for_each_block(&self.variable.name, piece.step..piece.step + 1, &mut |block| {
             let area = BoundingBox::new(block.offset, block.count);
-            let inside = piece.area.intersect(&area).filter(|_| area.rank() == piece.area.rank());
+            let is_of_rank = area.rank() == piece.shape.len();
+            let inside = if is_of_rank { piece.area.within(&area) } else { None };
             covered = covered.saturating_add(inside.and_then(|b| b.elements()).unwrap_or(0));
             Ok(())
         })?;
@@ -173,7 +197,7 @@ impl ResolvedSlice {
             return Ok(());
         }
         let (name, step) = (plain(&self.variable.name), piece.step);
-        let what = format::range(&piece.area.offset, &piece.area.count);
+        let what = format::lattice(&piece.area);
         Err(Failure::Absent(format!(
             "'{name}', step {step}: blocks cover {covered} of the {wanted} elements of {what}; ask for the part that they \
              cover (`thalweg ls -v` lists blocks), or for all with --fill"
@@ -190,16 +214,18 @@ impl ResolvedSlice {
             let given = self.dimensions.len() + 1 + usize::from(block.is_some());
             return Err(Failure::Absent(format!("'{name}' {have}; the slice has {given} indices")));
         }
-        let mut piece = StepBox { step, block, area: BoundingBox::default(), keeps: Vec::new(), shape };
+        let area = StridedBox { start: Vec::new(), stride: Vec::new(), count: Vec::new() };
+        let mut piece = StepBox { step, block, area, keeps: Vec::new(), shape };
         for (d, extent) in piece.shape.iter().enumerate() {
             let pick = self.dimensions.get(d).copied().unwrap_or(Pick::ALL);
-            let Some(Picked { start, count, keeps }) = pick.of(*extent) else {
+            let Some(Picked { start, stride, count, keeps }) = pick.of(*extent) else {
                 let shape = format::shape(&piece.shape);
                 return Err(Failure::Absent(format!(
                     "'{name}': no index {pick} in dimension {d}; the shape in step {step} is {shape}"
                 )));
             };
-            piece.area.offset.push(start);
+            piece.area.start.push(start);
+            piece.area.stride.push(stride);
             piece.area.count.push(count);
             piece.keeps.push(keeps);
         }

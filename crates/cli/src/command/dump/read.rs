@@ -3,17 +3,18 @@
 use super::part::{ResolvedSlice, StepBox};
 use crate::outcome::Failure;
 use crate::terminal::{complain, plain};
+use thalweg_choice::region::StridedBox;
 use thalweg_reader::Reader;
 use thalweg_report::text::count;
-use thalweg_types::{BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Selection, Value};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Selection, Value};
 
 /// Bytes held at once.
 const STRETCH: u64 = 32 << 20;
 
-/// Takes a stretch: its box, and its bytes.
-pub type Each<'e> = dyn FnMut(&BoundingBox, &[u8]) -> Result<(), Failure> + 'e;
+/// Takes a stretch: its elements, and their bytes.
+pub type Each<'e> = dyn FnMut(&StridedBox, &[u8]) -> Result<(), Failure> + 'e;
 
-/// Hands each stretch of a piece to `each`, row-major: its box, and its bytes in this machine's order.
+/// Hands each stretch of a piece to `each`, row-major: its elements, and their bytes in this machine's order.
 pub fn for_each_stretch(
     reader: &Reader,
     part: &ResolvedSlice,
@@ -37,7 +38,7 @@ pub fn for_each_stretch(
         let length = length.ok_or_else(|| Error::new(ErrorKind::NoMemory, "one row is too large").in_variable(name))?;
         bytes.clear();
         bytes.resize(length, 0);
-        let filled = reader.read(name, piece.step, &Selection::Box(area.clone()), &mut bytes)?;
+        let filled = reader.read(name, piece.step, &area.selection(), &mut bytes)?;
         uncovered += elements.saturating_sub(filled);
         each(&area, &bytes)
     })?;
@@ -51,11 +52,11 @@ pub fn for_each_stretch(
 /// Hands boxes of at most `most` elements that make up `area` to `each`, in row-major order; one row may be split, one
 /// element not.
 fn for_each_box(
-    area: &BoundingBox,
+    area: &StridedBox,
     most: u64,
-    each: &mut dyn FnMut(BoundingBox) -> Result<(), Failure>,
+    each: &mut dyn FnMut(StridedBox) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let rank = area.rank();
+    let rank = area.count.len();
     // The first dimension of which one index fits.
     let behind = |d: usize| thalweg_types::bounding_box::elements(&area.count[d + 1..]).unwrap_or(u64::MAX);
     let Some(split) = (0..rank).find(|d| behind(*d) <= most.max(1)) else { return each(area.clone()) };
@@ -67,9 +68,9 @@ fn for_each_box(
             let n = at_once.min(area.count[split] - start);
             let mut one = area.clone();
             for (d, i) in index.iter().enumerate() {
-                (one.offset[d], one.count[d]) = (area.offset[d] + i, 1);
+                (one.start[d], one.count[d]) = (area.start[d] + i * area.stride[d], 1);
             }
-            (one.offset[split], one.count[split]) = (area.offset[split] + start, n);
+            (one.start[split], one.count[split]) = (area.start[split] + start * area.stride[split], n);
             each(one)?;
             start += n;
         }
@@ -81,19 +82,23 @@ fn for_each_box(
 }
 
 /// The elements of a block within `area`.
-fn cut(bytes: &[u8], shape: &[u64], area: &BoundingBox, size: u64) -> Vec<u8> {
+fn cut(bytes: &[u8], shape: &[u64], area: &StridedBox, size: u64) -> Vec<u8> {
     let Some(last) = shape.len().checked_sub(1) else { return bytes.to_vec() };
     let mut out = Vec::new();
-    let mut index = area.offset.clone();
+    let mut index = area.start.clone();
     loop {
         let row = index.iter().zip(shape).fold(0u64, |at, (i, n)| at * n + i);
-        let start = (row * size) as usize;
-        let end = start + (area.count[last] * size) as usize;
-        out.extend_from_slice(bytes.get(start..end).unwrap_or(&[]));
-        let next = (0..last).rev().find(|d| index[*d] + 1 < area.offset[*d] + area.count[*d]);
+        // Neighbours at once.
+        let (pieces, length) = if area.stride[last] == 1 { (1, area.count[last]) } else { (area.count[last], 1) };
+        for number in 0..pieces {
+            let start = ((row + number * area.stride[last]) * size) as usize;
+            let end = start + (length * size) as usize;
+            out.extend_from_slice(bytes.get(start..end).unwrap_or(&[]));
+        }
+        let next = (0..last).rev().find(|d| index[*d].saturating_add(area.stride[*d]) < end(area, *d));
         let Some(d) = next else { return out };
-        index[d] += 1;
-        index[d + 1..last].copy_from_slice(&area.offset[d + 1..last]);
+        index[d] += area.stride[d];
+        index[d + 1..last].copy_from_slice(&area.start[d + 1..last]);
     }
 }
 
@@ -110,7 +115,8 @@ pub fn scalars(reader: &Reader, part: &ResolvedSlice) -> Result<Vec<(u64, Value)
     let mut all: Vec<(u64, Value)> = Vec::with_capacity(part.steps.len());
     let mut unknown = Vec::new();
     reader.for_each_block(name, *first..last + 1, &mut |block| {
-        if block.number == 0 {
+        // A range of steps may have a stride.
+        if block.number == 0 && part.steps.binary_search(&block.step).is_ok() {
             match block.value {
                 Some(value) => all.push((block.step, value)),
                 None => unknown.push(block.step),
@@ -126,14 +132,19 @@ pub fn scalars(reader: &Reader, part: &ResolvedSlice) -> Result<Vec<(u64, Value)
     Ok(all)
 }
 
-/// The index after `index` in a box, the last dimension fastest.
-pub fn advance(index: &mut [u64], area: &BoundingBox) {
+/// Above every index of a dimension.
+fn end(area: &StridedBox, d: usize) -> u64 {
+    area.start[d].saturating_add(area.count[d].saturating_mul(area.stride[d]))
+}
+
+/// The index after `index` among these elements, the last dimension fastest.
+pub fn advance(index: &mut [u64], area: &StridedBox) {
     for d in (0..index.len()).rev() {
-        index[d] += 1;
-        if index[d] < area.offset[d] + area.count[d] {
+        index[d] = index[d].saturating_add(area.stride[d]);
+        if index[d] < end(area, d) {
             return;
         }
-        index[d] = area.offset[d];
+        index[d] = area.start[d];
     }
 }
 
@@ -143,13 +154,13 @@ mod tests {
 
     #[test]
     fn stretches_make_up_the_box_in_order() {
-        let area = BoundingBox::new([1, 2, 3], [3, 4, 5]);
+        let area = StridedBox { start: vec![1, 2, 3], stride: vec![1, 4, 2], count: vec![3, 4, 5] };
         for most in [1, 3, 5, 7, 12, 20, 41, 60, 1000] {
-            let mut index = area.offset.clone();
+            let mut index = area.start.clone();
             let mut seen = 0;
             for_each_box(&area, most, &mut |one| {
                 assert!(one.elements().unwrap() <= most);
-                let mut inside = one.offset.clone();
+                let mut inside = one.start.clone();
                 for _ in 0..one.elements().unwrap() {
                     assert_eq!(inside, index, "in stretches of {most}");
                     advance(&mut inside, &one);
@@ -166,8 +177,15 @@ mod tests {
     #[test]
     fn a_block_is_cut_to_the_part_asked_for() {
         let bytes: Vec<u8> = (0..24).collect();
-        assert_eq!(cut(&bytes, &[2, 3, 4], &BoundingBox::new([0, 1, 2], [2, 2, 1]), 1), [6, 10, 18, 22]);
-        assert_eq!(cut(&bytes, &[6, 2], &BoundingBox::new([4, 0], [1, 2]), 2), [16, 17, 18, 19]);
-        assert_eq!(cut(&bytes, &[24], &BoundingBox::new([3], [2]), 1), [3, 4]);
+        let of = |start: &[u64], stride: &[u64], count: &[u64]| StridedBox {
+            start: start.to_vec(),
+            stride: stride.to_vec(),
+            count: count.to_vec(),
+        };
+        assert_eq!(cut(&bytes, &[2, 3, 4], &of(&[0, 1, 2], &[1; 3], &[2, 2, 1]), 1), [6, 10, 18, 22]);
+        assert_eq!(cut(&bytes, &[6, 2], &of(&[4, 0], &[1, 1], &[1, 2]), 2), [16, 17, 18, 19]);
+        assert_eq!(cut(&bytes, &[24], &of(&[3], &[1], &[2]), 1), [3, 4]);
+        assert_eq!(cut(&bytes, &[24], &of(&[3], &[7], &[3]), 1), [3, 10, 17]);
+        assert_eq!(cut(&bytes, &[4, 6], &of(&[0, 1], &[3, 2], &[2, 2]), 1), [1, 3, 19, 21]);
     }
 }
