@@ -135,8 +135,8 @@ class ZarrReads(viewed.ViewReads):
     def test_the_commands_of_the_guide_do_what_it_says(self):
         with open(os.path.join(written.ROOT, "docs", "guide", "views.md"), encoding="utf-8") as page:
             blocks = re.findall(r"```(sh|python)\n(.*?)```", page.read(), re.DOTALL)
-        # The last one is VTK's: test_views_vtk.
-        self.assertEqual([language for language, _ in blocks], ["sh", "python", "python", "sh", "python"])
+        # The others are those of VTK and openPMD: test_views_vtk, test_views_openpmd.
+        self.assertEqual([language for language, _ in blocks[:4]], ["sh", "python", "python", "sh"])
         written.write(self.path, method="MPI", ranks=3, steps=3)
         for source in glob.glob(self.path + "*"):
             os.rename(source, source.replace("file.bp", "run.bp"))

@@ -111,12 +111,12 @@ pub fn bitmap_in_index(first: u32) -> u32 {
     if first == SUMS { MIN_MAX } else { first }
 }
 
-fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
+pub(crate) fn put_shape(out: &mut impl Put, shape: &Shape) {
     out.put_u8(4);
     put_triples(out, shape);
 }
 
-fn put_triples(out: &mut Vec<u8>, shape: &Shape) {
+fn put_triples(out: &mut impl Put, shape: &Shape) {
     out.put_u8(shape.rank() as u8);
     out.put_u16(24 * shape.rank() as u16);
     for d in 0..shape.rank() {
@@ -209,7 +209,7 @@ pub struct Location {
     pub time_index: u32,
 }
 
-fn put_location(out: &mut Vec<u8>, at: Location) {
+pub(crate) fn put_location(out: &mut impl Put, at: Location) {
     out.put_u8(3);
     out.put_u64(at.record_offset);
     out.put_u8(6);
@@ -233,7 +233,7 @@ pub fn put_scalar_set(out: &mut Vec<u8>, at: Location, value: &Value) {
     put_set(out, |out| {
         put_location(out, at);
         out.put_u8(0);
-        put_value(out, value);
+        out.put_value(value);
         5
     });
 }
@@ -258,34 +258,30 @@ pub(crate) fn put_set_of_record(out: &mut Vec<u8>, at: Location, records: u8, se
 
 /// The index set of an attribute.
 pub fn put_attribute_set(out: &mut Vec<u8>, at: Location, value: &AttributeValue) {
-    put_set(out, |out| {
-        put_location(out, at);
-        match value {
-            AttributeValue::One(value) => {
-                out.put_u8(0);
-                put_value(out, value);
-                5
-            }
-            AttributeValue::Many(_, values) => {
-                let n = values.len() as u64;
-                put_shape(out, &Shape::global([n], [n], [0]));
-                out.put_u8(0);
-                values.iter().for_each(|v| put_value(out, v));
-                6
-            }
-            AttributeValue::Variable(id) => {
-                out.put_u8(5);
-                out.put_u32(*id);
-                5
-            }
-        }
-    });
+    put_set(out, |out| put_attribute(out, at, value));
 }
 
-fn put_value(out: &mut Vec<u8>, value: &Value) {
+/// Appends the records of an attribute; returns their number.
+pub(crate) fn put_attribute(out: &mut impl Put, at: Location, value: &AttributeValue) -> u8 {
+    put_location(out, at);
     match value {
-        Value::String(text) => out.put_str16(text),
-        number => number.append_to(out),
+        AttributeValue::One(value) => {
+            out.put_u8(0);
+            out.put_value(value);
+            5
+        }
+        AttributeValue::Many(_, values) => {
+            let n = values.len() as u64;
+            put_shape(out, &Shape::global([n], [n], [0]));
+            out.put_u8(0);
+            values.iter().for_each(|v| out.put_value(v));
+            6
+        }
+        AttributeValue::Variable(id) => {
+            out.put_u8(5);
+            out.put_u32(*id);
+            5
+        }
     }
 }
 

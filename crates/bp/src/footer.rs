@@ -40,20 +40,23 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Appends tag and minifooter.
+    /// Appends tag and minifooter of an index with an extension section.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.put(
-            format!("{:<24}", concat!("ADIOS-BP v", env!("CARGO_PKG_VERSION"), " Thalweg"))
-                .as_bytes()
-                .get(..24)
-                .unwrap_or(&[b' '; 24]),
-        );
+        self.encode_as("Thalweg", out);
+    }
+
+    /// Appends tag and minifooter, in the byte order of `out`, which is that of the file.
+    ///
+    /// - `kind`: the end of the tag; an extension section is not looked for where it is not `Thalweg`.
+    pub(crate) fn encode_as(&self, kind: &str, out: &mut impl Put) {
+        let tag = format!("{:<24}", format!(concat!("ADIOS-BP v", env!("CARGO_PKG_VERSION"), " {}"), kind));
+        out.put(tag.as_bytes().get(..24).unwrap_or(&[b' '; 24]));
         // Digits: adios2 reads them as text, ADIOS 1.13 ignores them.
         out.put(b"010\0");
         out.put_u64(self.process_groups);
         out.put_u64(self.variables);
         out.put_u64(self.attributes);
-        out.put(&[if cfg!(target_endian = "big") { 1 } else { 0 }, 0, if self.subfiles { 3 } else { 2 }, 3]);
+        out.put(&[u8::from(out.order() == ByteOrder::Big), 0, if self.subfiles { 3 } else { 2 }, 3]);
     }
 
     /// Whether a tag is of this library: an extension section then precedes the index.

@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod growth;
 pub mod hole;
 pub mod index;
+pub mod listing;
 pub mod live;
 pub mod opening;
 pub mod pass;

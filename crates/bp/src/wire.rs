@@ -1,10 +1,10 @@
 //! Primitive fields: checked reading from untrusted bytes, plain appending.
 //!
 //! Every multi-byte number is in the byte order of the file's writer. Encoders use this machine's order, because payloads are
-//! written from memory unchanged; decoders read both. A [`Cursor`] never reads past its slice, and its errors contain the byte
+//! written from memory unchanged, except for lists of blocks that exist already ([`crate::listing`]); decoders read both. A [`Cursor`] never reads past its slice, and its errors contain the byte
 //! of the failure.
 
-use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result, Value};
 
 /// Reads consecutive fields from untrusted bytes.
 #[derive(Debug, Clone)]
@@ -129,29 +129,45 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appending fields in this machine's byte order.
+/// Appending fields, in this machine's byte order unless [`Put::order`] is another one.
 pub trait Put {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
+    /// The order of bytes inside numbers.
+    fn order(&self) -> ByteOrder {
+        ByteOrder::NATIVE
+    }
     /// Appends one byte.
     fn put_u8(&mut self, v: u8) {
         self.put(&[v]);
     }
     /// Appends 2 bytes.
     fn put_u16(&mut self, v: u16) {
-        self.put(&v.to_ne_bytes());
+        match self.order() {
+            ByteOrder::Little => self.put(&v.to_le_bytes()),
+            ByteOrder::Big => self.put(&v.to_be_bytes()),
+        }
     }
     /// Appends 4 bytes.
     fn put_u32(&mut self, v: u32) {
-        self.put(&v.to_ne_bytes());
+        match self.order() {
+            ByteOrder::Little => self.put(&v.to_le_bytes()),
+            ByteOrder::Big => self.put(&v.to_be_bytes()),
+        }
     }
     /// Appends 8 bytes.
     fn put_u64(&mut self, v: u64) {
-        self.put(&v.to_ne_bytes());
+        match self.order() {
+            ByteOrder::Little => self.put(&v.to_le_bytes()),
+            ByteOrder::Big => self.put(&v.to_be_bytes()),
+        }
     }
     /// Appends 8 bytes.
     fn put_f64(&mut self, v: f64) {
-        self.put(&v.to_ne_bytes());
+        match self.order() {
+            ByteOrder::Little => self.put(&v.to_le_bytes()),
+            ByteOrder::Big => self.put(&v.to_be_bytes()),
+        }
     }
     /// Appends a string with a 16-bit length in front. Longer strings are truncated; callers check them with [`check_str16`].
     fn put_str16(&mut self, text: &[u8]) {
@@ -159,11 +175,57 @@ pub trait Put {
         self.put_u16(text.len() as u16);
         self.put(text);
     }
+    /// Appends a value as indexes have it: a text with a 16-bit length in front, else its number or both of its numbers.
+    fn put_value(&mut self, value: &Value) {
+        if let Value::String(text) = value {
+            return self.put_str16(text);
+        }
+        let mut bytes = Vec::with_capacity(16);
+        value.append_to(&mut bytes);
+        if self.order() != ByteOrder::NATIVE {
+            let element = value.element_type();
+            let numbers = if element.is_complex() { 2 } else { 1 };
+            bytes.chunks_exact_mut(element.size() as usize / numbers).for_each(<[u8]>::reverse);
+        }
+        self.put(&bytes);
+    }
 }
 
 impl Put for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+
+    fn put_value(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.put_str16(text),
+            number => number.append_to(self),
+        }
+    }
+}
+
+/// Bytes with numbers in an order that may be another machine's.
+#[derive(Debug, Clone)]
+pub struct Ordered {
+    /// The bytes so far.
+    pub bytes: Vec<u8>,
+    order: ByteOrder,
+}
+
+impl Ordered {
+    /// No bytes yet.
+    pub fn new(order: ByteOrder) -> Ordered {
+        Ordered { bytes: Vec::new(), order }
+    }
+}
+
+impl Put for Ordered {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn order(&self) -> ByteOrder {
+        self.order
     }
 }
 

@@ -676,6 +676,7 @@ pub enum View {
     Zarr(ViewZarr),
     Hdf5(ViewHdf5),
     Vtk(ViewVtk),
+    Openpmd(ViewOpenpmd),
 }
 
 /// References for Zarr: xarray, dask and zarr-python read the values in place.
@@ -775,6 +776,35 @@ pub struct ViewVtk {
     /// Names of data files relative to the view's folder: both can be moved together
     #[arg(long)]
     pub relative: bool,
+    #[command(flatten)]
+    pub following: Following,
+}
+
+/// A small BP file with the names and attributes of openPMD: openPMD-api and openPMD-viewer read the values in place.
+///
+/// Each step is an iteration, each array a mesh record; arrays E/x, E/y, E/z or E_x, E_y, E_z are the components of one. Meshes of the
+/// file's XML give axes, distances and positions, and attributes `units` the units. The view shows the steps that are closed now; --follow
+/// makes it again for later ones. It finds the data through links in a folder beside it: move the view, this folder and the data together.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg view openpmd run.bp             writes run.openpmd.bp and links in run.openpmd.bp.dir
+  thalweg view openpmd run.bp -o series.bp
+
+In Python, with the package openpmd-api or openpmd-viewer:
+  openpmd_api.Series(\"run.openpmd.bp\", openpmd_api.Access.read_only)
+  openpmd_viewer.OpenPMDTimeSeries(\"run.openpmd.bp\")
+
+What openPMD cannot hold is listed with the reason.
+
+Exit codes: 0 written, 1 written but no variable is shown, 2 usage, 3 a file can't be read or written.")]
+pub struct ViewOpenpmd {
+    /// File to show
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// File to write, with a name that ends with .bp; by default the name of the file with .openpmd.bp instead of .bp
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub following: Following,
 }

@@ -93,6 +93,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::View(View::Zarr(a)) => command::view::zarr(a, out),
         Command::View(View::Hdf5(a)) => command::view::hdf5(a, out),
         Command::View(View::Vtk(a)) => command::view::vtk(a, out),
+        Command::View(View::Openpmd(a)) => command::view::openpmd(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
         Command::Mount(a) => command::mount::run(a, out),
         Command::Partition(a) => command::partition::run(a, out),

@@ -45,6 +45,7 @@
 //! | [`socket`] | method `SOCKET`: planes of the arrays for viewers, while the program runs |
 //! | [`vtk`] | method `VTK`: outputs as files of VTK and a series of them |
 //! | [`whole_arrays`] | what methods share in whose files each array is whole |
+//! | `show` | views that a session makes of files which it has closed for good |
 //! | [`staging`] | method `STAGING`: outputs that a server takes over |
 //! | [`steering`] | what is written, and how often, changed while the program runs |
 //! | [`registry`] | the one table of methods, and the checks that need it |
@@ -87,6 +88,7 @@ pub mod parameters;
 pub mod registry;
 pub mod resolve;
 pub mod session;
+mod show;
 pub mod socket;
 pub mod staging;
 pub mod steering;

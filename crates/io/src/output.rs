@@ -252,6 +252,10 @@ impl<'a> Output<'a> {
             for (_, to_open) in made.iter().filter(|(_, to_open)| !staging::is(to_open.kind)) {
                 staging::settle(&*shared.layout, &to_open.path)?;
             }
+            if comm.rank() == 0 && group.lock().builder.group().has_openpmd {
+                let bp = made.iter().filter(|(_, to_open)| registry::writes_bp(to_open.kind));
+                shared.shown.lock().extend(bp.map(|(_, to_open)| to_open.path.clone()));
+            }
             let arrays = if comm.rank() == 0 && mode != Mode::Write { group.lock().arrays() } else { Arc::default() };
             joined = joined::arrays(group.lock().builder.group());
             alike.clone_from(&joined);

@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::mounts;
 use crate::output::{Opens, Output, level_of, stored};
 use crate::registry;
+use crate::show;
 use crate::staging;
 use crate::steering::{self, Steering};
 use crate::transform;
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) language: Mutex<HostLanguage>,
     /// Attributes a file holds already, by path.
     pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
+    /// On rank 0 of their outputs: BP files that get a view for openPMD when they are closed for good.
+    pub(crate) shown: Mutex<BTreeSet<String>>,
 }
 
 /// A process's use of the library.
@@ -221,6 +224,7 @@ impl Session {
                 compares,
                 language: Mutex::new(host_language),
                 written: Mutex::new(HashMap::new()),
+                shown: Mutex::default(),
             }),
             groups: Mutex::new(groups),
             buffer: Mutex::new(Some(buffer)),
@@ -452,6 +456,7 @@ impl Session {
     pub fn finish(&self) -> Result<()> {
         let ended = self.end_outputs();
         let outcome = ended.and(self.shared.cache.finish());
+        self.show();
         self.shared.steering.end();
         self.shared.pool.trim();
         outcome
@@ -468,6 +473,17 @@ impl Session {
         self.shared.steering.end();
         self.shared.pool.trim();
         outcome
+    }
+
+    /// Makes the views of files that are closed for good. One that cannot be made is a warning: the file is whole without it.
+    fn show(&self) {
+        for path in std::mem::take(&mut *self.shared.shown.lock()) {
+            let shown = caught("make the view for openPMD", || show::openpmd(&self.shared.layout, &path));
+            let told = shown.unwrap_or_else(|e| {
+                vec![format!("{path}: {e}; `thalweg view openpmd {path}` makes its view for openPMD")]
+            });
+            told.iter().for_each(|text| thalweg_warnings::tell_once(text));
+        }
     }
 
     fn end_outputs(&self) -> Result<()> {

@@ -112,6 +112,11 @@ impl GroupBuilder {
         Ok(())
     }
 
+    /// Sets whether the group's files get a view for openPMD when they are closed for good.
+    pub fn set_openpmd(&mut self, has: bool) {
+        self.group.has_openpmd = has;
+    }
+
     /// Adds a variable and returns its position in [`Group::variables`].
     ///
     /// - `local`, `global`, `offset`: dimensions separated by commas (`"2*NX+1,4"`); all empty for a scalar, the latter two

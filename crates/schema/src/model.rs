@@ -66,6 +66,8 @@ pub struct Group {
     pub meshes: Vec<Mesh>,
     /// Version of the mesh schema, as `1.1`.
     pub schema_version: Option<String>,
+    /// Its files get a view for openPMD when they are closed for good (`schema="openPMD"`).
+    pub has_openpmd: bool,
     /// Lines of program text between variables (`<gwrite src="..."/>`), for generated code.
     pub program_text: Vec<ProgramText>,
 }

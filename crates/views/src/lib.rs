@@ -13,6 +13,7 @@
 //! | [`boxes`] | whether boxes of an array meet; pure |
 //! | [`grid`] | whether the blocks of an array form the chunks of a regular grid; pure |
 //! | [`mesh`] | the grid of VTK that a mesh of the file is; pure |
+//! | [`openpmd`] | the records and attributes of openPMD that meshes and variables are; the view for openPMD, a BP file with other names |
 //! | [`place`] | URLs of the files with payloads |
 //! | [`hdf5`] | the content of a view for HDF5: datasets over external storage, virtual datasets, dimension scales |
 //! | [`runs`] | which blocks lie at regular places of a file; pure |
@@ -32,6 +33,7 @@ pub mod chunks;
 pub mod grid;
 pub mod hdf5;
 pub mod mesh;
+pub mod openpmd;
 pub mod place;
 pub mod runs;
 pub mod vtk;

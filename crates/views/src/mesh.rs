@@ -47,7 +47,7 @@ impl Facts {
         self.texts.get(&format!("adios_schema/{mesh}/{what}")).map(String::as_str)
     }
 
-    fn centering(&self, variable: &str) -> Option<&str> {
+    pub(crate) fn centering(&self, variable: &str) -> Option<&str> {
         self.texts.get(&format!("{variable}/adios_schema/centering")).map(String::as_str)
     }
 

@@ -1,6 +1,6 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
-use crate::arguments::{Following, ViewHdf5, ViewVtk, ViewZarr};
+use crate::arguments::{Following, ViewHdf5, ViewOpenpmd, ViewVtk, ViewZarr};
 use crate::converter::{Program, SAFE, replace, unwritten};
 use crate::file;
 use crate::following::{Came, Follow};
@@ -14,6 +14,7 @@ use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
 use thalweg_views::hdf5::{Plan, View};
+use thalweg_views::openpmd;
 
 pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure> {
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
@@ -36,6 +37,15 @@ pub fn vtk(arguments: &ViewVtk, out: &mut Terminal) -> Result<Outcome, Failure> 
     let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("vtkhdf"));
     Made::new(&arguments.file, &target)?.each(&arguments.following, out, &mut |made, reader, out| {
         made.in_hdf5(thalweg_views::vtk::view(reader, arguments.mesh.as_deref())?, arguments.relative, out)
+    })
+}
+
+pub fn openpmd(arguments: &ViewOpenpmd, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let target = arguments.output.clone().unwrap_or_else(|| openpmd::file::beside(&arguments.file));
+    Made::new(&arguments.file, &target)?.each(&arguments.following, out, &mut |made, reader, out| {
+        let view = openpmd::view::view(reader)?;
+        openpmd::file::write(&view, &target)?;
+        made.tell(view.arrays, view.blocks, view.left_out, out)
     })
 }
 

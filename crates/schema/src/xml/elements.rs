@@ -80,6 +80,12 @@ pub(super) const CONFIG: &[Parameter] = &[
     Parameter::text("schema-version", "a version, as 1.1", "version of the mesh schema, recorded in the file"),
 ];
 
+pub(super) const SCHEMA: Parameter = Parameter::choice(
+    "schema",
+    &["ADIOS", "openPMD"],
+    "openPMD: files of the group get a view for programs of openPMD when they are closed for good",
+);
+
 pub(super) const GROUP: &[Parameter] = &[
     NAME,
     COORDINATION_COMMUNICATOR,
@@ -87,6 +93,7 @@ pub(super) const GROUP: &[Parameter] = &[
     STATISTICS,
     Parameter::text("time-index", "a name", "name of the time dimension"),
     Parameter::text("host-language", LANGUAGES, "must be that of the document").or_else("the document's"),
+    SCHEMA,
 ];
 
 const DIMENSIONS: &str = "numbers, variables and expressions between commas";

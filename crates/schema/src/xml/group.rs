@@ -2,7 +2,7 @@
 
 use super::Reader;
 use super::element_attributes::{ElementAttributes, Found};
-use super::elements::{ATTRIBUTE, BOUNDS, COPY_ON_WRITE, GROUP, READ, VARIABLE, WRITE};
+use super::elements::{ATTRIBUTE, BOUNDS, COPY_ON_WRITE, GROUP, READ, SCHEMA, VARIABLE, WRITE};
 use super::mesh::time_marks;
 use crate::attribute::parse_type;
 use crate::declare::{attribute_from, check_centering, check_variable_type};
@@ -60,6 +60,8 @@ impl<'a> Reader<'a> {
         group.coordination_communicator = attributes.text("coordination-communicator");
         group.coordination_var = attributes.text("coordination-var");
         group.statistics = self.statistics(&attributes).unwrap_or_default();
+        let schema = self.value::<String>(&attributes, &SCHEMA);
+        group.has_openpmd = schema.is_some_and(|schema| schema.eq_ignore_ascii_case("openPMD"));
         group.time_index = attributes.text("time-index");
         if let Some(name) = &group.time_index {
             self.check(attributes.span("time-index"), check_name("time index", name));
