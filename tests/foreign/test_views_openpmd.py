@@ -14,6 +14,7 @@ import written
 from viewed import thalweg
 
 try:
+    import adios2
     import openpmd_api
 except ImportError as e:
     raise unittest.SkipTest(f"skipped: {e}") from None
@@ -29,7 +30,6 @@ REASONS = {
     "is compressed with the transform": lambda v: True,
     "covers elements of another block": viewed.overlapping,
     "other numbers of ranks wrote it": lambda v: len({len(blocks) for blocks in v.steps.values()}) > 1,
-    "there are steps in which it has no elements": lambda v: v.has_empty_blocks(),
 }
 
 
@@ -58,46 +58,44 @@ class OpenpmdReads(viewed.ViewReads):
 
     def compare(self, manifest):
         """Compares all values; returns the number of variables that are shown."""
-        said, remarks = thalweg("view", "openpmd", self.path, expect=None)
+        _, remarks = thalweg("view", "openpmd", self.path, expect=None)
+        is_foreign = "byte order of the file: it is another machine's" in remarks
+        self.assertEqual(is_foreign, "encoded-big" in self.path)
         # Parts of variables, and what is no variable.
-        remarks = re.sub("(?m)^.*not shown: (elements of|unit of|mesh|points of|time) .*$", "", remarks)
-        self.series = openpmd_api.Series(self.view, openpmd_api.Access.read_only)
-        self.assertEqual(list(self.series.iterations), list(range(manifest.steps)))
-        shown = self.variables(Found(self.series), manifest, remarks)
-        self.series.close()
+        remarks = re.sub("(?m)^.*not shown: (byte order|elements of|steps of|unit of|mesh|points of|time) .*$", "", remarks)
+        if is_foreign:
+            with self.assertRaisesRegex(RuntimeError, "ADIOS2_USE_Endian_Reverse"):
+                openpmd_api.Series(self.view, openpmd_api.Access.read_only)
+            with adios2.FileReader(self.view) as file:
+                return self.variables(ByAdios2(file), manifest, remarks)
+        series = openpmd_api.Series(self.view, openpmd_api.Access.read_only)
+        self.assertEqual(list(series.iterations), list(range(manifest.steps)))
+        shown = self.variables(ByOpenpmd(series), manifest, remarks)
+        series.close()
         return shown
 
-    def values(self, name, variable, manifest):
+    def values(self, found, variable, manifest):
         for step in sorted(variable.steps):
-            iteration = self.series.iterations[step]
             if variable.form == "scalar":
-                self.scalar(iteration, name, variable, step)
+                self.scalar(found.scalar(step), variable, step)
             elif variable.form == "global":
                 whole, covered = variable.whole(step), variable.covered(step)
-                if not covered.any():
-                    continue
-                got = loaded(self.series, self.component(iteration, name))
-                np.testing.assert_array_equal(np.asarray(got, dtype=whole.dtype)[covered], whole[covered], f"step {step}")
+                if covered.any():
+                    got = np.asarray(found.array(step), dtype=whole.dtype)
+                    np.testing.assert_array_equal(got[covered], whole[covered], f"step {step}")
             else:
-                blocks = variable.steps[step]
-                for number, block in enumerate(blocks):
-                    if 0 in block["count"]:
-                        continue
-                    own = name if len(blocks) == 1 and self.is_whole(variable) else f"{name}_block_{number}"
-                    got = loaded(self.series, self.component(iteration, own))
-                    wanted = variable.block(block)
-                    np.testing.assert_array_equal(np.asarray(got, dtype=wanted.dtype), wanted, f"step {step}")
+                for number, block in enumerate(variable.steps[step]):
+                    if 0 not in block["count"]:
+                        wanted = variable.block(block)
+                        got = found.array(step, "" if self.is_whole(variable) else f"_block_{number}")
+                        np.testing.assert_array_equal(np.asarray(got, dtype=wanted.dtype), wanted, f"step {step}")
 
     @staticmethod
     def is_whole(variable):
         """Whether a local array has one block in each step."""
         return all(len(blocks) == 1 for blocks in variable.steps.values())
 
-    def component(self, iteration, name):
-        return iteration.meshes[safe(name)][SCALAR]
-
-    def scalar(self, iteration, name, variable, step):
-        got = iteration.get_attribute(safe(name))
+    def scalar(self, got, variable, step):
         blocks = variable.steps[step]
         if variable.kind == "string":
             self.assertEqual(got, variable.value(step))
@@ -122,12 +120,13 @@ class OpenpmdReads(viewed.ViewReads):
         self.assertIn("is the file itself", remarks)
         other = os.path.join(self.folder, "other.bp")
         written.write(other, method="POSIX", ranks=2, steps=1)
+        others = {name: open(os.path.join(other + ".dir", name), "rb").read() for name in os.listdir(other + ".dir")}
         _, remarks = thalweg("view", "openpmd", self.path, "-o", other, expect=3)
         self.assertIn("is the folder of another BP file", remarks)
+        self.assertEqual(others, {name: open(os.path.join(other + ".dir", name), "rb").read() for name in os.listdir(other + ".dir")})
         _, remarks = thalweg("view", "openpmd", self.path, "-o", os.path.join(self.folder, "view.h5"), expect=3)
         self.assertIn("ends with .bp", remarks)
         self.assertEqual(open(self.path, "rb").read(), before)
-        self.assertEqual(thalweg("verify", other)[1], "")
 
     def test_a_view_is_moved_with_its_data(self):
         manifest = written.write(self.path, method="POSIX", ranks=3, steps=2)
@@ -143,14 +142,36 @@ class OpenpmdReads(viewed.ViewReads):
         series.close()
 
 
-class Found:
-    """What `viewed` asks for by name."""
+class ByOpenpmd:
+    """A variable by its name, as openPMD-api has it."""
 
-    def __init__(self, series):
-        self.series = series
+    def __init__(self, series, name=None):
+        self.series, self.name = series, name
 
     def __getitem__(self, name):
-        return name
+        return ByOpenpmd(self.series, safe(name))
+
+    def scalar(self, step):
+        return self.series.iterations[step].get_attribute(self.name)
+
+    def array(self, step, more=""):
+        return loaded(self.series, self.series.iterations[step].meshes[self.name + more][SCALAR])
+
+
+class ByAdios2:
+    """The same by adios2, which reads files of the other byte order, too."""
+
+    def __init__(self, file, name=None):
+        self.file, self.name = file, name
+
+    def __getitem__(self, name):
+        return ByAdios2(self.file, safe(name))
+
+    def scalar(self, step):
+        return self.file.read_attribute(f"/data/{step}/{self.name}")
+
+    def array(self, step, more=""):
+        return self.file.read(f"/data/{step}/meshes/{self.name}{more}")
 
 
 viewed.add_files(OpenpmdReads, {f"{method}_{ranks}_ranks": {"method": method, "ranks": ranks, "steps": 2} for method in ("MPI", "POSIX", "MPI_AGGREGATE") for ranks in (1, 3)})
@@ -237,7 +258,6 @@ class MeshesAndUnits(unittest.TestCase):
                     os.remove(self.view)
                     thalweg("view", "openpmd", self.path)
                     self.assertEqual(open(self.view, "rb").read(), by_schema)
-        thalweg("verify", self.path)
 
     def test_meshes_that_openpmd_does_not_have_are_named(self):
         for kind, variables in (("rectilinear", "along"), ("structured", "")):

@@ -21,7 +21,7 @@ use std::ops::Range;
 use thalweg_bp::listing::{Listed, Listing};
 use thalweg_bp::shape::Shape;
 use thalweg_reader::Reader;
-use thalweg_types::{AttributeValue, BoundingBox, Error, ErrorKind, Result, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, Error, ErrorKind, Result, Value};
 
 /// A view.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,11 @@ pub fn view(reader: &Reader) -> Result<View> {
         Some(head) => reader.is_fortran(&head.group)?,
         None => false,
     };
+    if reader.byte_order() != ByteOrder::NATIVE {
+        // openPMD-api 0.17 of PyPI refuses such files; adios2 2.12 of PyPI reads them.
+        let why = "it is another machine's: openPMD-api opens the view only if its ADIOS2 was built with ADIOS2_USE_Endian_Reverse";
+        left_out.push(LeftOut { name: "byte order of the file".into(), why: why.into() });
+    }
     let mut steps = Steps::default();
     for array in &arrays {
         steps.add(reader, array, &mut left_out)?;
@@ -215,7 +220,8 @@ impl Steps {
                     begin = end;
                 }
                 if shown < if only.is_some() { 1 } else { numbers.len() } {
-                    let why = "there are steps in which it has no elements; it is not in their iterations".to_string();
+                    let name = format!("steps of {} without elements", array.variable);
+                    let why = "openPMD has no arrays without elements: it is not in these iterations".to_string();
                     left_out.push(LeftOut { name, why });
                 }
             }
