@@ -40,7 +40,7 @@ fn all_errors_of_a_document_are_in_one_report() {
 config.xml:2:31: error: unknown attribute of <adios-group> "stat"
     2 |   <adios-group name="restart" stat="off">
       |                               ^^^^
-  expected: name, coordination-communicator, coordination-var, stats, time-index, host-language
+  expected: name, coordination-communicator, coordination-var, stats, time-index, host-language, schema
   nearest known name: "stats"
 config.xml:3:26: error: unknown type "integr"
     3 |     <var name="NX" type="integr"/>
