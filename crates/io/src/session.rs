@@ -451,6 +451,8 @@ impl Session {
 
     /// Like [`Session::finalize`], but not collective: errors of other ranks are not reported.
     ///
+    /// Files of groups with `schema="openPMD"` get their view here, on rank 0 of their outputs.
+    ///
     /// # Errors
     /// The first file of this rank that could not be ended; its closed steps stay readable.
     pub fn finish(&self) -> Result<()> {

@@ -19,17 +19,13 @@ use thalweg_views::openpmd::{file, view};
 /// Makes the view of a file for openPMD. Returns what it does not show, as sentences.
 ///
 /// # Errors
-/// `Unsupported` if the file is on a mount; errors of [`view::view`] and [`file::write`]. A file that was never written has no view: no
-/// error.
+/// `Unsupported` if the file is on a mount; `NotFound` if it is not there, or not yet, as with method `STAGING`; errors of [`view::view`]
+/// and [`file::write`].
 pub(crate) fn openpmd(layout: &Arc<dyn Layout>, path: &str) -> Result<Vec<String>> {
     let Some(plain) = layout.plain_file(path) else {
         return Err(Error::new(ErrorKind::Unsupported, "programs of openPMD do not find files of a mount"));
     };
-    let reader = match Reader::open(layout.clone(), path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        reader => reader?,
-    };
-    let made = view::view(&reader)?;
+    let made = view::view(&Reader::open(layout.clone(), path)?)?;
     file::write(&made, &file::beside(Path::new(&plain)))?;
     let told = |left: thalweg_views::LeftOut| format!("{path}: openPMD does not show {}: {}", left.name, left.why);
     Ok(made.left_out.into_iter().map(told).collect())

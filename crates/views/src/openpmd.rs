@@ -211,15 +211,18 @@ pub fn records(
     all
 }
 
-/// The components of records: stem, and label and position of each array.
-fn groups<'a>(fields: &[Field<'a>], facts: &Facts) -> Vec<(&'a str, Vec<(Option<&'static str>, usize)>)> {
+/// Arrays of one record: label and position of each.
+type Members = Vec<(Option<&'static str>, usize)>;
+
+/// The arrays of each record, with the begin of their names.
+fn groups<'a>(fields: &[Field<'a>], facts: &Facts) -> Vec<(&'a str, Members)> {
     let split = |name: &'a str| {
         let (stem, label) = name.rsplit_once(['/', '_'])?;
         let label = LABELS.iter().find(|own| **own == label)?;
         // The separator counts: `a/x` and `a_y` are no components of one record.
         (!stem.is_empty()).then_some((stem, &name[stem.len()..=stem.len()], *label))
     };
-    let mut vectors: HashMap<_, Vec<(Option<&'static str>, usize)>> = HashMap::new();
+    let mut vectors: HashMap<_, Members> = HashMap::new();
     let key = |field: &Field<'a>| {
         let (stem, separator, label) = split(field.name)?;
         let on = (facts.mesh_of(field.name), facts.centering(field.name));
@@ -514,5 +517,84 @@ fn reals(value: &AttributeValue, like: &AttributeValue) -> Option<AttributeValue
     match like {
         AttributeValue::Many(_, wanted) => (wanted.len() == all.len()).then(|| numbers(&all)),
         _ => (all.len() == 1).then(|| AttributeValue::One(Value::F64(all[0]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field<'a>(name: &'a str, space: &'a [u64], attributes: &'a [(String, AttributeValue)]) -> Field<'a> {
+        Field { name, element: ElementType::F64, space, labels: None, attributes }
+    }
+
+    fn unit(unit: &str) -> [(String, AttributeValue); 1] {
+        [("units".to_string(), text(unit))]
+    }
+
+    /// The records of arrays, as their names with those of their components; and what is left out.
+    fn named(fields: &[Field<'_>], facts: &Facts) -> (Vec<String>, Vec<LeftOut>) {
+        let mut left_out = Vec::new();
+        let all = records(fields, facts, &|_| None, &mut left_out);
+        let paths = all.iter().flat_map(|record| record.components.iter().map(|component| record.path_of(component)));
+        (paths.collect(), left_out)
+    }
+
+    #[test]
+    fn components_have_one_shape_and_measure_the_same() {
+        let (kilo, volts, kelvin) = (unit("kV/m"), unit("V/m"), unit("K"));
+        let fields = [
+            field("E/z", &[4], &kilo),
+            field("E/x", &[4], &volts),
+            // Another separator, another shape, another quantity, alone, no components.
+            field("E_y", &[4], &volts),
+            field("B/x", &[4], &[]),
+            field("B/y", &[5], &[]),
+            field("v_x", &[4], &volts),
+            field("v_y", &[4], &kelvin),
+            field("max", &[4], &[]),
+            field("x", &[4], &[]),
+            field("y", &[4], &[]),
+        ];
+        let (paths, left_out) = named(&fields, &Facts::default());
+        assert_eq!(paths, ["E/x", "E/z", "E_y", "B_x", "B_y", "v_x", "v_y", "max", "x", "y"]);
+        assert_eq!(left_out, []);
+    }
+
+    #[test]
+    fn names_that_become_alike_stay_apart() {
+        let fields = [field("a.b", &[4], &[]), field("a/b", &[4], &[]), field("a_b", &[4], &[])];
+        assert_eq!(named(&fields, &Facts::default()).0, ["a_b", "a_b_", "a_b__"]);
+    }
+
+    #[test]
+    fn attributes_of_the_standard_are_taken_and_those_that_do_not_fit_are_named() {
+        let given = [
+            ("unitSI".to_string(), text("2.5")),
+            ("position".to_string(), numbers(&[0.25, 0.75])),
+            ("gridSpacing".to_string(), numbers(&[1.0])),
+            ("geometry".to_string(), text("thetaMode")),
+            ("note".to_string(), text("of mine")),
+        ];
+        let fields = [field("T", &[3, 4], &given)];
+        let mut left_out = Vec::new();
+        let all = records(&fields, &Facts::default(), &|_| None, &mut left_out);
+        let of = |name: &str| &all[0].attributes.iter().find(|(own, _)| own == name).unwrap().1;
+        assert_eq!(*of("unitSI"), AttributeValue::One(Value::F64(2.5)));
+        assert_eq!(*of("position"), numbers(&[0.25, 0.75]));
+        assert_eq!(*of("gridSpacing"), numbers(&[1.0, 1.0]));
+        assert_eq!((of("geometry"), of("note")), (&text("thetaMode"), &text("of mine")));
+        assert_eq!(*of("axisLabels"), texts(&["y".to_string(), "x".to_string()]));
+        assert_eq!(left_out.iter().map(|left| left.name.as_str()).collect::<Vec<_>>(), ["T/gridSpacing"]);
+    }
+
+    #[test]
+    fn a_mesh_that_cannot_be_is_named_and_its_arrays_are_shown_without_it() {
+        let mut facts = Facts::default();
+        facts.add("T/adios_schema", &text("m"));
+        facts.add("/adios_schema/m/type", &text("unstructured"));
+        let (paths, left_out) = named(&[field("T", &[4], &[])], &facts);
+        assert_eq!(paths, ["T"]);
+        assert!(left_out.len() == 1 && left_out[0].name == "mesh m" && left_out[0].why.contains("unstructured"), "{left_out:?}");
     }
 }

@@ -16,6 +16,7 @@ use super::{Field, MESHES, Time, of_iteration, of_series, records, unit_in};
 use crate::arrays::{self, AXES, Array, Arrays, Content, LeftOut, Pieces};
 use crate::mesh::{self, Facts};
 use crate::place::url_of;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use thalweg_bp::listing::{Listed, Listing};
@@ -330,8 +331,8 @@ impl Made {
             let BoundingBox { offset, count } = &piece.bounds;
             let shape = Shape::global(&count[skip..], &part.space[..], &offset[skip..]);
             let file = piece.subfile.unwrap_or(0);
-            if !self.files.contains_key(&file) {
-                self.files.insert(file, path_of(reader, piece.subfile)?);
+            if let Entry::Vacant(new) = self.files.entry(file) {
+                new.insert(path_of(reader, piece.subfile)?);
             }
             blocks.push(Listed { shape, file, payload_offset: piece.bytes.offset });
         }
