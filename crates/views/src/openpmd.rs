@@ -3,8 +3,8 @@
 //! | room | what it owns |
 //! |---|---|
 //! | this one | records, and the attributes of a series, of its iterations and of their records; pure |
-//! | [`file`] | the files of a view, as they lie beside the data |
-//! | [`unit`] | units as texts, and what they are in the SI; pure |
+//! | [`mod@file`] | the files of a view, as they lie beside the data |
+//! | [`mod@unit`] | units as texts, and what they are in the SI; pure |
 //! | [`view`] | the view of a file: a small BP file with these attributes and names, whose blocks are those of the file |
 //!
 //! | of the file | in openPMD |
@@ -595,6 +595,9 @@ mod tests {
         facts.add("/adios_schema/m/type", &text("unstructured"));
         let (paths, left_out) = named(&[field("T", &[4], &[])], &facts);
         assert_eq!(paths, ["T"]);
-        assert!(left_out.len() == 1 && left_out[0].name == "mesh m" && left_out[0].why.contains("unstructured"), "{left_out:?}");
+        assert!(
+            left_out.len() == 1 && left_out[0].name == "mesh m" && left_out[0].why.contains("unstructured"),
+            "{left_out:?}"
+        );
     }
 }
