@@ -183,11 +183,16 @@ impl Geometry {
 }
 
 impl Points {
-    fn has(&self, array: usize) -> bool {
+    /// The arrays, that of x first.
+    pub fn arrays(&self) -> &[usize] {
         match self {
-            Points::Together(one) => *one == array,
-            Points::Apart(several) => several.contains(&array),
+            Points::Together(one) => std::slice::from_ref(one),
+            Points::Apart(several) => several,
         }
+    }
+
+    fn has(&self, array: usize) -> bool {
+        self.arrays().contains(&array)
     }
 }
 

@@ -31,7 +31,7 @@ pub mod view;
 use crate::LeftOut;
 use crate::arrays;
 use crate::hdf5::Kind;
-use crate::mesh::{self, Centering, Facts, Geometry, Points};
+use crate::mesh::{self, Centering, Facts, Geometry};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 use unit::Unit;
@@ -334,11 +334,12 @@ impl Own<'_> {
                 geometry = ("other", Some(("rectilinear", coordinates.clone())))
             }
             Some(Geometry::Structured { points }) => {
-                let points = match points {
-                    Points::Together(one) => vec![*one],
-                    Points::Apart(several) => several.clone(),
-                };
-                geometry = ("other", Some(("structured", points)));
+                geometry = ("other", Some(("structured", points.arrays().to_vec())))
+            }
+            Some(Geometry::Unstructured { points, cells }) => {
+                let lists = cells.iter().map(|set| set.array);
+                let all = points.arrays().iter().copied().chain(lists).collect();
+                geometry = ("other", Some(("unstructured", all)));
             }
         }
         let unit = self.unit(field, left_out);

@@ -268,11 +268,8 @@ impl<'p> Made<'p> {
     /// The datasets with points, in the same steps, and whether each has one component.
     fn parts(&self, arrays: &Points) -> Result<(Vec<&'p Dataset>, bool)> {
         let plan = self.plan;
-        let (parts, is_apart) = match arrays {
-            Points::Together(one) => (std::slice::from_ref(one), false),
-            Points::Apart(several) => (&several[..], true),
-        };
-        let parts: Vec<&Dataset> = parts.iter().map(|at| &plan.datasets[*at]).collect();
+        let is_apart = matches!(arrays, Points::Apart(_));
+        let parts: Vec<&Dataset> = arrays.arrays().iter().map(|at| &plan.datasets[*at]).collect();
         let first = parts[0];
         if let Some(part) = parts.iter().find(|part| steps_of(part) != steps_of(first)) {
             let (own, other) = (&part.name, &first.name);
