@@ -156,8 +156,10 @@ fn transformed(text: &str) -> Vec<u8> {
     let (how, metadata) = match text.strip_prefix("zfp:") {
         Some(given) => {
             let (mode, value) = given.split_once('=').unwrap();
-            let mode = ["accuracy", "precision", "rate"].iter().position(|m| *m == mode).unwrap() as u8;
-            (2, [&[mode], value.as_bytes()].concat())
+            let mode = ["accuracy", "precision", "rate"].iter().position(|m| *m == mode).unwrap_or(0) as u8;
+            let record = thalweg_transform::error_record("zfp", &encoded.metadata).unwrap();
+            let how = record.map_or(2, |(_, record)| 6 | (record.form as u8) << 4);
+            (how, [&[mode], value.as_bytes()].concat())
         }
         None => (0, encoded.metadata),
     };
@@ -354,6 +356,8 @@ fn main() {
         "zfp:accuracy=0.01",
         "zfp:precision=30",
         "zfp:rate=8",
+        "zfp:error=0.01",
+        "zfp:error=1e-20",
         "zstd",
     ] {
         seeds.add("transform", &text.replace([':', '=', ','], "-"), &transformed(text));

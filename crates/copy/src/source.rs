@@ -302,7 +302,10 @@ impl<'a> Source<'a> {
         match thalweg_transform::find(&transform.name) {
             Some(codec) if codec.keeps_every_bit() => codec.name().to_string(),
             _ => {
-                self.leave_out(name, format!("its transform {}, which would change values again", transform.name));
+                let record = block.and_then(|block| block.error_record().ok().flatten());
+                let bound = record.map_or_else(String::new, |record| format!(" with the error bound {}", record.bound));
+                let what = format!("its transform {}{bound}, which would change values again", transform.name);
+                self.leave_out(name, what);
                 String::new()
             }
         }

@@ -291,6 +291,18 @@ fn transforms_stay_are_changed_or_undone() {
     assert_eq!(of("y.bp"), None);
     assert!(done.left_out[0].why.contains("zfp"), "{:?}", done.left_out);
     assert_same(&open(&layout, "z.bp"), &open(&layout, "y.bp"), &[]);
+    // Unless it is asked for: errors are then those of the copy.
+    let transforms = vec![(pattern("u"), "zfp:error=100".to_string())];
+    let options = Options { choice: Choice { transforms, ..Choice::default() }, ..Options::default() };
+    copied(&layout, "a.bp", "bounded.bp", &options).unwrap();
+    let bounded = open(&layout, "bounded.bp");
+    let errors = bounded.summary("u", 0..2).unwrap().errors.unwrap();
+    let read = |reader: &Reader| reader.read_as::<f64>("u", 1, &Selection::All).unwrap();
+    let largest = read(&source).iter().zip(read(&bounded)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(largest > 0.0 && largest <= errors.largest && errors.largest <= 100.0, "{largest}, {errors:?}");
+    let done = copied(&layout, "bounded.bp", "again.bp", &Options::default()).unwrap();
+    assert!(done.left_out[0].why.contains("zfp with the error bound 100.0"), "{:?}", done.left_out);
+    assert_same(&bounded, &open(&layout, "again.bp"), &[]);
 }
 
 #[test]

@@ -102,8 +102,16 @@ pub(crate) fn look(schema: &Schema, report: &mut Report, lint: bool) {
             }
             Ok(None) => {}
             Ok(Some(spec)) => {
-                let readers = match spec.codec().foreign() {
+                // Time is no dimension of a block.
+                let dimensions = variable.local.iter().filter(|d| !matches!(d, Dimension::Time)).count();
+                let readers = match spec.codec().foreign(dimensions) {
                     true => "read by ADIOS 1.x and by us, not by adios2".to_string(),
+                    false if spec.codec().foreign(1) => {
+                        format!(
+                            "{} of {dimensions} dimensions is ours alone: neither ADIOS 1.x nor adios2 reads it",
+                            spec.name()
+                        )
+                    }
                     false => format!("{} is ours alone: neither ADIOS 1.x nor adios2 reads it", spec.name()),
                 };
                 // It takes statistics of transformed blocks for something else, and gives up.

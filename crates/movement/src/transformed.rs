@@ -1,9 +1,10 @@
 //! Blocks that are transformed before they are packed.
 //!
-//! Statistics are those of the original values; checksum and length those of the stored bytes. The output of a transform is in a
-//! chunk of the process's buffer until it is packed, and the working memory of the transform is counted there, too, so that the
-//! limit holds. If the limit leaves no room, the block is stored untransformed, which every transform but zfp can record; a zfp
-//! block is then refused.
+//! Statistics are those of the original values, or, if the transform has an error bound, those of the values that readers get: queries
+//! rely on them. Checksum and length are those of the stored bytes. The output of a transform is in a chunk of the process's buffer until
+//! it is packed; values that are read back for an error bound, and the working memory of the transform, are counted there, too, so that
+//! the limit holds. If the limit leaves no room, the block is stored untransformed, which every transform but zfp without an error bound
+//! can record; such a zfp block is refused.
 
 use crate::buffer::BufferPool;
 use crate::pack::BlockSpec;
@@ -22,7 +23,7 @@ pub struct Applied {
     pub uid: &'static str,
     /// Metadata for undoing it.
     pub metadata: Vec<u8>,
-    /// Statistics of the original values.
+    /// Statistics of the original values; with an error bound, of the values that readers get.
     pub statistics: Option<Statistics>,
 }
 
@@ -89,11 +90,13 @@ pub fn apply<'d>(
     }
     let block = Block { name: &spec.name, element: spec.element, extents: &extents };
     transform.suits(block.element, extents.len())?;
-    let encoded = encode(pool, transform, &block, &rows)?;
-    let (metadata, bytes) = match (encoded, transform.raw(&block)) {
-        (Some((metadata, Some(chunk))), _) => (metadata, Bytes::Encoded(chunk)),
-        (Some((metadata, None)), _) | (None, Some(metadata)) => (metadata, Bytes::AsTheyWere(rows.clone())),
-        (None, None) => {
+    let encoded = match encode(pool, transform, &block, &rows)? {
+        None => transform.raw(&block).map(|metadata| Encoded { metadata, bytes: None, read_back: None }),
+        encoded => encoded,
+    };
+    let Encoded { metadata, bytes, read_back } = match encoded {
+        Some(encoded) => encoded,
+        None => {
             let what = format!(
                 "{} needs {} bytes for a block of {}, which the buffer limit has no room for, and cannot store it as it is",
                 transform.name(),
@@ -103,21 +106,26 @@ pub fn apply<'d>(
             return Err(Error::new(ErrorKind::NoMemory, what));
         }
     };
-    let statistics = pass::look(rows, spec.element, spec.taken()).statistics;
+    let given = rows.clone();
+    let read = read_back.as_ref().map_or(rows, |chunk| Rows::from(&chunk.bytes));
+    let statistics = pass::look(read, spec.element, spec.taken()).statistics;
+    let bytes = bytes.map_or(Bytes::AsTheyWere(given), Bytes::Encoded);
     spec.transform = Some(Arc::new(Applied { uid: transform.name(), metadata, statistics }));
     Ok(Changed { spec, bytes })
 }
 
-/// Metadata, and the bytes if they differ from the block's; `None` if there is no room.
-#[allow(clippy::type_complexity)]
-fn encode(
-    pool: &Arc<BufferPool>,
-    transform: &Spec,
-    block: &Block<'_>,
-    rows: &Rows<'_>,
-) -> Result<Option<(Vec<u8>, Option<Chunk>)>> {
-    let working = transform.working_memory(rows.len() as u64);
-    let Some(_reservation) = pool.try_reserve(working) else { return Ok(None) };
+/// An encoded block.
+struct Encoded {
+    metadata: Vec<u8>,
+    /// The stored bytes, if they differ from the block's.
+    bytes: Option<Chunk>,
+    /// The values that readers get, if they differ from the given ones and there is an error bound.
+    read_back: Option<Chunk>,
+}
+
+/// `None` if there is no room.
+fn encode(pool: &Arc<BufferPool>, transform: &Spec, block: &Block<'_>, rows: &Rows<'_>) -> Result<Option<Encoded>> {
+    let Some(_reservation) = pool.try_reserve(transform.working_memory(block)?) else { return Ok(None) };
     let mut given = rows.iter();
     let (first, more) = (given.next().unwrap_or(&[]), given.next().is_some());
     let mut gathered = None;
@@ -128,6 +136,8 @@ fn encode(
     }
     let bytes = gathered.as_ref().map_or(first, |chunk| &chunk.bytes);
     let Some(mut out) = Chunk::take(pool, transform.room(block)?) else { return Ok(None) };
-    let applied = thalweg_transform::encode_into(transform, block, bytes, &mut out.bytes)?;
-    Ok(Some((applied.metadata, (!applied.raw).then_some(out))))
+    let Some(mut back) = Chunk::take(pool, transform.read_back(block)?) else { return Ok(None) };
+    let applied = thalweg_transform::encode_into(transform, block, bytes, &mut out.bytes, &mut back.bytes)?;
+    let read_back = (!back.bytes.is_empty()).then_some(back);
+    Ok(Some(Encoded { metadata: applied.metadata, bytes: (!applied.raw).then_some(out), read_back }))
 }

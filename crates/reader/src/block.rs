@@ -3,7 +3,7 @@
 use thalweg_bp::characteristic::{Characteristics, SINGLE_FILE};
 use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::statistics::Statistics;
-use thalweg_transform::Form;
+use thalweg_transform::{ErrorRecord, Form};
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Extent, Result, Value};
 
 use crate::variable::Kind;
@@ -60,6 +60,24 @@ impl Block {
         let Some(Transformed { name, metadata }) = &self.transform else { return Ok(Form::Plain) };
         let bytes = self.elements().saturating_mul(element.size());
         thalweg_transform::find(name).map_or(Ok(Form::Own), |codec| codec.form(metadata, order, bytes))
+    }
+
+    /// The recorded error of the block's values: bound, largest error, form. `None` for blocks that went through no transform with an error
+    /// bound.
+    ///
+    /// # Errors
+    /// `Corrupt` where the record is damaged.
+    pub fn error_record(&self) -> Result<Option<ErrorRecord>> {
+        let Some(Transformed { name, metadata }) = &self.transform else { return Ok(None) };
+        Ok(thalweg_transform::error_record(name, metadata)?.map(|(_, record)| record))
+    }
+
+    /// Whether the recorded statistics are those of the values that reads return. After a lossy transform without an error record they are
+    /// those of the values before it.
+    pub fn describes_what_is_read(&self) -> bool {
+        let Some(transform) = &self.transform else { return true };
+        let lossless = thalweg_transform::find(&transform.name).is_none_or(|codec| codec.keeps_every_bit());
+        lossless || matches!(self.error_record(), Ok(Some(_)))
     }
 
     /// Number of elements.

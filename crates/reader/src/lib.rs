@@ -6,6 +6,7 @@
 //! | [`follow`] | a file that a running writer still extends: waiting for steps |
 //! | [`status`] | summary of a file: steps, whether it was closed for good, torn bytes |
 //! | [`variable`], [`attribute`], [`block`] | metadata of each |
+//! | [`compression_errors`] | recorded errors of lossy blocks, joined |
 //! | [`summary`] | characteristics joined over blocks and steps |
 //! | [`plan`] | from a selection and blocks to extents and copies; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
@@ -27,6 +28,7 @@
 pub mod attribute;
 pub mod block;
 mod boxes;
+pub mod compression_errors;
 mod crew;
 mod decode;
 pub mod fetch;
@@ -50,6 +52,7 @@ pub mod writers;
 
 pub use attribute::Attribute;
 pub use block::{Block, Transformed};
+pub use compression_errors::CompressionErrors;
 pub use fetch::Element;
 pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
@@ -60,5 +63,6 @@ pub use space::{Space, space};
 pub use status::{Partial, Status};
 pub use summary::Summary;
 pub use thalweg_transform::Form;
+pub use thalweg_transform::error_bound::{BoundedForm, ErrorBound, ErrorRecord, Lossless};
 pub use variable::{Head, Kind, Variable};
 pub use verify::{Finding, FindingKind, Report, live_extents, verify};

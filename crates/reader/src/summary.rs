@@ -1,6 +1,6 @@
 //! Characteristics joined over blocks and steps.
 
-use crate::Block;
+use crate::{Block, CompressionErrors};
 use std::cmp::Ordering;
 use thalweg_bp::statistics::{Accumulator, ComponentStatistics, Level};
 use thalweg_types::value::long_double_to_f64;
@@ -27,6 +27,8 @@ pub struct Summary {
     pub exact_sum: Option<i128>,
     /// Magnitude, real and imaginary part of complex values.
     pub complex: Option<[ComponentStatistics; 3]>,
+    /// Errors of blocks that went through a lossy transform; `None` without such blocks.
+    pub errors: Option<CompressionErrors>,
 }
 
 /// Orders two values of one real type; `None` for text and complex numbers.
@@ -54,6 +56,7 @@ pub(crate) struct Joining {
     all_sums: bool,
     all_exact: bool,
     parts: Option<[ComponentStatistics; 3]>,
+    errors: CompressionErrors,
 }
 
 impl Joining {
@@ -70,6 +73,7 @@ impl Joining {
             all_sums: true,
             all_exact: element.is_integer(),
             parts: None,
+            errors: CompressionErrors::default(),
         }
     }
 
@@ -80,6 +84,7 @@ impl Joining {
         if block.elements() == 0 {
             return;
         }
+        self.errors.add(block);
         // The statistics of a scalar are those of its value.
         let of_value = match (&block.statistics, &block.value) {
             (None, Some(value)) if value.element_type() == self.element => {
@@ -155,6 +160,7 @@ impl Joining {
             self.summary.exact_sum = self.all_exact.then_some(self.exact);
         }
         self.summary.complex = self.parts;
+        self.summary.errors = Some(self.errors).filter(|errors| !errors.is_nothing());
         self.summary
     }
 }

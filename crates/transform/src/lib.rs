@@ -7,23 +7,28 @@
 //! | [`bzip2`](codec::bzip2) | level | ADIOS 1.x, us |
 //! | [`lz4`](codec::lz4) | `lvl`, `threshold` | ADIOS 1.13, us |
 //! | [`blosc`](codec::blosc) | `compressor`, `lvl`, `shuffle`, `threshold`, `threads` | ADIOS 1.13, us |
-//! | [`zfp`](codec::zfp) | one of `accuracy`, `precision`, `rate` | ADIOS 1.13, us |
+//! | [`zfp`](codec::zfp) | one of `error`, `relative_error`, `accuracy`, `precision`, `rate` | ADIOS 1.13, us |
 //! | [`zstd`](codec::zstd) | level | us |
+//! | [`pco`](codec::pco) | level | us |
 //!
 //! Pure functions on bytes: no files, no ranks. A [`Spec`] is the XML's text (`zlib:5`); [`encode`] applies it to a block,
 //! [`decode`] undoes the transform that a file names. Blocks that would not become smaller are stored unchanged, if the
-//! transform's metadata can express this. Bytes from a file are untrusted: the output is never longer than the block's shape
+//! transform's metadata can express this. A transform may have an [error bound](error_bound): the loss of each block is then measured and
+//! recorded. Bytes from a file are untrusted: the output is never longer than the block's shape
 //! requires, and lengths beyond the transform's largest expansion are refused before memory is accessed.
 //!
 //! Byte tables: `docs/format/transforms.md`.
 
 pub mod codec;
+pub mod error_bound;
 mod fields;
 pub mod spec;
 
 pub use codec::{CODECS, Codec, Encode, Form, find};
+pub use error_bound::{ErrorBound, ErrorRecord};
 pub use spec::{Spec, is_of_adios1};
 
+use error_bound::BoundedForm;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
 /// A block before its transform.
@@ -76,13 +81,15 @@ pub struct Applied {
 /// `InvalidArgument` if `bytes` has another length than the block; `Unsupported` for types and numbers of dimensions that the
 /// transform does not support; `NoMemory`.
 /// # Cost
-/// One pass over the block, in the calling thread (`blosc`: in `threads` threads). Memory for [`Spec::room`] bytes and
-/// [`Spec::working_memory`]; a block that is stored unchanged is copied in addition.
+/// One pass over the block, in the calling thread (`blosc`: in `threads` threads); with an error bound those of
+/// [`error_bound::encode`]. Memory for [`Spec::room`] and [`Spec::read_back`] bytes and [`Spec::working_memory`]; a block that is stored
+/// unchanged is copied in addition.
 pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
-    let mut payload = Vec::new();
-    let room = spec.room(block)?;
-    payload.try_reserve_exact(usize::try_from(room).unwrap_or(usize::MAX)).map_err(|_| no_memory(room))?;
-    let applied = encode_into(spec, block, bytes, &mut payload)?;
+    let (mut payload, mut back) = (Vec::new(), Vec::new());
+    for (memory, room) in [(&mut payload, spec.room(block)?), (&mut back, spec.read_back(block)?)] {
+        memory.try_reserve_exact(usize::try_from(room).unwrap_or(usize::MAX)).map_err(|_| no_memory(room))?;
+    }
+    let applied = encode_into(spec, block, bytes, &mut payload, &mut back)?;
     if applied.raw {
         payload.clear();
         payload.extend_from_slice(bytes);
@@ -92,11 +99,21 @@ pub fn encode(spec: &Spec, block: &Block<'_>, bytes: &[u8]) -> Result<Encoded> {
 
 /// As [`encode`], appending to `out`, which must have a free capacity of [`Spec::room`] bytes and does not grow.
 ///
+/// - `back`: has a capacity of [`Spec::read_back`] bytes. Contains the values that readers get if these differ from the given ones and
+///   the transform has an error bound, else nothing.
+///
 /// # Errors
-/// As [`encode`]; `NoMemory` also if `out` has less free capacity.
+/// As [`encode`]; `NoMemory` also if `out` or `back` has less capacity.
 /// # Cost
-/// As [`encode`], but without memory for the output and without the copy of an unchanged block. Zeros [`Spec::room`] bytes first.
-pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Applied> {
+/// As [`encode`], but without memory for the output and without the copy of an unchanged block. Zeros [`Spec::room`] and
+/// [`Spec::read_back`] bytes first.
+pub fn encode_into(
+    spec: &Spec,
+    block: &Block<'_>,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+    back: &mut Vec<u8>,
+) -> Result<Applied> {
     spec.suits(block.element, block.extents.len())?;
     if block.bytes()? != bytes.len() as u64 {
         let what = format!("{} bytes were given, the block has {}", bytes.len(), block.bytes()?);
@@ -109,6 +126,20 @@ pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u
     }
     let start = out.len();
     out.resize(start + room, 0);
+    back.clear();
+    if let Some(bound) = encoder.error_bound() {
+        if back.capacity() < bytes.len() {
+            return Err(no_memory(bytes.len() as u64));
+        }
+        back.resize(bytes.len(), 0);
+        let done = error_bound::encode(bound, spec.codec(), encoder, block, bytes, &mut out[start..], back);
+        out.truncate(start + done.as_ref().map_or(0, |d| d.length));
+        let done = done?;
+        if done.record.form != BoundedForm::Encoded {
+            back.clear();
+        }
+        return Ok(Applied { metadata: done.metadata, raw: done.record.form == BoundedForm::Plain });
+    }
     let done = encoder.encode(block, bytes, &mut out[start..]);
     let length = done.as_ref().ok().and_then(|d| d.as_ref()).map_or(0, |d| d.length);
     out.truncate(start + length);
@@ -147,26 +178,50 @@ pub fn decode(
     payload: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    check(name, block, payload.len() as u64)?;
+    check(name, metadata, block, payload.len() as u64)?;
     if block.bytes()? != out.len() as u64 {
         return Err(Error::new(ErrorKind::InvalidArgument, "memory to decode into has another length than the block"));
     }
     if out.is_empty() {
         return Ok(());
     }
-    find(name).ok_or_else(|| unknown(name))?.decode(&Stored { block: *block, metadata, order, payload }, out)
+    let codec = find(name).ok_or_else(|| unknown(name))?;
+    let mut stored = Stored { block: *block, metadata, order, payload };
+    match error_record(name, metadata)? {
+        None => codec.decode(&stored, out),
+        Some((own, record)) => {
+            stored.metadata = own;
+            error_bound::decode(codec, record.form, &stored, out)
+        }
+    }
+}
+
+/// The error record of a block, behind the metadata of the transform itself, which come first; `None` for transforms without an error
+/// bound.
+///
+/// # Errors
+/// As [`ErrorRecord::split`].
+pub fn error_record<'m>(name: &str, metadata: &'m [u8]) -> Result<Option<(&'m [u8], ErrorRecord)>> {
+    match find(name) {
+        Some(codec) if !codec.keeps_every_bit() => ErrorRecord::split(metadata),
+        _ => Ok(None),
+    }
 }
 
 /// Checks before [`decode`]: the transform is known, and `payload` stored bytes can expand to the block.
 ///
 /// # Errors
-/// `Unsupported` for an unknown transform; `Corrupt` if the bytes are too few.
-pub fn check(name: &str, block: &Block<'_>, payload: u64) -> Result<()> {
+/// `Unsupported` for an unknown transform; `Corrupt` if the bytes are too few, and for a damaged error record.
+pub fn check(name: &str, metadata: &[u8], block: &Block<'_>, payload: u64) -> Result<()> {
     // Small blocks are exempt: headers and partly used bytes dominate their ratio.
     const SMALL: u64 = 1 << 20;
     let codec = find(name).ok_or_else(|| unknown(name))?;
     let bytes = block.bytes()?;
-    if bytes > payload.saturating_mul(codec.expansion()).saturating_add(SMALL) {
+    let expansion = match error_record(name, metadata)? {
+        Some((_, record)) if record.form == BoundedForm::Pco => codec::pco::Pco.expansion(),
+        _ => codec.expansion(),
+    };
+    if bytes > payload.saturating_mul(expansion).saturating_add(SMALL) {
         return Err(corrupt(format!("{payload} bytes through {name} cannot give the {bytes} of the block")));
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! The specification of a transform in the XML: `zlib:5`, `zfp:accuracy=0.001`, `blosc:compressor=lz4,shuffle=byte,lvl=5`.
 
 use crate::Block;
-use crate::codec::{CODECS, Codec, Encode, LEVEL, find};
+use crate::codec::{CODECS, Codec, Encode, LEVEL, find, pco};
+use crate::error_bound::{ErrorBound, ErrorRecord};
 use thalweg_params::Parameters;
 use thalweg_types::transform_names::is_transform_name;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
@@ -67,6 +68,11 @@ impl Spec {
         self.encoder.suits(element, dimensions)
     }
 
+    /// The error bound that is measured for each block; `None`: loss, if any, is not measured.
+    pub fn error_bound(&self) -> Option<ErrorBound> {
+        self.encoder.error_bound()
+    }
+
     /// Most bytes that [`crate::encode_into`] appends for a block.
     ///
     /// # Errors
@@ -75,14 +81,33 @@ impl Spec {
         self.encoder.room(block)
     }
 
-    /// Approximate memory for encoding a block of `bytes` bytes, in addition to its output.
-    pub fn working_memory(&self, bytes: u64) -> u64 {
-        self.encoder.working_memory(bytes)
+    /// Bytes of a block's values as readers get them, which [`crate::encode_into`] needs if there is an error bound; else 0.
+    ///
+    /// # Errors
+    /// As [`Spec::room`].
+    pub fn read_back(&self, block: &Block<'_>) -> Result<u64> {
+        if self.error_bound().is_some() { block.bytes() } else { Ok(0) }
+    }
+
+    /// Approximate memory for encoding a block, in addition to its output and the values that are read back.
+    ///
+    /// # Errors
+    /// As [`Spec::room`].
+    pub fn working_memory(&self, block: &Block<'_>) -> Result<u64> {
+        let encoding = self.encoder.working_memory(block.bytes()?);
+        if self.error_bound().is_none() {
+            return Ok(encoding);
+        }
+        // One after the other.
+        Ok(encoding.max(self.encoder.decoding_memory(block)?).max(pco::working_memory(block.bytes()?)))
     }
 
     /// Metadata of a block that is stored unchanged; `None` if the transform cannot express this.
     pub fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
-        self.encoder.raw(block)
+        let Some(bound) = self.error_bound() else { return self.encoder.raw(block) };
+        let mut metadata = self.encoder.lossless_metadata(block, block.bytes().ok()?).ok()?;
+        ErrorRecord::without_room(bound).append_to(&mut metadata);
+        Some(metadata)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What goes in comes out, and what was damaged on the way is an error, not a crash.
 
 use proptest::prelude::*;
+use thalweg_transform::error_bound::{BoundedForm, ErrorBound, ErrorRecord};
 use thalweg_transform::{Block, CODECS, Spec, decode, encode};
 use thalweg_types::{ByteOrder, ElementType, ErrorKind};
 
@@ -123,7 +124,7 @@ fn what_gets_smaller_is_stored_smaller_and_what_does_not_as_it_is() {
 #[test]
 fn zfp_keeps_to_its_accuracy_and_its_rate() {
     for element in [ElementType::F32, ElementType::F64] {
-        for extents in [&[1000][..], &[7, 31], &[1, 50], &[9, 10, 11], &[64, 64, 64]] {
+        for extents in [&[1000][..], &[7, 31], &[1, 50], &[9, 10, 11], &[64, 64, 64], &[5, 6, 7, 8]] {
             let n: u64 = extents.iter().product();
             let bytes = smooth(n, element);
             let block = Block { name: "v", element, extents };
@@ -201,6 +202,10 @@ fn bad_parameters_are_refused_by_name() {
     refused("zfp:precison=16", ErrorKind::Config, "accuracy");
     refused("zfp:accuracy=0.1,rate=3", ErrorKind::Config, "one of");
     refused("zfp:accuracy=-1", ErrorKind::Config, "above 0");
+    refused("zfp:error=0.1,accuracy=0.1", ErrorKind::Config, "one of");
+    refused("zfp:error=0.1,relative_error=0.1", ErrorKind::Config, "relative_error");
+    refused("zfp:error=0", ErrorKind::Config, "above 0");
+    refused("zfp:relative_error=1.5", ErrorKind::Config, "up to 1");
     refused("zfp:precision=2.5", ErrorKind::Config, "1 to 64");
     refused("szip", ErrorKind::Unsupported, "zstd");
     refused("zlob", ErrorKind::Config, "zlib");
@@ -210,7 +215,7 @@ fn bad_parameters_are_refused_by_name() {
     assert!(Spec::parse("none").unwrap().is_none());
     let zfp = spec("zfp:rate=8");
     assert_eq!(zfp.suits(ElementType::I32, 1).unwrap_err().kind(), ErrorKind::Unsupported);
-    assert_eq!(zfp.suits(ElementType::F32, 4).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(zfp.suits(ElementType::F32, 5).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(spec("zlib").suits(ElementType::F32, 0).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
@@ -218,7 +223,7 @@ fn bad_parameters_are_refused_by_name() {
 fn a_length_that_so_few_bytes_cannot_give_is_refused() {
     for codec in CODECS {
         let block = Block { name: "v", element: ElementType::F64, extents: &[1 << 50] };
-        let e = thalweg_transform::check(codec.name(), &block, 100).unwrap_err();
+        let e = thalweg_transform::check(codec.name(), &[], &block, 100).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Corrupt, "{}", codec.name());
     }
 }
@@ -241,7 +246,7 @@ proptest! {
     #[test]
     fn any_bytes_decode_to_an_error_or_a_block(
         which in 0..CODECS.len(),
-        extents in prop::collection::vec(0u64..40, 1..4),
+        extents in prop::collection::vec(0u64..20, 1..5),
         payload in prop::collection::vec(any::<u8>(), 0..400),
         metadata in prop::collection::vec(any::<u8>(), 0..20),
         tame in 0u64..3,
@@ -265,16 +270,25 @@ proptest! {
                 metadata.push(1);
             }
             let _ = decode(name, &metadata, &block, ByteOrder::NATIVE, &payload, &mut out);
+            // With an error record.
+            for form in [BoundedForm::Encoded, BoundedForm::Plain, BoundedForm::Pco] {
+                let bound = ErrorBound::Absolute(1.0);
+                let record = ErrorRecord { bound, allowed: 1.0, largest: 0.0, range: 1.0, form, lossless: None };
+                let mut metadata = metadata.clone();
+                record.append_to(&mut metadata);
+                let _ = decode(name, &metadata, &block, ByteOrder::NATIVE, &payload, &mut out);
+            }
         }
     }
 
     #[test]
     fn damaged_blocks_decode_to_an_error_or_a_block(
-        which in 0..SPECS.len() + 3,
+        which in 0..SPECS.len() + 5,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {
-        let text = SPECS.iter().chain(&["zfp:accuracy=0.001", "zfp:precision=40", "zfp:rate=9"]).nth(which).unwrap();
+        let lossy = ["zfp:accuracy=0.001", "zfp:precision=40", "zfp:rate=9", "zfp:error=1e-20", "zfp:error=0.01"];
+        let text = SPECS.iter().chain(&lossy).nth(which).unwrap();
         let spec = spec(text);
         let extents = [20, 30];
         let bytes = smooth(600, ElementType::F64);

@@ -10,6 +10,7 @@ mod blocks;
 mod burst_buffer_nodes;
 mod commit;
 mod earlier_releases;
+mod error_bounds;
 mod every_prefix;
 mod far_steps;
 mod faults;

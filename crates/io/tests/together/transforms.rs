@@ -325,7 +325,13 @@ fn a_wrong_transform_is_named_with_its_place() {
     let (errors, text) = said("zlib:12", "double", "n");
     assert!(errors == 1 && text.contains("1 to 9") && text.contains("t.xml:2:"), "{text}");
     assert_eq!(said("zfp:accuracy=0.1", "integer", "n").0, 1);
-    assert_eq!(said("zfp:accuracy=0.1", "double", "n,n,n,n").0, 1);
+    assert_eq!(said("zfp:accuracy=0.1", "double", "n,n,n,n,n").0, 1);
+    let (errors, text) = said("zfp:accuracy=0.1", "double", "n,n,n,n");
+    assert!(errors == 0 && text.contains("4 dimensions is ours alone"), "{text}");
+    let (errors, text) = said("zfp:error=0.1", "double", "n,n");
+    assert!(errors == 0 && text.contains("refuses those"), "{text}");
+    let (errors, text) = said("zfp:error=0.1,relative_error=0.1", "double", "n,n");
+    assert!(errors == 1 && text.contains("relative_error=X"), "{text}");
     assert_eq!(said("szip", "double", "n").0, 1);
     let (errors, text) = said("zstd:5", "double", "n");
     assert!(errors == 0 && text.contains("ours alone"), "{text}");

@@ -178,7 +178,9 @@ impl Check<'_> {
             let decoded = match decode::worthwhile(transform, payload.length) {
                 Ok(true) => source::bytes(object, payload.offset, payload.length, "a block")
                     .and_then(|bytes| decode::values(transform, self.order, &bytes))
-                    .map(drop),
+                    .and_then(|values| {
+                        decode::check_errors(transform, record.set.statistics.as_ref(), self.order, &values)
+                    }),
                 Ok(false) if found.trailer.is_some() => Ok(()),
                 Ok(false) => {
                     let what = format!("\"{name}\": a block of a thousand times the bytes that are stored of it");

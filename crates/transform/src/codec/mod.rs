@@ -1,9 +1,11 @@
 //! The transforms, one file each, and their list.
 
+use crate::error_bound::ErrorBound;
 use crate::{Block, Stored};
 use std::fmt::Debug;
+use thalweg_params::parameter::ABOVE_ZERO;
 use thalweg_params::{Parameter, Parameters};
-use thalweg_types::{ByteOrder, ElementType, Result};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
 pub mod blosc;
 pub mod bzip2;
@@ -40,6 +42,24 @@ const ALWAYS: Parameter = Parameter::switch(
     "yes: blocks that do not become smaller are encoded, too, so that all blocks of an array have one form, as Zarr wants it",
 );
 
+/// Absolute error bound of transforms with a measured loss.
+pub const ERROR: Parameter = Parameter::real(
+    "error",
+    0.0,
+    "error bound: largest difference between a value that is read and the given one, in the variable's unit; measured for each block when it is written",
+)
+.between(ABOVE_ZERO, f64::MAX)
+.or_nothing();
+
+/// Relative error bound of transforms with a measured loss.
+pub const RELATIVE_ERROR: Parameter = Parameter::real(
+    "relative_error",
+    0.0,
+    "the same, as a fraction of the range (maximum - minimum) of the values of each block",
+)
+.between(ABOVE_ZERO, 1.0)
+.or_nothing();
+
 /// Most bytes of a block that is always encoded: what the libraries ask for input that has no pattern.
 fn bound(block: &Block<'_>) -> Result<u64> {
     let bytes = block.bytes()?;
@@ -70,8 +90,8 @@ pub trait Codec: Sync + Debug {
         &[]
     }
 
-    /// Whether ADIOS 1.13 reads it.
-    fn foreign(&self) -> bool {
+    /// Whether ADIOS 1.13 reads it, of arrays with this number of dimensions.
+    fn foreign(&self, _dimensions: usize) -> bool {
         true
     }
 
@@ -156,4 +176,40 @@ pub trait Encode: Send + Sync + Debug {
 
     /// Metadata of a block that is stored unchanged.
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>>;
+
+    /// The error bound that is measured for each block; `None`: loss, if any, is not measured. With a bound,
+    /// [`crate::error_bound::encode`] calls the following functions in place of [`Encode::encode`] and [`Encode::raw`].
+    fn error_bound(&self) -> Option<ErrorBound> {
+        None
+    }
+
+    /// As [`Encode::encode`], changing no value by more than `tolerance` as far as the transform can; the result is measured.
+    ///
+    /// - `tolerance`: above 0, finite. All values are finite, and there is one.
+    ///
+    /// # Errors
+    /// As [`Encode::encode`].
+    fn encode_within(&self, tolerance: f64, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        let _ = (tolerance, block, bytes, out);
+        Ok(None)
+    }
+
+    /// Memory for [`Codec::decode`] of such a block, in addition to input and output.
+    ///
+    /// # Errors
+    /// As [`Encode::room`].
+    fn decoding_memory(&self, _block: &Block<'_>) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Metadata of a block with an error bound that is not encoded by the transform, in front of its error record: readers that know the
+    /// transform, but no error records, must refuse them.
+    ///
+    /// - `stored`: its stored bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` without an error bound.
+    fn lossless_metadata(&self, _block: &Block<'_>, _stored: u64) -> Result<Vec<u8>> {
+        Err(Error::new(ErrorKind::Unsupported, "a transform without an error bound"))
+    }
 }

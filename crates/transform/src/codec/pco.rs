@@ -33,7 +33,7 @@ impl Codec for Pco {
         &[LEVEL]
     }
 
-    fn foreign(&self) -> bool {
+    fn foreign(&self, _dimensions: usize) -> bool {
         false
     }
 
@@ -50,25 +50,36 @@ impl Codec for Pco {
         if !fields::compressed(stored.metadata, stored.order, out.len())? {
             return stored.copy_to(out);
         }
-        match stored.block.element {
-            ElementType::I8 => decode::<i8>(stored.payload, out),
-            ElementType::I16 => decode::<i16>(stored.payload, out),
-            ElementType::I32 => decode::<i32>(stored.payload, out),
-            ElementType::I64 => decode::<i64>(stored.payload, out),
-            ElementType::U8 => decode::<u8>(stored.payload, out),
-            ElementType::U16 => decode::<u16>(stored.payload, out),
-            ElementType::U32 => decode::<u32>(stored.payload, out),
-            ElementType::U64 => decode::<u64>(stored.payload, out),
-            ElementType::F32 | ElementType::Complex => decode::<f32>(stored.payload, out),
-            ElementType::F64 | ElementType::DoubleComplex => decode::<f64>(stored.payload, out),
-            other => Err(unsuited(other)),
-        }?;
-        // The stream has numbers; blocks have the file's byte order.
-        if stored.order != ByteOrder::NATIVE {
-            swap_bytes(out, stored.block.element.word());
-        }
-        Ok(())
+        decompress(stored, out)
     }
+}
+
+/// Level of blocks with an error bound that are stored without loss.
+pub const LEVEL_OF_LOSSLESS: usize = 8;
+
+/// Decodes a standalone file of Pcodec, the payload of `stored`; metadata are not looked at.
+///
+/// # Errors
+/// As [`Codec::decode`].
+pub fn decompress(stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {
+    match stored.block.element {
+        ElementType::I8 => decode::<i8>(stored.payload, out),
+        ElementType::I16 => decode::<i16>(stored.payload, out),
+        ElementType::I32 => decode::<i32>(stored.payload, out),
+        ElementType::I64 => decode::<i64>(stored.payload, out),
+        ElementType::U8 => decode::<u8>(stored.payload, out),
+        ElementType::U16 => decode::<u16>(stored.payload, out),
+        ElementType::U32 => decode::<u32>(stored.payload, out),
+        ElementType::U64 => decode::<u64>(stored.payload, out),
+        ElementType::F32 | ElementType::Complex => decode::<f32>(stored.payload, out),
+        ElementType::F64 | ElementType::DoubleComplex => decode::<f64>(stored.payload, out),
+        other => Err(unsuited(other)),
+    }?;
+    // The stream has numbers; blocks have the file's byte order.
+    if stored.order != ByteOrder::NATIVE {
+        swap_bytes(out, stored.block.element.word());
+    }
+    Ok(())
 }
 
 fn unsuited(element: ElementType) -> Error {
@@ -96,28 +107,52 @@ fn decode<T: Number + FromBytes + IntoBytes + Immutable>(payload: &[u8], out: &m
     Ok(())
 }
 
+/// Encodes as a standalone file of Pcodec: its length; `None` if `out` is too short.
+///
+/// # Errors
+/// `Unsupported` for types other than numbers of up to 8 bytes; those of the library.
+pub fn compress(level: usize, element: ElementType, bytes: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+    match element {
+        ElementType::I8 => compress_as::<i8>(level, bytes, out),
+        ElementType::I16 => compress_as::<i16>(level, bytes, out),
+        ElementType::I32 => compress_as::<i32>(level, bytes, out),
+        ElementType::I64 => compress_as::<i64>(level, bytes, out),
+        ElementType::U8 => compress_as::<u8>(level, bytes, out),
+        ElementType::U16 => compress_as::<u16>(level, bytes, out),
+        ElementType::U32 => compress_as::<u32>(level, bytes, out),
+        ElementType::U64 => compress_as::<u64>(level, bytes, out),
+        ElementType::F32 | ElementType::Complex => compress_as::<f32>(level, bytes, out),
+        ElementType::F64 | ElementType::DoubleComplex => compress_as::<f64>(level, bytes, out),
+        other => Err(unsuited(other)),
+    }
+}
+
+/// `None` if `out` is too short.
+fn compress_as<T: Number + FromBytes + Immutable>(level: usize, bytes: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+    let numbers: Cow<'_, [T]> = match <[T]>::ref_from_bytes(bytes) {
+        Ok(numbers) => Cow::Borrowed(numbers),
+        Err(_) => Cow::Owned(
+            bytes.chunks_exact(size_of::<T>()).filter_map(|number| T::read_from_bytes(number).ok()).collect(),
+        ),
+    };
+    let config = ChunkConfig::default().with_compression_level(level).with_enable_8_bit(true);
+    let room = out.len();
+    match simple_compress_into(&numbers, &config, out) {
+        Ok(rest) => Ok(Some(room - rest.len())),
+        Err(e) if e.kind == ::pco::errors::ErrorKind::Io(std::io::ErrorKind::WriteZero) => Ok(None),
+        Err(e) => Err(Error::new(ErrorKind::Io, "pco failed").caused_by(e)),
+    }
+}
+
+/// Memory for encoding `bytes` bytes.
+pub fn working_memory(bytes: u64) -> u64 {
+    // Latent variables of a page of 2^18 numbers, and what is tried of them.
+    bytes.min(2 << 20) * 8 + (1 << 20)
+}
+
 #[derive(Debug)]
 struct Numbers {
     level: usize,
-}
-
-impl Numbers {
-    /// `None` if `out` is too short.
-    fn compress<T: Number + FromBytes + Immutable>(&self, bytes: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
-        let numbers: Cow<'_, [T]> = match <[T]>::ref_from_bytes(bytes) {
-            Ok(numbers) => Cow::Borrowed(numbers),
-            Err(_) => Cow::Owned(
-                bytes.chunks_exact(size_of::<T>()).filter_map(|number| T::read_from_bytes(number).ok()).collect(),
-            ),
-        };
-        let config = ChunkConfig::default().with_compression_level(self.level).with_enable_8_bit(true);
-        let room = out.len();
-        match simple_compress_into(&numbers, &config, out) {
-            Ok(rest) => Ok(Some(room - rest.len())),
-            Err(e) if e.kind == ::pco::errors::ErrorKind::Io(std::io::ErrorKind::WriteZero) => Ok(None),
-            Err(e) => Err(Error::new(ErrorKind::Io, "pco failed").caused_by(e)),
-        }
-    }
 }
 
 impl Encode for Numbers {
@@ -127,24 +162,11 @@ impl Encode for Numbers {
     }
 
     fn working_memory(&self, bytes: u64) -> u64 {
-        // Latent variables of a page of 2^18 numbers, and what is tried of them.
-        bytes.min(2 << 20) * 8 + (1 << 20)
+        working_memory(bytes)
     }
 
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
-        let length = match block.element {
-            ElementType::I8 => self.compress::<i8>(bytes, out),
-            ElementType::I16 => self.compress::<i16>(bytes, out),
-            ElementType::I32 => self.compress::<i32>(bytes, out),
-            ElementType::I64 => self.compress::<i64>(bytes, out),
-            ElementType::U8 => self.compress::<u8>(bytes, out),
-            ElementType::U16 => self.compress::<u16>(bytes, out),
-            ElementType::U32 => self.compress::<u32>(bytes, out),
-            ElementType::U64 => self.compress::<u64>(bytes, out),
-            ElementType::F32 | ElementType::Complex => self.compress::<f32>(bytes, out),
-            ElementType::F64 | ElementType::DoubleComplex => self.compress::<f64>(bytes, out),
-            other => Err(unsuited(other)),
-        }?;
+        let length = compress(self.level, block.element, bytes, out)?;
         Ok(length.map(|length| Done { length, metadata: fields::size_and_flag(bytes.len() as u64, true) }))
     }
 

@@ -1,11 +1,13 @@
-//! `zfp:accuracy=X`, `zfp:precision=N` or `zfp:rate=X`: lossy compression of `real` and `double` arrays of one to three
-//! dimensions. `zfp` alone is `zfp:precision=64`: all bits.
+//! `zfp:error=X`, `zfp:relative_error=X`, `zfp:accuracy=X`, `zfp:precision=N` or `zfp:rate=X`: lossy compression of `real` and `double`
+//! arrays of one to four dimensions; ADIOS 1.13 takes three. `zfp` alone is `zfp:precision=64`: all bits.
 //!
 //! Metadata, 532 bytes: u64 bytes of the block, u64 stored bytes, u32 mode (0 accuracy, 1 precision, 2 rate), the mode's
-//! value as text in 256 bytes, the variable's name in 256 bytes, both filled up with zeros.
+//! value as text in 256 bytes, the variable's name in 256 bytes, both filled up with zeros. With an [error bound](crate::error_bound)
+//! the mode is accuracy, its value is `lossless` for a block that is not encoded by zfp, and the error record follows.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode};
+use super::{Codec, Done, ERROR, Encode, RELATIVE_ERROR};
+use crate::error_bound::ErrorBound;
 use crate::{Block, Stored, corrupt, fields};
 use std::ffi::c_void;
 use thalweg_params::parameter::ABOVE_ZERO;
@@ -14,16 +16,18 @@ use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
 /// Bytes of a text in the metadata.
 const TEXT: usize = 256;
+/// The value of the mode in the metadata of a block that is stored without loss.
+const LOSSLESS: &str = "lossless";
 
 const ACCURACY: Parameter = Parameter::real(
     "accuracy",
     0.0,
-    "largest difference between a stored value and the given one, in the variable's unit; one of accuracy, precision and rate",
+    "largest difference between a stored value and the given one, in the variable's unit, as far as zfp keeps to it: it is not measured",
 )
 .between(ABOVE_ZERO, f64::MAX)
 .or_nothing();
 const PRECISION: Parameter =
-    Parameter::count("precision", 64, "bits kept of each number").within(1, 64).or_else("64 without accuracy and rate");
+    Parameter::count("precision", 64, "bits kept of each number").within(1, 64).or_else("64 without another bound");
 const RATE: Parameter = Parameter::real("rate", 0.0, "stored bits per number").between(ABOVE_ZERO, 128.0).or_nothing();
 
 /// The transform.
@@ -36,11 +40,15 @@ impl Codec for Zfp {
     }
 
     fn about(&self) -> &'static str {
-        "rounds real numbers and compresses them; with loss, bounded by accuracy, precision or rate"
+        "rounds real numbers and compresses them; with loss, bounded by one of error, relative_error, accuracy, precision and rate"
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[ACCURACY, PRECISION, RATE]
+        &[ERROR, RELATIVE_ERROR, ACCURACY, PRECISION, RATE]
+    }
+
+    fn foreign(&self, dimensions: usize) -> bool {
+        dimensions <= 3
     }
 
     fn keeps_every_bit(&self) -> bool {
@@ -48,6 +56,7 @@ impl Codec for Zfp {
     }
 
     fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        let bound = ErrorBound::of(given)?;
         let modes = [(0, &ACCURACY), (1, &PRECISION), (2, &RATE)];
         for (_, parameter) in modes {
             given.check(parameter)?;
@@ -55,13 +64,13 @@ impl Codec for Zfp {
         let mut chosen = modes.into_iter().filter_map(|(code, parameter)| Some((code, given.text(parameter)?)));
         // All bits: values are rounded only by zfp's own arithmetic.
         let (code, text) = chosen.next().unwrap_or((1, "64"));
-        if chosen.next().is_some() {
-            return Err(given.wrong("expected one of accuracy=X, precision=N and rate=X"));
+        if chosen.next().is_some() || bound.is_some() && given.pairs().len() > 1 {
+            return Err(given.wrong("expected one of error=X, relative_error=X, accuracy=X, precision=N and rate=X"));
         }
         // The text is stored with each block, as in ADIOS 1.13.
         let text = text.to_string();
         let mode = Mode::read(code, &text).ok_or_else(|| given.wrong(format!("{text:?} bounds no loss")))?;
-        Ok(Box::new(Rounded { mode, code, text }))
+        Ok(Box::new(Rounded { setting: Setting { mode, code, text }, bound }))
     }
 
     fn expansion(&self) -> u64 {
@@ -90,9 +99,7 @@ impl Codec for Zfp {
         let mode = std::str::from_utf8(text).ok().and_then(|t| Mode::read(code, t));
         let mode = mode.ok_or_else(|| corrupt(format!("zfp mode {code} of {:?}", String::from_utf8_lossy(text))))?;
         let stream = Stream::new(mode, &field)?;
-        // The decoder does not check the end of its input. The input is therefore padded to the most that it can read: the largest
-        // encoded blocks, and one bit per plane and block more, as in damaged blocks.
-        let longest = stream.maximum_size(&field).saturating_add(field.blocks().saturating_mul(32)).saturating_add(256);
+        let longest = stream.most_read(&field);
         let mut padded =
             vec![0u64; usize::try_from(longest.max(length) / 8 + 1).map_err(|_| crate::no_memory(longest))?];
         for (to, piece) in padded.iter_mut().zip(stored.payload.chunks(8)) {
@@ -166,6 +173,7 @@ impl Field {
                 [x] => zfp_sys::zfp_field_1d(memory, self.kind(), x),
                 [x, y] => zfp_sys::zfp_field_2d(memory, self.kind(), x, y),
                 [x, y, z] => zfp_sys::zfp_field_3d(memory, self.kind(), x, y, z),
+                [x, y, z, w] => zfp_sys::zfp_field_4d(memory, self.kind(), x, y, z, w),
                 _ => return None,
             };
             if field.is_null() {
@@ -205,6 +213,12 @@ impl Stream {
     fn maximum_size(&self, field: &Field) -> u64 {
         // SAFETY: computes from the numbers of stream and field alone.
         field.with(std::ptr::null_mut(), |f| unsafe { zfp_sys::zfp_stream_maximum_size(self.0, f) }).unwrap_or(0) as u64
+    }
+
+    /// Most bytes that the decoder reads. It does not check the end of its input: the largest encoded blocks, and one bit per plane
+    /// and block more, as in damaged blocks.
+    fn most_read(&self, field: &Field) -> u64 {
+        self.maximum_size(field).saturating_add(field.blocks().saturating_mul(32)).saturating_add(256)
     }
 
     /// Calls `then` with the stream at the start of `bytes`, which are aligned.
@@ -257,50 +271,23 @@ fn suits(element: ElementType, dimensions: usize) -> Result<()> {
     if !matches!(element, ElementType::F32 | ElementType::F64) {
         return Err(Error::new(ErrorKind::Unsupported, format!("zfp takes real and double, not {element}")));
     }
-    if !(1..=3).contains(&dimensions) {
-        return Err(Error::new(ErrorKind::Unsupported, format!("zfp takes 1 to 3 dimensions, not {dimensions}")));
+    if !(1..=4).contains(&dimensions) {
+        return Err(Error::new(ErrorKind::Unsupported, format!("zfp takes 1 to 4 dimensions, not {dimensions}")));
     }
     Ok(())
 }
 
+/// A mode, with its code and text in the metadata.
 #[derive(Debug)]
-struct Rounded {
+struct Setting {
     mode: Mode,
     code: u32,
     text: String,
 }
 
-impl Rounded {
-    fn metadata(&self, name: &str, bytes: u64, length: u64) -> Vec<u8> {
-        let mut metadata = bytes.to_ne_bytes().to_vec();
-        metadata.extend_from_slice(&length.to_ne_bytes());
-        metadata.extend_from_slice(&self.code.to_ne_bytes());
-        for text in [self.text.as_str(), name] {
-            let text = &text.as_bytes()[..text.len().min(TEXT - 1)];
-            let start = metadata.len();
-            metadata.extend_from_slice(text);
-            metadata.resize(start + TEXT, 0);
-        }
-        metadata
-    }
-}
-
-impl Encode for Rounded {
-    fn suits(&self, element: ElementType, dimensions: usize) -> Result<()> {
-        suits(element, dimensions)
-    }
-
-    fn room(&self, block: &Block<'_>) -> Result<u64> {
-        if block.bytes()? == 0 {
-            return Ok(0);
-        }
-        let field = Field::of(block.element, block.extents)?;
-        // Additional bytes to align the output.
-        Ok(Stream::new(self.mode, &field)?.maximum_size(&field) + 8)
-    }
-
-    fn working_memory(&self, _bytes: u64) -> u64 {
-        4 << 10
+impl Setting {
+    fn accuracy(tolerance: f64) -> Setting {
+        Setting { mode: Mode::Accuracy(tolerance), code: 0, text: format!("{tolerance:e}") }
     }
 
     fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
@@ -327,11 +314,78 @@ impl Encode for Rounded {
             length = got.ok_or_else(|| Error::new(ErrorKind::Io, "zfp failed"))?;
             out.copy_within(shift..shift + length, 0);
         }
-        Ok(Some(Done { length, metadata: self.metadata(block.name, bytes.len() as u64, length as u64) }))
+        let metadata = metadata(block.name, bytes.len() as u64, length as u64, self.code, &self.text);
+        Ok(Some(Done { length, metadata }))
+    }
+}
+
+fn metadata(name: &str, bytes: u64, length: u64, code: u32, text: &str) -> Vec<u8> {
+    let mut metadata = bytes.to_ne_bytes().to_vec();
+    metadata.extend_from_slice(&length.to_ne_bytes());
+    metadata.extend_from_slice(&code.to_ne_bytes());
+    for text in [text, name] {
+        let text = &text.as_bytes()[..text.len().min(TEXT - 1)];
+        let start = metadata.len();
+        metadata.extend_from_slice(text);
+        metadata.resize(start + TEXT, 0);
+    }
+    metadata
+}
+
+#[derive(Debug)]
+struct Rounded {
+    /// Without `bound`.
+    setting: Setting,
+    bound: Option<ErrorBound>,
+}
+
+impl Encode for Rounded {
+    fn suits(&self, element: ElementType, dimensions: usize) -> Result<()> {
+        suits(element, dimensions)
+    }
+
+    fn remark(&self) -> Option<String> {
+        let what = "ADIOS 1.x reads blocks that are stored with loss, and refuses those that are stored without";
+        self.bound.map(|_| what.to_string())
+    }
+
+    fn room(&self, block: &Block<'_>) -> Result<u64> {
+        if block.bytes()? == 0 {
+            return Ok(0);
+        }
+        let field = Field::of(block.element, block.extents)?;
+        // Additional bytes to align the output.
+        Ok(Stream::new(self.setting.mode, &field)?.maximum_size(&field) + 8)
+    }
+
+    fn working_memory(&self, _bytes: u64) -> u64 {
+        4 << 10
+    }
+
+    fn decoding_memory(&self, block: &Block<'_>) -> Result<u64> {
+        let field = Field::of(block.element, block.extents)?;
+        Ok(Stream::new(self.setting.mode, &field)?.most_read(&field).saturating_add(block.bytes()?))
+    }
+
+    fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        self.setting.encode(block, bytes, out)
     }
 
     fn raw(&self, _block: &Block<'_>) -> Option<Vec<u8>> {
         None
+    }
+
+    fn error_bound(&self) -> Option<ErrorBound> {
+        self.bound
+    }
+
+    fn encode_within(&self, tolerance: f64, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        Setting::accuracy(tolerance).encode(block, bytes, out)
+    }
+
+    fn lossless_metadata(&self, block: &Block<'_>, stored: u64) -> Result<Vec<u8>> {
+        // ADIOS 1.13 refuses an accuracy that is no number; it knows no mode for unchanged values.
+        Ok(metadata(block.name, block.bytes()?, stored, 0, LOSSLESS))
     }
 }
 

@@ -26,7 +26,7 @@ impl Codec for Zstd {
         &[LEVEL, super::ALWAYS]
     }
 
-    fn foreign(&self) -> bool {
+    fn foreign(&self, _dimensions: usize) -> bool {
         false
     }
 
