@@ -158,6 +158,9 @@ impl Condition {
             return self.answer_value(value);
         }
         let elements = block.elements();
+        if !block.describes_what_is_read() {
+            return Answer::Maybe;
+        }
         let (min, max) = match facts::of(block, self.element) {
             BlockFacts::Known { min, max, .. } => (min, max),
             // Nothing finite, or no elements at all.
