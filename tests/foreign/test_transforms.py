@@ -44,6 +44,33 @@ class Transforms(unittest.TestCase):
                 with self.subTest(transform=transform, language=language):
                     self.zfp(transform, loss, language)
 
+    def test_blocks_within_an_error_bound_are_read(self):
+        manifest = written.write(self.path, transform="zfp:error=100", ranks=2, steps=2)
+        for kind in ("real", "double"):
+            compared = 0
+            for name in (f"/global/{kind}_{n}d" for n in (1, 2, 3)):
+                told = subprocess.run([written.command(), "ls", "-l", "--json", self.path, name], stdout=subprocess.PIPE, text=True, check=True)
+                if json.loads(told.stdout)["variables"][0]["errors"]["lossless"]:
+                    continue
+                got = np.array([float(text) for text in bpls.dump(self.path, kind, [name])[name]], dtype=written.NUMPY[kind])
+                variable = manifest.variables[name]
+                wanted = np.concatenate([variable.whole(s).ravel() for s in variable.steps])
+                self.assertLessEqual(np.abs(got - wanted).max(), 100, name)
+                self.assertEqual(got.tobytes(), self.ours(name, kind).tobytes(), name)
+                compared += 1
+            self.assertGreater(compared, 0, kind)
+
+    def test_a_block_that_is_stored_without_loss_is_refused(self):
+        # So small an error leaves nothing to be gained.
+        manifest = written.write(self.path, transform="zfp:error=1e-12", ranks=2, steps=1)
+        name = "/global/real_2d"
+        told = subprocess.run([written.command(), "ls", "-lv", self.path, name], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn("2 of 2 blocks lossless", told)
+        _, _, complaint = bpls.attempt("-d", self.path, name)
+        wanted = manifest.variables[name].whole(0).ravel()
+        self.assertEqual(self.ours(name, "real").tobytes(), wanted.tobytes())
+        self.assertIn("lossless. Provide a double value", complaint)
+
     def zfp(self, transform, loss, language):
         manifest = written.write(self.path, transform=transform, ranks=3, steps=2, language=language)
         compared = 0

@@ -3,7 +3,7 @@
 
 use crate::value;
 use pyo3::prelude::*;
-use thalweg_reader::Kind;
+use thalweg_reader::{ErrorBound, Kind};
 use thalweg_schema::Dimension;
 use thalweg_types::{ByteOrder, Value};
 
@@ -144,11 +144,18 @@ pub struct BlockFacts {
     max: Option<Py<PyAny>>,
     mean: Option<f64>,
     std: Option<f64>,
+    /// Largest absolute error, recorded by a transform with an error bound.
+    largest_error: Option<f64>,
+    /// The absolute error that the bound allows in this block.
+    allowed_error: Option<f64>,
+    /// Why a block with an error bound is stored without loss.
+    lossless: Option<String>,
 }
 
 impl BlockFacts {
     pub fn new(py: Python<'_>, b: &thalweg_reader::Block, writer: Option<u32>) -> PyResult<BlockFacts> {
         let known = b.statistics.as_ref().filter(|s| s.finite > 0 && s.complex.is_none());
+        let record = b.error_record().ok().flatten();
         Ok(BlockFacts {
             number: b.number,
             step: b.step,
@@ -163,12 +170,43 @@ impl BlockFacts {
             max: optional(py, known.map(|s| &s.max))?,
             mean: known.and_then(|s| s.mean()),
             std: known.and_then(|s| s.standard_deviation()),
+            largest_error: record.map(|r| r.largest),
+            allowed_error: record.map(|r| r.allowed).filter(|allowed| !allowed.is_nan()),
+            lossless: record.and_then(|r| r.lossless).map(|why| why.to_string()),
         })
     }
 }
 
 /// Minimum and maximum.
 type Range = (f64, f64);
+
+/// Errors of blocks that went through a lossy transform, joined.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct ErrorFacts {
+    blocks: u64,
+    lossless: u64,
+    not_measured: u64,
+    /// The bound, if all blocks have the same.
+    bound: Option<f64>,
+    /// The bound is a fraction of the range.
+    relative: bool,
+    largest: f64,
+    largest_relative: f64,
+}
+
+impl ErrorFacts {
+    fn new(errors: &thalweg_reader::CompressionErrors) -> ErrorFacts {
+        ErrorFacts {
+            blocks: errors.blocks,
+            lossless: errors.lossless,
+            not_measured: errors.unrecorded,
+            bound: errors.bound.map(ErrorBound::value),
+            relative: matches!(errors.bound, Some(ErrorBound::Relative(_))),
+            largest: errors.largest,
+            largest_relative: errors.largest_relative,
+        }
+    }
+}
 
 /// Characteristics combined over blocks and steps.
 #[pyclass(frozen, get_all, module = "thalweg._core")]
@@ -185,6 +223,7 @@ pub struct SummaryFacts {
     magnitude: Option<Range>,
     real: Option<Range>,
     imag: Option<Range>,
+    errors: Option<Py<ErrorFacts>>,
 }
 
 impl SummaryFacts {
@@ -202,6 +241,7 @@ impl SummaryFacts {
             magnitude: part(0),
             real: part(1),
             imag: part(2),
+            errors: s.errors.as_ref().map(|errors| Py::new(py, ErrorFacts::new(errors))).transpose()?,
         })
     }
 }

@@ -38,7 +38,9 @@ mod write;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::facts::{AttributeFacts, BlockFacts, DeclaredFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts};
+    use crate::facts::{
+        AttributeFacts, BlockFacts, DeclaredFacts, ErrorFacts, FileFacts, HeadFacts, SummaryFacts, VariableFacts,
+    };
     #[pymodule_export]
     use crate::follow::Follower;
     #[pymodule_export]

@@ -150,6 +150,36 @@ def test_transforms_are_undone_when_they_are_read(path):
     assert "zlib" in z._repr_html_()
 
 
+def test_errors_of_a_bounded_transform_are_told(path):
+    y, x = np.mgrid[0:40, 0:50]
+    data = 280 + 5 * np.sin(0.1 * y) * np.cos(0.2 * x)
+    bad = data.copy()
+    bad[3, 4] = np.nan
+    with thalweg.Writer(path) as w, w.step() as s:
+        for n, values in enumerate([data, bad]):
+            s.write("v", values, shape=(80, 50), offset=(40 * n, 0), transform="zfp:error=0.01")
+        s.write("r", data, transform="zfp:relative_error=0.001")
+        s.write("a", data, transform="zfp:accuracy=0.01")
+        s.write("z", data, transform="zlib")
+    f = thalweg.open(path)
+    good, whole = f["v"].blocks()
+    errors = f["v"].characteristics().errors
+    assert errors == thalweg.CompressionErrors(2, 1, 0, 0.01, False, good.largest_error, 0.0)
+    largest = np.abs(f["v"][0][:40] - data).max()
+    assert 0 < largest <= 0.01 and good.largest_error in (largest, np.nextafter(largest, 1))
+    assert (good.allowed_error, good.lossless, whole.lossless) == (0.01, None, "values that are not finite")
+    assert (whole.allowed_error, whole.largest_error) == (0.01, 0.0)
+    np.testing.assert_array_equal(f["v"][0][40:], bad)
+    # Statistics are of what is read.
+    assert good.min == f["v"][0][:40].min() and good.max == f["v"][0][:40].max()
+    relative = f["r"].characteristics().errors
+    assert relative.relative and relative.bound == 0.001 and 0 < relative.largest_relative <= 0.001
+    assert f["r"].block(0).allowed_error == 0.001 * np.ptp(data)
+    assert f["a"].characteristics().errors.not_measured == 1 and f["a"].block(0).largest_error is None
+    assert f["z"].characteristics().errors is None
+    assert "1 of 2 blocks lossless" in f["v"]._repr_html_()
+
+
 def test_a_transform_needs_no_schema(path):
     data = np.zeros((1000, 10))
     with thalweg.Writer(path) as w, w.step() as s:

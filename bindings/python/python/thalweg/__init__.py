@@ -46,7 +46,7 @@ from .input import Input, InputWindow, Request
 from .processes import Processes
 from .schema import Schema
 from .steering import Since, control
-from .variable import Block, Characteristics, Variable
+from .variable import Block, Characteristics, CompressionErrors, Variable
 from .windows import Window, Windows
 from .writer import Pending, Session, StepWriter, Writer
 from .xarray_writing import from_xarray
@@ -55,6 +55,7 @@ __all__ = [
     "AlreadyExists",
     "Block",
     "Characteristics",
+    "CompressionErrors",
     "Config",
     "Corrupt",
     "EndOfStream",

@@ -144,6 +144,9 @@ def variable(v: Variable) -> str:
         rows.append(["transform", v.transform])
     if v.block_count <= GLANCE and not v.is_text:
         c = v.characteristics()
+        if c.errors is not None and c.errors.blocks:
+            lossless = f", {c.errors.lossless} of {c.errors.blocks} blocks lossless" if c.errors.lossless else ""
+            rows.append(["errors", f"at most {number(c.errors.largest)}{lossless}"])
         known = [(k, getattr(c, k)) for k in ("min", "max", "mean", "std", "magnitude", "real", "imag")]
         rows += [[k, number(x) if not isinstance(x, tuple) else " to ".join(map(number, x))] for k, x in known if x is not None]
     elif v.is_text and v.steps and v.kind == "scalar":

@@ -18,6 +18,23 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
+class CompressionErrors:
+    """Recorded errors of blocks that went through a lossy transform."""
+
+    #: Blocks with a recorded error, and how many of these are stored without loss.
+    blocks: int
+    lossless: int
+    #: Blocks whose transform does not record the error.
+    not_measured: int
+    #: The error bound; `None` if blocks have different ones. `relative`: it is a fraction of the range of a block's values.
+    bound: float | None
+    relative: bool
+    #: The largest absolute error that occurred; with a relative bound also as a fraction of the range of its block's values.
+    largest: float
+    largest_relative: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Characteristics:
     """Recorded statistics of values, available without reading the values. `None`: not recorded.
 
@@ -36,6 +53,8 @@ class Characteristics:
     magnitude: tuple[float, float] | None = None
     real: tuple[float, float] | None = None
     imag: tuple[float, float] | None = None
+    #: Of a lossy transform; `None` if there is none.
+    errors: CompressionErrors | None = None
 
 
 class Block:
@@ -64,6 +83,11 @@ class Block:
         self.max: Any = facts.max
         self.mean: float | None = facts.mean
         self.std: float | None = facts.std
+        #: The largest absolute error that a transform with an error bound recorded, the absolute error that the bound allows in this
+        #: block, and why such a block is stored without loss.
+        self.largest_error: float | None = facts.largest_error
+        self.allowed_error: float | None = facts.allowed_error
+        self.lossless: str | None = facts.lossless
 
     @property
     def dtype(self) -> np.dtype:
@@ -225,7 +249,10 @@ class Variable:
         """Recorded statistics of one step, or of all steps. Reads no values."""
         first, end = (0, 2**64 - 1) if position is None else (self._step(position), self._step(position) + 1)
         facts = self._file._reader.summary(self.name, first, end)
-        return Characteristics(**{f.name: getattr(facts, f.name) for f in dataclasses.fields(Characteristics)})
+        known = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Characteristics)}
+        if facts.errors is not None:
+            known["errors"] = CompressionErrors(**{f.name: getattr(facts.errors, f.name) for f in dataclasses.fields(CompressionErrors)})
+        return Characteristics(**known)
 
     def min(self, position: int | None = None) -> Any:
         """Recorded smallest finite value of one step, or of all steps; `None` if not recorded. Reads no values."""

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use thalweg_bp::statistics::{ComponentStatistics, Level, Statistics};
 use thalweg_control::history::{self, Entry};
 use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
-use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
+use thalweg_reader::{
+    Attribute, Block, BoundedForm, CompressionErrors, ErrorBound, Head, Kind, Reader, Summary, Variable,
+};
 use thalweg_report::json as report;
 use thalweg_report::text::count;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, Value};
@@ -174,6 +176,8 @@ struct Row {
     shape: String,
     /// Minimum, maximum, mean, standard deviation.
     facts: Option<[String; 4]>,
+    /// Recorded errors of lossy blocks.
+    errors: Option<CompressionErrors>,
 }
 
 fn row(reader: &Reader, head: &Head, long: bool) -> Result<Row, Error> {
@@ -182,8 +186,11 @@ fn row(reader: &Reader, head: &Head, long: bool) -> Result<Row, Error> {
     let there = variable.steps.len() as u64;
     let steps = if there == all { all.to_string() } else { format!("{there} of {all}") };
     let extent = Extents::of(reader, &variable)?;
-    let facts = if long { Some(facts(reader, &variable, file::all_steps(reader))?) } else { None };
-    Ok(Row { shape: extent.text(&variable), variable, steps, facts })
+    let (facts, errors) = match long {
+        true => facts(reader, &variable, file::all_steps(reader)).map(|(facts, errors)| (Some(facts), errors))?,
+        false => (None, None),
+    };
+    Ok(Row { shape: extent.text(&variable), variable, steps, facts, errors })
 }
 
 /// Smallest and largest extent in each dimension, and number of blocks in a step.
@@ -243,25 +250,28 @@ impl Extents {
     }
 }
 
-/// Minimum, maximum, mean and standard deviation over these steps, as they are shown; of text the first one.
-pub fn facts(reader: &Reader, variable: &Variable, steps: Range<u64>) -> Result<[String; 4], Error> {
+/// What is shown of a variable's values: minimum, maximum, mean and standard deviation, of text the first one; recorded errors.
+pub type Facts = ([String; 4], Option<CompressionErrors>);
+
+/// Facts over these steps.
+pub fn facts(reader: &Reader, variable: &Variable, steps: Range<u64>) -> Result<Facts, Error> {
     let none = || "-".to_string();
     if variable.element.is_text() {
         let first = match variable.steps.iter().find(|step| steps.contains(step)) {
             Some(step) => short_text(&reader.value(&variable.name, *step)?),
             None => none(),
         };
-        return Ok([first, String::new(), String::new(), String::new()]);
+        return Ok(([first, String::new(), String::new(), String::new()], None));
     }
     let s = reader.summary(&variable.name, steps)?;
     let real = |v: Option<f64>| v.map_or_else(none, brief);
     if let (Some(part), finite) = (magnitude(&s), s.finite.unwrap_or(0)) {
         let (mean, std) = mean_and_std(part, finite);
-        return Ok([brief(part.min), brief(part.max), real(mean), real(std)]);
+        return Ok(([brief(part.min), brief(part.max), real(mean), real(std)], s.errors));
     }
     let value = |v: &Option<Value>| v.as_ref().map_or_else(none, format::short);
     let (mean, std) = credible(&s);
-    Ok([value(&s.min), value(&s.max), real(mean), real(std)])
+    Ok(([value(&s.min), value(&s.max), real(mean), real(std)], s.errors))
 }
 
 /// Minimum, maximum, mean, standard deviation and sum as doubles; of complex values those of the magnitude.
@@ -392,6 +402,9 @@ fn print_variables(arguments: &Ls, reader: &Reader, rows: &[Row], out: &mut Term
         if let Some(transform) = &v.transform {
             line.push_str(&format!("  stored through {}", plain(transform)));
         }
+        if let Some(errors) = &row.errors {
+            line.push_str(&format!(", {}", error_words(errors)));
+        }
         writeln!(out, "{}", line.trim_end())?;
         if let Some(writers) = &writers {
             print_blocks(reader, writers, v, arguments.long, out)?;
@@ -453,11 +466,51 @@ fn print_block(
             }
         }
     }
+    if let Some(record) = block.error_record()?.filter(|_| block.elements() > 0) {
+        match (record.form, record.lossless) {
+            (BoundedForm::Encoded, _) => write!(out, "  error at most {}", brief(record.largest))?,
+            (_, Some(why)) => write!(out, "  lossless: {why}")?,
+            (_, None) => write!(out, "  lossless")?,
+        }
+    }
     if let Some(subfile) = block.subfile {
         write!(out, "  subfile {subfile}")?;
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// The recorded errors of a variable.
+fn error_words(errors: &CompressionErrors) -> String {
+    if errors.blocks == 0 {
+        return "errors not measured".to_string();
+    }
+    let mut words = format!("errors at most {}", brief(errors.largest));
+    match errors.bound {
+        Some(bound @ ErrorBound::Absolute(_)) => words.push_str(&format!(" (bound {bound})")),
+        Some(bound @ ErrorBound::Relative(_)) => {
+            words.push_str(&format!(", {} of the range (bound {bound})", brief(errors.largest_relative)));
+        }
+        None => {}
+    }
+    if errors.lossless > 0 {
+        words.push_str(&format!(", {} of {} lossless", errors.lossless, count(errors.blocks, "block")));
+    }
+    if errors.unrecorded > 0 {
+        words.push_str(&format!(", {} not measured", count(errors.unrecorded, "block")));
+    }
+    words
+}
+
+fn json_errors(errors: &CompressionErrors) -> Json {
+    let bound = errors.bound.map(|bound| match bound {
+        ErrorBound::Absolute(error) => json!({ "error": error }),
+        ErrorBound::Relative(fraction) => json!({ "relative_error": fraction }),
+    });
+    json!({
+        "bound": bound, "largest": report::real(errors.largest), "largest_relative": report::real(errors.largest_relative),
+        "blocks": errors.blocks, "lossless": errors.lossless, "not_measured": errors.unrecorded,
+    })
 }
 
 fn block_facts(statistics: Option<&Statistics>) -> [Option<String>; 4] {
@@ -569,6 +622,10 @@ fn json_block(block: &Block, writer: Option<u32>, kind: Kind, long: bool) -> Jso
             }
         }
     }
+    if let Ok(Some(record)) = block.error_record() {
+        all["error"] = report::real(record.largest);
+        all["lossless"] = json!(record.lossless.map(|why| why.to_string()));
+    }
     if let Some(subfile) = block.subfile {
         all["subfile"] = json!(subfile);
     }
@@ -628,6 +685,9 @@ fn print_json(
             && let Json::Object(facts) = json_facts(v.element, facts)
         {
             map.extend(facts);
+        }
+        if let Some(errors) = facts.as_ref().and_then(|facts| facts.errors.as_ref()) {
+            all["errors"] = json_errors(errors);
         }
         let text = all.to_string();
         let Some(writers) = &writers else {

@@ -98,7 +98,7 @@ fn print(reader: &Reader, variables: &[Variable], step: u64, out: &mut Terminal)
         match variable.kind {
             Kind::Scalar => writeln!(out, "  {}", format::short(&reader.value(&variable.name, step)?))?,
             _ => {
-                let [min, max, mean, _] = ls::facts(reader, variable, step..step + 1)?;
+                let ([min, max, mean, _], _) = ls::facts(reader, variable, step..step + 1)?;
                 writeln!(out, "  min {min}  max {max}  mean {mean}")?;
             }
         }

@@ -23,7 +23,7 @@ fn layouts_stores_transforms_wrappers_and_elements_have_help_too() {
     for (words, line) in [
         (&["help", "layout", "container"][..], "buffer  bytes; default: 2 MiB"),
         (&["help", "store", "s3"], "part  bytes from 5 MiB to 1 GiB; default: 16 MiB"),
-        (&["help", "transform", "zfp"], "precision  whole number from 1 to 64; default: 64 without accuracy and rate"),
+        (&["help", "transform", "zfp"], "precision  whole number from 1 to 64; default: 64 without another bound"),
         (&["help", "transform", "zlib"], "LEVEL  whole number from 1 to 9; default: 6"),
         (&["help", "wrapper"], "rate  bytes per second; default: no limit"),
         (&["help", "element", "buffer"], "allocate-time  now, later or oncall; default: now"),

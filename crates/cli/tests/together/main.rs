@@ -13,6 +13,7 @@ mod diff_compares;
 mod drain_moves;
 mod dump_prints;
 mod env_lists;
+mod errors_are_listed;
 mod every_fixture_prints_its_values;
 mod find_searches;
 mod generates_calls;
