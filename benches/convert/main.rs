@@ -14,10 +14,13 @@ use thalweg_benches::memory;
 use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
 use thalweg_comm::{Communicator, threads};
+use thalweg_convert::InFolder;
 use thalweg_io::{BlockBox, Mode, Session, WriteRequest};
 use thalweg_layout::Direct;
+use thalweg_reader::Reader;
 use thalweg_schema::xml;
 use thalweg_store::posix::Posix;
+use thalweg_views::zarr::tables::Tables;
 
 /// Elements of a block along each axis.
 const BLOCK: u64 = 16;
@@ -79,18 +82,31 @@ fn main() -> Result<ExitCode, Failure> {
     // Views, and what reads them.
     call(Command::new(&thalweg).args(["convert", &source, &format!("{folder}/own.zarr")]))?;
     for _ in 0..rounds {
-        for (form, ending) in [("hdf5", "view.h5"), ("zarr", "view.json")] {
+        for (name, form, ending) in
+            [("hdf5", "hdf5", "view.h5"), ("zarr", "zarr", "view.json"), ("tables", "zarr", "view.parquet")]
+        {
             let view = format!("{folder}/{ending}");
             let start = Instant::now();
             call(Command::new(&thalweg).args(["view", form, &source, "-o", &view]))?;
-            all.add(&format!("view {form}:ms"), start.elapsed().as_secs_f64() * 1e3);
+            all.add(&format!("view {name}:ms"), start.elapsed().as_secs_f64() * 1e3);
         }
+    }
+    // Steps joined to a view, over several times the rows of a file of each table.
+    let (joined, step_blocks) = options.size((64u64, 1024u64), (16, 64));
+    for _ in 0..rounds {
+        let each = join_steps(&folder, &thalweg, joined, step_blocks)?;
+        let few = each.len() / 4;
+        each[..few].iter().for_each(|ms| all.add("step early:ms", *ms));
+        each[each.len() - few..].iter().for_each(|ms| all.add("step late:ms", *ms));
+        fs::remove_dir_all(format!("{folder}/joined.parquet"))?;
+        fs::remove_file(format!("{folder}/joined.bp"))?;
     }
     let reads = [
         ("hdf5", "own.h5", "read:own:hdf5"),
         ("hdf5", "view.h5", "read:view:hdf5"),
         ("zarr", "own.zarr", "read:own:zarr"),
         ("references", "view.json", "read:view:zarr"),
+        ("references", "view.parquet", "read:view:tables"),
     ];
     for _ in 0..rounds {
         for (form, file, name) in reads {
@@ -130,16 +146,26 @@ fn main() -> Result<ExitCode, Failure> {
     }
     report.table(table);
     let mut table = Table::new(["view", "ms", "ms per 1,000 blocks", "a step, ms", "converted file, ms"]);
-    for (form, shown) in [("hdf5", "HDF5, h5py"), ("zarr", "kerchunk JSON, zarr")] {
+    for (form, own, shown) in [
+        ("hdf5", "hdf5", "HDF5, h5py"),
+        ("zarr", "zarr", "kerchunk JSON, zarr"),
+        ("tables", "zarr", "kerchunk Parquet, zarr"),
+    ] {
         let ms = all.median(&format!("view {form}:ms"));
-        let read = |file: &str| all.median(&format!("read:{file}:{form}")) * 1e3;
+        let read = |name: String| number(all.median(&name) * 1e3);
         table.row([
             shown.to_string(),
             number(ms),
             number(ms * 1e3 / blocks as f64),
-            number(read("view")),
-            number(read("own")),
+            read(format!("read:view:{form}")),
+            read(format!("read:own:{own}")),
         ]);
+    }
+    report.table(table);
+    let mut table = Table::new(["a step joined to kerchunk Parquet", "ms", "ms per 1,000 new blocks"]);
+    for which in ["early", "late"] {
+        let ms = all.median(&format!("step {which}:ms"));
+        table.row([format!("{which}, {step_blocks} blocks"), number(ms), number(ms * 1e3 / step_blocks as f64)]);
     }
     report.table(table);
     for (name, shown) in [("h5", "HDF5"), ("nc", "netCDF-4"), ("zarr", "Zarr")] {
@@ -149,11 +175,80 @@ fn main() -> Result<ExitCode, Failure> {
     let per = |form: &str| all.median(&format!("view {form}:ms")) * 1e3 / blocks as f64;
     report.at_most("view for HDF5, ms per 1,000 blocks", 50.0, per("hdf5"));
     report.at_most("view for Zarr, ms per 1,000 blocks", 1.0, per("zarr"));
-    for form in ["hdf5", "zarr"] {
-        let speed = all.median(&format!("read:own:{form}")) / all.median(&format!("read:view:{form}"));
+    report.at_most("view for Zarr as tables, ms per 1,000 blocks", 1.0, per("tables"));
+    let of_step = |which: &str| all.median(&format!("step {which}:ms"));
+    report.at_most("a step joined to tables, ms per 1,000 new blocks", 1.0, of_step("late") * 1e3 / step_blocks as f64);
+    report.at_most("a late step joined to tables, beside an early one", 1.5, of_step("late") / of_step("early"));
+    for (form, own) in [("hdf5", "hdf5"), ("zarr", "zarr"), ("tables", "zarr")] {
+        let speed = all.median(&format!("read:own:{own}")) / all.median(&format!("read:view:{form}"));
         report.at_least(format!("view for {form}, speed of a step beside the converted file"), 0.8, speed);
     }
     report.finish(&all, options)
+}
+
+/// Steps of so many small blocks joined to a view as tables while they are written: from the end of each output until the view shows it.
+/// The first two make the view; they are not among the measurements.
+fn join_steps(folder: &str, thalweg: &str, steps: u64, blocks: u64) -> Result<Vec<f64>, Failure> {
+    let view = format!("{folder}/joined.parquet");
+    fs::create_dir_all(&view)?;
+    let mut program = Command::new(format!("{thalweg}-convert"))
+        .arg("references")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{thalweg}-convert: {e}"))?;
+    let mut asked = program.stdin.take().ok_or("no pipe")?;
+    let mut told = program.stdout.take().ok_or("no pipe")?;
+    let layout = Arc::new(Direct::new(Arc::new(Posix::at(folder)?))?);
+    let schema = xml::parse(XML, "chimera").map_err(|report| report.render(false))?;
+    let comm = thalweg_comm::Alone::new();
+    let session = Session::with_layout(schema, layout.clone(), comm.duplicate()?)?;
+    let (mut reader, mut tables): (Option<Reader>, Option<Tables>) = (None, None);
+    let mut all = Vec::new();
+    for step in 0..steps {
+        let mode = if step == 0 { Mode::Write } else { Mode::Append };
+        let mut output = session.open("chimera", "joined.bp", mode, comm.duplicate()?)?;
+        for name in VARIABLES {
+            let each = blocks / VARIABLES.len() as u64;
+            for block in 0..each {
+                let (shape, offset) = (Some(vec![1, each, 16]), Some(vec![0, block, 0]));
+                let place = BlockBox { count: vec![1, 1, 16], shape, offset };
+                output.put(WriteRequest::new(name, &[0; 128]).in_box(place))?;
+            }
+        }
+        output.close()?;
+        let start = Instant::now();
+        let known = match &mut reader {
+            Some(reader) => {
+                reader.catch_up()?;
+                reader
+            }
+            none => none.insert(Reader::open(layout.clone(), "joined.bp")?),
+        };
+        let grown = tables.as_mut().map(|tables| tables.advance(known)).transpose()?.flatten();
+        let tabled = match grown {
+            Some(tabled) => tabled,
+            None if step < 2 => {
+                let (made, tabled) = Tables::of(known, None)?;
+                tables = Some(made);
+                tabled
+            }
+            None => return Err(format!("step {step}: the tables do not grow").into()),
+        };
+        let shown = view.clone();
+        serde_json::to_writer(&mut asked, &InFolder { folder: view.clone(), shown, change: tabled.change })?;
+        asked.write_all(b"\n")?;
+        told.read_exact(&mut [0])?;
+        if step >= 2 {
+            all.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    session.finalize()?;
+    drop(asked);
+    match program.wait()?.success() {
+        true => Ok(all),
+        false => Err("thalweg-convert failed".into()),
+    }
 }
 
 /// Copies bytes by plain reads and writes.

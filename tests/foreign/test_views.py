@@ -43,19 +43,23 @@ REASONS = {
 
 
 def opened(references):
-    """The root group of references."""
+    """The root group of references: a document or a folder."""
     options = {"fo": references, "remote_protocol": "file"}
     return zarr.open_group(zarr.storage.FsspecStore.from_url("reference://", storage_options=options), mode="r", zarr_format=2)
 
 
-class ZarrReads(viewed.ViewReads):
-    """One test per file."""
+class References(viewed.ViewReads):
+    """Files and references to their blocks, in any form."""
 
-    ENDING = ".zarr.json"
     REASONS = REASONS
+    FORM = None
 
     def compare(self, manifest):
-        said, remarks = thalweg("view", "zarr", self.path, expect=None)
+        said, remarks = thalweg("view", "zarr", self.path, "--as", self.FORM, expect=None)
+        return self.shown(manifest, said, remarks)
+
+    def shown(self, manifest, said, remarks):
+        """Compares what a view shows; returns how many variables."""
         shown = self.variables(opened(self.view), manifest, remarks)
         if shown > 0:
             self.assertGreaterEqual(int(re.search(r"(\d+) arrays?", said).group(1)), shown)
@@ -84,6 +88,13 @@ class ZarrReads(viewed.ViewReads):
             np.testing.assert_array_equal(got[at][covered], wanted[covered], f"step {step}")
             if not covered.all() and wanted.dtype.kind == "f":
                 self.assertTrue(np.isnan(got[at][~covered]).all())
+
+
+class ZarrReads(References):
+    """One test per file."""
+
+    ENDING = ".zarr.json"
+    FORM = "json"
 
     def test_xarray_reads_names_coordinates_and_attributes(self):
         manifest = written.write(self.path, method="MPI", ranks=3, steps=3)
@@ -136,7 +147,8 @@ class ZarrReads(viewed.ViewReads):
         with open(os.path.join(written.ROOT, "docs", "guide", "views.md"), encoding="utf-8") as page:
             blocks = re.findall(r"```(sh|python)\n(.*?)```", page.read(), re.DOTALL)
         # The others are those of VTK and openPMD: test_views_vtk, test_views_openpmd.
-        self.assertEqual([language for language, _ in blocks[:4]], ["sh", "python", "python", "sh"])
+        languages = [language for language, _ in blocks]
+        self.assertEqual(languages[:6], ["sh", "python", "python", "sh", "sh", "python"])
         written.write(self.path, method="MPI", ranks=3, steps=3)
         for source in glob.glob(self.path + "*"):
             os.rename(source, source.replace("file.bp", "run.bp"))
@@ -144,7 +156,7 @@ class ZarrReads(viewed.ViewReads):
         # Names of the file at hand in place of the guide's.
         names = {"temperature": "holes", "fields": "global", '"v"': '"double_3d"'}
         outputs = []
-        for language, text in blocks[:4]:
+        for language, text in blocks[:6]:
             for name, own in names.items():
                 text = text.replace(name, own)
             program = {"sh": ["sh", "-euc"], "python": [sys.executable, "-W", "ignore", "-c"]}[language]
@@ -154,6 +166,7 @@ class ZarrReads(viewed.ViewReads):
             outputs.append(ran.stdout.strip())
         wanted = (3, *manifest.variables["/global/double_3d"].whole(0).shape)
         self.assertEqual(outputs[2], str(wanted))
+        self.assertEqual(outputs[5], outputs[1])
         with open(os.path.join(self.folder, "run.zarr.json"), encoding="utf-8") as view:
             urls = {entry[0] for entry in json.load(view)["refs"].values() if isinstance(entry, list)}
         self.assertEqual(urls, {"s3://bucket/run.bp"})

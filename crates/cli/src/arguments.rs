@@ -681,19 +681,22 @@ pub enum View {
 
 /// References for Zarr: xarray, dask and zarr-python read the values in place.
 ///
-/// The view shows the steps that are closed now; --follow makes it again for later ones. It contains the absolute names of the files: make it
-/// again after they were moved.
+/// The view shows the steps that are closed now; --follow adds later ones. It contains the absolute names of the files: make it again after
+/// they were moved. One JSON document, or a folder of tables in the form of kerchunk, which is smaller and is opened faster, and where a step
+/// costs the same however many are before it: see --as.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   thalweg view zarr run.bp                writes run.zarr.json
+  thalweg view zarr run.bp --as parquet   writes the folder run.zarr.parquet
   thalweg view zarr run.bp -o refs.json
   thalweg view zarr run.bp --follow       while the run writes
   thalweg view zarr run.bp --at s3://bucket/run.bp
 
-In Python, with the packages xarray, zarr and kerchunk:
+In Python, with the packages xarray, zarr and kerchunk, for a folder with fastparquet too:
   xarray.open_dataset(\"run.zarr.json\", engine=\"kerchunk\")
 
+Folders need the program thalweg-convert, beside thalweg or in PATH.
 Variables that Zarr cannot show are listed with the reason.
 
 Exit codes: 0 written, 1 written but no variable is shown, 2 usage, 3 a file can't be read or written.")]
@@ -701,14 +704,26 @@ pub struct ViewZarr {
     /// File to show
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// File to write; by default the name of the file with .zarr.json instead of .bp
+    /// File or folder to write; by default the name of the file with .zarr.json or .zarr.parquet instead of .bp
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Form of the references; by default parquet if OUT ends with .parquet or .parq, else json
+    #[arg(long = "as", value_name = "FORM", value_enum)]
+    pub form: Option<References>,
     /// Where readers find the file, if a copy of it lies elsewhere: an URL
     #[arg(long, value_name = "URL")]
     pub at: Option<String>,
     #[command(flatten)]
     pub following: Following,
+}
+
+/// Forms of references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum References {
+    /// One document
+    Json,
+    /// A folder of tables
+    Parquet,
 }
 
 /// An HDF5 file: h5py, netCDF4, xarray and programs of HDF5 and netCDF read the values in place.

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_types::{Error, ErrorKind};
@@ -55,33 +55,80 @@ impl Program {
     ///
     /// - `line`: gets each line that it prints.
     pub fn ask<T: Serialize>(mut self, what: &T, line: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-        let Program { running, target, safe, ended } = &mut self;
-        let unheard = |e: io::Error| {
-            Error::io(format!("cannot speak with {CONVERT} about '{}'", target.display()), e).safe(*safe)
-        };
-        let mut input = BufWriter::new(running.stdin.take().expect("a pipe was asked for"));
+        let mut input = BufWriter::new(self.running.stdin.take().expect("a pipe was asked for"));
         let sent = serde_json::to_writer(&mut input, what).map_err(io::Error::from).and_then(|()| input.flush());
         drop(input);
-        let told = BufReader::new(running.stdout.take().expect("a pipe was asked for"));
+        let told = BufReader::new(self.running.stdout.take().expect("a pipe was asked for"));
         let heard = told.lines().try_for_each(|text| {
-            if ended.load(Ordering::Relaxed) {
-                running.kill()?;
+            if self.ended.load(Ordering::Relaxed) {
+                self.running.kill()?;
             }
             text.map(|text| line(&text))
         });
-        let status = running.wait().map_err(unheard)?;
-        if ended.load(Ordering::Relaxed) {
-            let what = format!("'{}': {CONVERT} was told to end", target.display());
-            return Err(Error::new(ErrorKind::Io, what).safe(*safe).into());
+        self.end()?;
+        sent.and(heard).map_err(|e| self.unheard(e))
+    }
+
+    /// The program, which stays and does one thing after the other.
+    pub fn stay(mut self) -> Staying {
+        let input = self.running.stdin.take().expect("a pipe was asked for");
+        let told = BufReader::new(self.running.stdout.take().expect("a pipe was asked for"));
+        Staying { program: self, input: Some(BufWriter::new(input)), told }
+    }
+
+    fn unheard(&self, e: io::Error) -> Failure {
+        let what = format!("cannot speak with {CONVERT} about '{}'", self.target.display());
+        Error::io(what, e).safe(self.safe).into()
+    }
+
+    /// Waits until it has ended; a failure if it did not succeed.
+    fn end(&mut self) -> Result<(), Failure> {
+        let status = self.running.wait().map_err(|e| self.unheard(e))?;
+        if self.ended.load(Ordering::Relaxed) {
+            let what = format!("'{}': {CONVERT} was told to end", self.target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(self.safe).into());
         }
         if status.code() == Some(SAID) {
             return Err(Failure::Told);
         }
         if !status.success() {
-            let what = format!("'{}': {CONVERT} failed ({status})", target.display());
-            return Err(Error::new(ErrorKind::Io, what).safe(*safe).into());
+            let what = format!("'{}': {CONVERT} failed ({status})", self.target.display());
+            return Err(Error::new(ErrorKind::Io, what).safe(self.safe).into());
         }
-        sent.and(heard).map_err(|e| unheard(e).into())
+        Ok(())
+    }
+}
+
+/// The program, which does one thing after the other, and ends when this is dropped.
+pub struct Staying {
+    program: Program,
+    /// `None` when it is to end.
+    input: Option<BufWriter<ChildStdin>>,
+    told: BufReader<ChildStdout>,
+}
+
+impl Staying {
+    /// Tells it what to do next, and waits for the line that says that it is done.
+    pub fn ask<T: Serialize>(&mut self, what: &T) -> Result<(), Failure> {
+        let mut answer = String::new();
+        let heard = self.input.as_mut().map_or(Ok(0), |input| {
+            serde_json::to_writer(&mut *input, what).map_err(io::Error::from)?;
+            input.write_all(b"\n").and_then(|()| input.flush())?;
+            self.told.read_line(&mut answer)
+        });
+        if matches!(heard, Ok(length) if length > 0) {
+            return Ok(());
+        }
+        self.input = None;
+        self.program.end()?;
+        Err(self.program.unheard(heard.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())))
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.program.running.wait();
     }
 }
 

@@ -16,4 +16,4 @@ pub mod format;
 pub mod request;
 
 pub use format::Format;
-pub use request::{Compared, Converted, Difference, LeftOut, Message, Request, Side, Task};
+pub use request::{Compared, Converted, Difference, InFolder, LeftOut, Message, Request, Side, Task};

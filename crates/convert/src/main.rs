@@ -6,6 +6,7 @@
 //! | room | what it owns |
 //! |---|---|
 //! | [`hdf5`] | HDF5 files from [`thalweg_views::hdf5::Plan`], and as sources |
+//! | [`references`] | tables of references for Zarr, as Parquet files |
 //! | [`library`] | the calls of the HDF5 library, with handles that close themselves |
 //! | [`zarr`] | Zarr folders, written and as sources |
 //! | [`source`] | files of other formats as steps of a BP file, and beside one |
@@ -13,12 +14,14 @@
 //! | [`values`] | values of a BP file for the parts of a plan |
 //!
 //! `thalweg-convert hdf5 FILE NAME` writes a file of the plan on standard input (JSON), which will have this name. `thalweg-convert convert` carries out the
-//! [`thalweg_convert::Request`] on standard input. `thalweg-convert output` answers the questions of [`thalweg_io::hdf5::protocol`] for a program with an output of methods `PHDF5` and `NC4`. Exit codes: 0 written, 2 usage, 3 a file can't be read or written, with the reason on
+//! [`thalweg_convert::Request`] on standard input. `thalweg-convert output` answers the questions of [`thalweg_io::hdf5::protocol`] for a program with an output of methods `PHDF5` and `NC4`. `thalweg-convert references` writes the folders of
+//! [`thalweg_convert::InFolder`]. Exit codes: 0 written, 2 usage, 3 a file can't be read or written, with the reason on
 //! standard error.
 #![deny(unsafe_code)]
 
 mod hdf5;
 mod library;
+mod references;
 mod source;
 mod table;
 mod values;
@@ -41,10 +44,11 @@ fn main() -> ExitCode {
             written.map_err(|e| e.in_object(*shown).safe("the data, and an earlier file of this name"))
         }
         ["output"] => hdf5::output::serve(),
+        ["references"] => references::serve().map_err(|e| e.safe("the data")),
         ["convert"] => input().and_then(|request: Request| convert(&request).map_err(|e| e.in_object(request.shown))),
         _ => {
             eprintln!(
-                "usage: thalweg-convert hdf5 FILE NAME, thalweg-convert convert or thalweg-convert output, as thalweg starts it"
+                "usage: thalweg-convert hdf5 FILE NAME, thalweg-convert convert, thalweg-convert output or thalweg-convert references, as thalweg starts it"
             );
             return ExitCode::from(2);
         }

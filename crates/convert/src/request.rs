@@ -3,6 +3,7 @@
 use crate::format::Format;
 use serde::{Deserialize, Serialize};
 use thalweg_choice::Written;
+use thalweg_views::zarr::tables::Change;
 
 /// A conversion, or a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,17 @@ pub enum Task {
         /// Attributes too.
         attributes: bool,
     },
+}
+
+/// Files of a view that is a folder, one request after the other; the program answers each with an empty line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFolder {
+    /// The folder.
+    pub folder: String,
+    /// The name that it has or will have, for messages.
+    pub shown: String,
+    /// The files.
+    pub change: Change,
 }
 
 /// What the program says.

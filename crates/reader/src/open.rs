@@ -223,6 +223,18 @@ impl Reader {
         Ok(self.object(subfile)?.length())
     }
 
+    /// Whether the file that holds payloads reaches up to byte `end`, by now: that of a file that is followed grows after it was opened.
+    ///
+    /// - `subfile`: as in [`Block::subfile`].
+    ///
+    /// # Errors
+    /// As [`Reader::data_length`].
+    /// # Cost
+    /// A request for the length, if it did not reach so far when it was opened.
+    pub fn data_reaches(&self, subfile: Option<u32>, end: u64) -> Result<bool> {
+        Ok(self.object(subfile)?.reaching(end)?.length() >= end)
+    }
+
     /// The object that holds payloads.
     fn object(&self, subfile: Option<u32>) -> Result<Object> {
         let inner = &*self.0;

@@ -28,10 +28,13 @@ use crate::chosen::{self, Along, Chosen, Read, Taken as Values};
 use crate::grid::{Grid, Place, Taken};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use thalweg_choice::cast;
 use thalweg_reader::variable::Kind;
 use thalweg_reader::{Attribute, Block, Form, Reader, Variable};
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Extent, Result, Value};
+
+pub mod growing;
 
 /// The attribute that names the axes of an array.
 pub const AXES: &str = "_ARRAY_DIMENSIONS";
@@ -107,6 +110,13 @@ pub struct Array {
     pub content: Content,
     /// Its attributes, without the names of axes.
     pub attributes: Vec<(String, AttributeValue)>,
+}
+
+impl Array {
+    /// The groups that it is in, the outermost one first.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.name.match_indices('/').map(|(at, _)| &self.name[..at])
+    }
 }
 
 /// Where the elements of an array are.
@@ -451,68 +461,112 @@ fn chunks_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Sh
     if variable.shape_changes {
         return Ok(Err("its shape changes from step to step, or from block to block".into()));
     }
-    let blocks = blocks_of(reader, variable)?;
+    let blocks = blocks_of(reader, variable, 0..u64::MAX)?;
     let steps = || blocks.chunk_by(|a, b| a.step == b.step);
     if variable.kind == Kind::Local && steps().any(|step| step.len() > 1) {
         return Ok(Err("it is a local array with several blocks in a step".into()));
     }
     // The shape of joined arrays is known from all blocks of a step.
-    let of = |block: &Block| if variable.kind == Kind::Local { block.count.clone() } else { block.shape.clone() };
+    let of = |block: &Block| shape_of(variable.kind, block);
     let shape = blocks.first().map(of).unwrap_or_default();
     if let Some(other) = blocks.iter().find(|block| of(block) != shape) {
         let (first, there) = (blocks[0].step, of(other));
         return Ok(Err(format!("its shape is {shape:?} in step {first}, and {there:?} in step {}", other.step)));
     }
     let grid = Grid::of(&shape, blocks.iter().map(|block| &block.count[..]));
-    let elements = grid.chunk().iter().try_fold(1u64, |all, extent| all.checked_mul(*extent));
-    let Some(length) = elements.and_then(|elements| elements.checked_mul(variable.element.size())) else {
+    let Some(mut placing) = Placing::new(grid, &shape, variable.element) else {
         return Ok(Err("one of its blocks has more bytes than 64 bits count".into()));
     };
     let mut chunks = Vec::with_capacity(blocks.len());
-    let (mut codec, mut has_holes) = (None, false);
     for (position, step) in (0..).zip(steps()) {
+        if let Err(why) = placing.place(reader, step, has_steps.then_some(position), &mut chunks)? {
+            return Ok(Err(why));
+        }
+    }
+    let mut extents = placing.grid.chunk().to_vec();
+    if has_steps {
+        extents.insert(0, 1);
+    }
+    let codec = placing.codec.unwrap_or(Codec::Plain);
+    Ok(Ok((Content::Chunks { extents, codec, chunks, has_holes: placing.has_holes }, shape)))
+}
+
+/// The end of the reason for which a block cannot be shown until the file is longer.
+const ENDS: &str = "is shorter than the others, and the file ends where a whole block would";
+
+/// Blocks of an array as chunks, step by step.
+#[derive(Debug)]
+struct Placing {
+    grid: Grid,
+    element: ElementType,
+    /// Bytes of a chunk that is not compressed.
+    length: u64,
+    /// The array has elements.
+    has_elements: bool,
+    /// The compression of all chunks; `None` before the first one.
+    codec: Option<Codec>,
+    has_holes: bool,
+}
+
+impl Placing {
+    /// `None` if a chunk has more bytes than 64 bits count.
+    fn new(grid: Grid, shape: &[u64], element: ElementType) -> Option<Placing> {
+        let length = grid.chunk().iter().try_fold(element.size(), |all, extent| all.checked_mul(*extent))?;
+        let has_elements = !shape.contains(&0);
+        Some(Placing { grid, element, length, has_elements, codec: None, has_holes: false })
+    }
+
+    /// Adds the chunks of a step to `chunks`.
+    ///
+    /// - `position`: of the step along the axis of steps, if there is one.
+    fn place(
+        &mut self,
+        reader: &Reader,
+        step: &[Block],
+        position: Option<u64>,
+        chunks: &mut Vec<Chunk>,
+    ) -> Result<Shown<()>> {
         let mut taken = Taken::default();
         for block in step.iter().filter(|block| !block.count.contains(&0)) {
             let here = |why: String| format!("block {} of step {} {why}", block.number, block.step);
-            let Place { chunk: mut number, is_short } = match grid.place(&block.offset, &block.count) {
+            let Place { chunk: mut number, is_short } = match self.grid.place(&block.offset, &block.count) {
                 Ok(place) if taken.take(&place) => place,
                 Ok(_) => return Ok(Err(here("covers elements of another block".into()))),
                 Err(why) => return Ok(Err(here(why))),
             };
-            let Some(own) = Codec::of(block, variable.element, reader.byte_order())? else {
+            let Some(own) = Codec::of(block, self.element, reader.byte_order())? else {
                 let transform = block.transform.as_ref().map_or("", |transform| &transform.name);
                 return Ok(Err(here(format!("is stored with the transform {transform}, in a form of BP files alone"))));
             };
-            if own != *codec.get_or_insert(own) {
+            if own != *self.codec.get_or_insert(own) {
                 let why = "is compressed in another way than blocks before: one of them did not become smaller";
                 return Ok(Err(here(why.into())));
             }
-            let bytes = if own == Codec::Plain { Extent::new(block.payload.offset, length) } else { block.payload };
+            let bytes =
+                if own == Codec::Plain { Extent::new(block.payload.offset, self.length) } else { block.payload };
             if is_short && own != Codec::Plain {
                 return Ok(Err(here("is shorter than the others, which a compressed chunk may not be".into())));
             }
             if is_short && !has_byte_before(reader, block.subfile, bytes.end())? {
-                return Ok(Err(here("is shorter than the others, and the file ends where a whole block would".into())));
+                return Ok(Err(here(ENDS.into())));
             }
-            if has_steps {
-                number.insert(0, position);
-            }
+            number.splice(0..0, position);
             chunks.push(Chunk { number, subfile: block.subfile, bytes });
         }
-        has_holes |= grid.chunks() != Some(taken.len()) && !shape.contains(&0);
+        self.has_holes |= self.grid.chunks() != Some(taken.len()) && self.has_elements;
+        Ok(Ok(()))
     }
-    let mut extents = grid.chunk().to_vec();
-    if has_steps {
-        extents.insert(0, 1);
-    }
-    let codec = codec.unwrap_or(Codec::Plain);
-    Ok(Ok((Content::Chunks { extents, codec, chunks, has_holes }, shape)))
 }
 
-/// The blocks of a variable, by step.
-fn blocks_of(reader: &Reader, variable: &Variable) -> Result<Vec<Block>> {
+/// The shape of the array that a block is a part of.
+fn shape_of(kind: Kind, block: &Block) -> Vec<u64> {
+    if kind == Kind::Local { block.count.clone() } else { block.shape.clone() }
+}
+
+/// The blocks of a variable in these steps, by step.
+fn blocks_of(reader: &Reader, variable: &Variable, steps: Range<u64>) -> Result<Vec<Block>> {
     let mut blocks: Vec<Block> = Vec::new();
-    reader.for_each_block(&variable.name, 0..u64::MAX, &mut |block| {
+    reader.for_each_block(&variable.name, steps, &mut |block| {
         blocks.push(block);
         Ok(())
     })?;
@@ -530,7 +584,7 @@ enum Boxed {
 /// The boxes of an array over its steps.
 fn boxes_of(reader: &Reader, variable: &Variable, has_steps: bool) -> Result<Shown<Boxed>> {
     let is_local = variable.kind == Kind::Local;
-    let blocks = blocks_of(reader, variable)?;
+    let blocks = blocks_of(reader, variable, 0..u64::MAX)?;
     let steps: Vec<&[Block]> = blocks.chunk_by(|a, b| a.step == b.step).collect();
     let of = |block: &Block| if is_local { block.count.clone() } else { block.shape.clone() };
     for block in &blocks {
@@ -620,9 +674,7 @@ fn content_of(steps: &[&[Block]], shape: &[u64], is_local: bool, has_steps: bool
 
 /// Whether a file with payloads reaches up to byte `end`; `None` is beyond all files.
 fn has_byte_before(reader: &Reader, subfile: Option<u32>, end: Option<u64>) -> Result<bool> {
-    // The reader keeps the file open.
-    let length = reader.data_length(subfile)?;
-    Ok(end.is_some_and(|end| end <= length))
+    end.map_or(Ok(false), |end| reader.data_reaches(subfile, end))
 }
 
 /// The names that an array's attribute [`AXES`] gives to its axes.

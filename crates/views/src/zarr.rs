@@ -9,6 +9,10 @@
 //!
 //! Readers: zarr-python through `reference://` of fsspec, xarray with `engine="kerchunk"`, dask.
 //!
+//! | room | what it owns |
+//! |---|---|
+//! | [`tables`] | the same references as tables, in kerchunk's Parquet form, and what a step changes in them |
+//!
 //! Source: the specification of references, version 1, in fsspec's and kerchunk's documentation; Zarr version 2.
 
 use crate::arrays::{Array, Arrays, Codec, Content, LeftOut, Pieces};
@@ -20,6 +24,8 @@ use std::io::Write;
 use thalweg_reader::Reader;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Result, Value};
+
+pub mod tables;
 
 /// References and what they show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,19 +60,24 @@ pub fn references(reader: &Reader, at: Option<&str>) -> Result<View> {
     all.group("");
     all.metadata(".zattrs", Json::Object(attributes));
     for array in &arrays {
-        let Some(kind) = type_of(array.element, array.order) else {
-            let why = format!("Zarr has no type for {}", array.element.name());
-            left_out.push(LeftOut { name: array.name.clone(), why });
-            continue;
-        };
-        let folders = array.name.match_indices('/').map(|(at, _)| &array.name[..at]);
-        folders.filter(|folder| groups.insert(folder)).for_each(|folder| all.group(folder));
-        all.metadata(&format!("{}/.zarray", array.name), metadata(array, &kind));
+        let Some(kind) = typed(array, &mut left_out) else { continue };
+        array.groups().filter(|folder| groups.insert(folder)).for_each(|folder| all.group(folder));
+        all.metadata(&format!("{}/.zarray", array.name), metadata(array, &kind, None));
         all.metadata(&format!("{}/.zattrs", array.name), attributes_of(array));
         references += all.chunks(array, &mut urls)?;
         shown += 1;
     }
     Ok(View { json: all.end(), arrays: shown, references, left_out })
+}
+
+/// The type of an array, if Zarr has it.
+fn typed(array: &Array, left_out: &mut Vec<LeftOut>) -> Option<String> {
+    let kind = type_of(array.element, array.order);
+    if kind.is_none() {
+        let why = format!("Zarr has no type for {}", array.element.name());
+        left_out.push(LeftOut { name: array.name.clone(), why });
+    }
+    kind
 }
 
 /// The document, as far as it is written: the text is made at once, because a tree of many references would take several times its memory.
@@ -107,8 +118,8 @@ impl Document {
     }
 
     fn group(&mut self, folder: &str) {
-        let key = if folder.is_empty() { ".zgroup".to_string() } else { format!("{folder}/.zgroup") };
-        self.metadata(&key, json!({"zarr_format": 2}));
+        let (key, metadata) = group(folder);
+        self.metadata(&key, metadata);
     }
 
     /// The chunks of an array; returns how many of them are in files.
@@ -150,6 +161,12 @@ impl Document {
         self.json.extend(b"\n}}\n");
         self.json
     }
+}
+
+/// The key of a group's metadata, and these.
+fn group(folder: &str) -> (String, Json) {
+    let key = if folder.is_empty() { ".zgroup".to_string() } else { format!("{folder}/.zgroup") };
+    (key, json!({"zarr_format": 2}))
 }
 
 /// The key of a chunk.
@@ -196,8 +213,13 @@ fn type_of(element: ElementType, order: ByteOrder) -> Option<String> {
     Some(format!("{mark}{letter}{}", element.size()))
 }
 
-fn metadata(array: &Array, kind: &str) -> Json {
-    let whole = || array.shape.iter().map(|extent| (*extent).max(1)).collect();
+/// - `together`: how many steps of values are a chunk; `None` for all.
+fn metadata(array: &Array, kind: &str, together: Option<u64>) -> Json {
+    let whole = || {
+        let mut whole: Vec<u64> = array.shape.iter().map(|extent| (*extent).max(1)).collect();
+        whole.iter_mut().zip(together).for_each(|(steps, together)| *steps = together);
+        whole
+    };
     let (chunks, has_holes, codec) = match &array.content {
         Content::Chunks { extents, has_holes, codec, .. } => (extents.clone(), *has_holes, *codec),
         Content::Values(_) | Content::Boxes { .. } | Content::Read { .. } => (whole(), false, Codec::Plain),

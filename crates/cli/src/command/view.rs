@@ -1,7 +1,7 @@
 //! `thalweg view`: small files that let tools of other formats read the values in place.
 
-use crate::arguments::{Following, ViewHdf5, ViewOpenpmd, ViewVtk, ViewZarr};
-use crate::converter::{Program, SAFE, replace, unwritten};
+use crate::arguments::{Following, References, ViewHdf5, ViewOpenpmd, ViewVtk, ViewZarr};
+use crate::converter::{Program, SAFE, Staying, replace, replace_folder, unwritten};
 use crate::file;
 use crate::following::{Came, Follow};
 use crate::outcome::{Failure, Outcome};
@@ -9,21 +9,85 @@ use crate::terminal::{Terminal, complain, plain};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
+use thalweg_convert::InFolder;
 use thalweg_reader::Reader;
 use thalweg_report::text::count;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_views::LeftOut;
 use thalweg_views::hdf5::{Plan, View};
 use thalweg_views::openpmd;
+use thalweg_views::zarr::tables::{Tabled, Tables};
 
 pub fn zarr(arguments: &ViewZarr, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let target = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("zarr.json"));
-    let mut made = Made::new(&arguments.file, &target)?;
+    let ends =
+        |ending: &str| arguments.output.as_ref().is_some_and(|name| name.extension() == Some(OsStr::new(ending)));
+    let form = arguments.form.unwrap_or(match ends("parquet") || ends("parq") {
+        true => References::Parquet,
+        false => References::Json,
+    });
+    let named = |ending: &str| arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension(ending));
+    match form {
+        References::Json => document(arguments, &named("zarr.json"), out),
+        References::Parquet => tables(arguments, &named("zarr.parquet"), out),
+    }
+}
+
+/// References as one document.
+fn document(arguments: &ViewZarr, target: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let mut made = Made::new(&arguments.file, target)?;
     made.each(&arguments.following, out, &mut |made, reader, out| {
         let view = thalweg_views::zarr::references(reader, arguments.at.as_deref())?;
-        replace(&target, |file| file.write_all(&view.json).map_err(|e| unwritten(&target, e).into()))?;
+        replace(target, |file| file.write_all(&view.json).map_err(|e| unwritten(target, e).into()))?;
         made.tell(view.arrays, view.references, view.left_out, out)
     })
+}
+
+/// References as a folder of tables, in which further steps change the last ones.
+fn tables(arguments: &ViewZarr, target: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let mut made = Made::new(&arguments.file, target)?;
+    no_other_thing(target)?;
+    let name = |path: &Path| {
+        let name = path.to_str().map(str::to_string);
+        name.ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))
+    };
+    let shown = name(target)?;
+    let mut tables: Option<Tables> = None;
+    let mut program: Option<Staying> = None;
+    made.each(&arguments.following, out, &mut |made, reader, out| {
+        let grown = tables.as_mut().map(|tables| tables.advance(reader)).transpose()?.flatten();
+        let is_whole = grown.is_none();
+        let Tabled { change, arrays, references, left_out } = match grown {
+            Some(tabled) => tabled,
+            None => {
+                let (made, tabled) = Tables::of(reader, arguments.at.as_deref())?;
+                tables = Some(made);
+                tabled
+            }
+        };
+        let program = match &mut program {
+            Some(program) => program,
+            none => {
+                let started = Program::start("views as tables are written", &[OsStr::new("references")], target, SAFE)?;
+                none.insert(started.stay())
+            }
+        };
+        let write = |folder: &Path| program.ask(&InFolder { folder: name(folder)?, shown: shown.clone(), change });
+        if is_whole {
+            replace_folder(target, write)?
+        } else {
+            write(target)?
+        };
+        made.tell(arrays, references, left_out, out)
+    })
+}
+
+/// Refuses to replace anything but an earlier view that is a folder.
+fn no_other_thing(target: &Path) -> Result<(), Failure> {
+    if target.symlink_metadata().is_err() || target.join(".zmetadata").is_file() {
+        return Ok(());
+    }
+    let what = "it is there already and no view of tables: remove it, or choose another name with -o";
+    Err(Error::new(ErrorKind::AlreadyExists, what).in_object(target.display().to_string()).into())
 }
 
 pub fn hdf5(arguments: &ViewHdf5, out: &mut Terminal) -> Result<Outcome, Failure> {
