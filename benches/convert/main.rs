@@ -201,7 +201,7 @@ fn join_steps(folder: &str, thalweg: &str, steps: u64, blocks: u64) -> Result<Ve
     let mut told = program.stdout.take().ok_or("no pipe")?;
     let layout = Arc::new(Direct::new(Arc::new(Posix::at(folder)?))?);
     let schema = xml::parse(XML, "chimera").map_err(|report| report.render(false))?;
-    let comm = thalweg_comm::Alone::new();
+    let comm = thalweg_comm::alone::Alone::new();
     let session = Session::with_layout(schema, layout.clone(), comm.duplicate()?)?;
     let (mut reader, mut tables): (Option<Reader>, Option<Tables>) = (None, None);
     let mut all = Vec::new();

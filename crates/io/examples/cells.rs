@@ -88,15 +88,16 @@ fn main() {
             };
             let count = quads.len() + triangles.len();
             let at_points: Vec<usize> = rows("u", POINTS).collect();
-            (rows("v", POINTS), rows("c", count));
+            rows("v", POINTS);
+            rows("c", count);
             let in_cells: Vec<i32> = (part(count).0..part(count).1).map(|n| (1000 * step + n) as i32).collect();
             let has_mesh = is_varying || step == 0;
             if has_mesh {
                 rows("quads", quads.len());
                 match &**form {
-                    "list" => drop(rows("at", 3 * POINTS)),
-                    "apart" => drop((rows("x", POINTS), rows("y", POINTS))),
-                    _ => drop(rows("at", POINTS)),
+                    "list" => _ = rows("at", 3 * POINTS),
+                    "apart" => ["x", "y"].iter().for_each(|name| _ = rows(name, POINTS)),
+                    _ => _ = rows("at", POINTS),
                 }
                 if is_mixed {
                     rows("triangles", triangles.len());

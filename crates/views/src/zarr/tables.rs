@@ -9,7 +9,7 @@
 //! array and `.zmetadata`, however many steps are before it. The metadata are written last. Readers that have read earlier ones find
 //! in the files the rows that they know.
 //!
-//! Values that the index contains are in the tables themselves; those of several steps are one chunk ([`TOGETHER`]), so that readers get
+//! Values that the index contains are in the tables themselves; those of several steps are one chunk (`TOGETHER`), so that readers get
 //! them with few accesses, and the last file of an array stays short.
 //!
 //! Pure but for the index: the program `thalweg-convert` writes the files. Source: `LazyReferenceMapper` of fsspec; kerchunk's
