@@ -89,9 +89,11 @@ class VtkReads(unittest.TestCase):
                     reader.UpdateTimeStep(float(step)) if steps > 1 else reader.Update()
                     grid = reader.GetOutput()
                     wanted = quads if cells == "quads" else quads[:4] + halves
-                    cell = [grid.GetCell(n) for n in range(grid.GetNumberOfCells())]
-                    self.assertEqual([[one.GetPointId(n) for n in range(one.GetNumberOfPoints())] for one in cell], wanted)
-                    self.assertEqual([one.GetCellType() for one in cell], [9 if len(one) == 4 else 5 for one in wanted])
+                    # Cells of one type are one object.
+                    found = []
+                    for cell in map(grid.GetCell, range(grid.GetNumberOfCells())):
+                        found.append((cell.GetCellType(), [cell.GetPointId(n) for n in range(cell.GetNumberOfPoints())]))
+                    self.assertEqual(found, [(9 if len(one) == 4 else 5, one) for one in wanted])
                     x, y = np.arange(12) % 4, np.arange(12) // 4
                     z = x * y if points in ("space", "list") else 0 * x
                     at = meshes.vtk_to_numpy(grid.GetPoints().GetData())
