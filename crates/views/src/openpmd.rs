@@ -597,7 +597,9 @@ mod tests {
         let (paths, left_out) = named(&[field("T", &[4], &[])], &facts);
         assert_eq!(paths, ["T"]);
         assert!(
-            left_out.len() == 1 && left_out[0].name == "mesh m" && left_out[0].why.contains("unstructured"),
+            left_out.len() == 1
+                && left_out[0].name == "mesh m"
+                && left_out[0].why.contains("with the points of the mesh 'm'"),
             "{left_out:?}"
         );
     }
