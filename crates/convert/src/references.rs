@@ -55,6 +55,14 @@ struct Form {
     properties: WriterPropertiesPtr,
 }
 
+/// The columns of a table, with an entry for each row.
+struct Columns {
+    paths: Vec<Option<ByteArray>>,
+    offsets: Vec<i64>,
+    sizes: Vec<i64>,
+    values: Vec<Option<ByteArray>>,
+}
+
 impl Form {
     fn new() -> parquet::errors::Result<Form> {
         let field = |name: &str, physical, repetition, logical| {
@@ -109,14 +117,12 @@ impl Form {
         let number = |of: fn(&(u32, u64, u64)) -> u64| -> Vec<i64> {
             table.places.iter().map(|place| place.as_ref().map_or(0, of) as i64).collect()
         };
-        let columns = (paths, number(|place| place.1), number(|place| place.2), values);
-        self.encode(columns).map_err(failed)
+        let (offsets, sizes) = (number(|place| place.1), number(|place| place.2));
+        self.encode(Columns { paths, offsets, sizes, values }).map_err(failed)
     }
 
-    fn encode(
-        &self,
-        (paths, offsets, sizes, values): (Vec<Option<ByteArray>>, Vec<i64>, Vec<i64>, Vec<Option<ByteArray>>),
-    ) -> parquet::errors::Result<Vec<u8>> {
+    fn encode(&self, columns: Columns) -> parquet::errors::Result<Vec<u8>> {
+        let Columns { paths, offsets, sizes, values } = columns;
         let levels = |column: &[Option<ByteArray>]| column.iter().map(|cell| cell.is_some().into()).collect();
         let levels: [Vec<i16>; 2] = [levels(&paths), levels(&values)];
         let texts = [paths, values].map(|column| column.into_iter().flatten().collect::<Vec<_>>());
