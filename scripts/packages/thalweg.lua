@@ -15,4 +15,5 @@ local prefix = "@prefix@"
 prepend_path("PATH", pathJoin(prefix, "bin"))
 prepend_path("MANPATH", pathJoin(prefix, "share/man"))
 prepend_path("PKG_CONFIG_PATH", "@libdir@/pkgconfig")
-prepend_path("CMAKE_PREFIX_PATH", prefix)
+-- CMake looks for lib64 below a prefix on some systems alone.
+prepend_path("CMAKE_PREFIX_PATH", "@libdir@/cmake/thalweg")

@@ -19,11 +19,13 @@ user() {
     env -i HOME="$work" PATH=/usr/bin:/bin bash -c "source /usr/share/lmod/lmod/init/bash && module use '$work/prefix/share/modulefiles' && $1"
 }
 loads() {
-    user 'module load thalweg && thalweg --version && pkg-config --libs thalweg && man -w thalweg-ls && cmake --find-package -DNAME=thalweg -DCOMPILER_ID=GNU -DLANGUAGE=C -DMODE=EXIST' >"$work/told.txt"
+    mkdir -p "$work/project"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(p C)' 'find_package(thalweg REQUIRED)' >"$work/project/CMakeLists.txt"
+    user 'module load thalweg && thalweg --version && pkg-config --libs thalweg && man -w thalweg-ls && cd "$HOME/project" && cmake -S . -B made' >"$work/told.txt"
     grep -qx "thalweg $version" "$work/told.txt"
     grep -qF -- "-L$work/prefix/lib64" "$work/told.txt"
     grep -qx "$work/prefix/share/man/man1/thalweg-ls.1" "$work/told.txt"
-    grep -qx "thalweg found." "$work/told.txt"
+    grep "^-- Configuring done" "$work/told.txt"
 }
 try "it is loaded" loads
 unloads() { [[ $(user 'module load thalweg && module unload thalweg && (command -v thalweg; echo "$PKG_CONFIG_PATH$MANPATH$CMAKE_PREFIX_PATH")') == "" ]]; }
