@@ -29,6 +29,9 @@ include=$root/include/thalweg
 # THALWEG_OF_MPI: what the library itself defines refers to no MPI.
 flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -fPIC "-I$here/include" "-I$here/mpi" "-I$shim" "-I$door")
 
+# Who makes packages takes debug information out.
+[[ ${DEBUG:-} != inside ]] || flags+=(-g)
+
 # newer FILE SOURCE...: whether a source is newer than the file, or the file is missing.
 newer() {
     local file=$1 source

@@ -41,7 +41,7 @@ settings=()
 for name in http_proxy https_proxy HTTPS_PROXY; do
     [[ -z ${!name:-} ]] || settings+=("$name=${!name}")
 done
-mirror=$(sed -n 's/^URIs: //p; s/^deb \(http[^ ]*\) .*/\1/p' /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n 1)
+mirror=$(sed -n 's/^URIs: //p; s/^deb \(http[^ ]*\) .*/\1/p' /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n 1 || true)
 begins() {
     debootstrap --variant=minbase --components=main "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" "${mirror:-http://deb.debian.org/debian}"
     cp /etc/resolv.conf "$root/etc/"
