@@ -68,7 +68,7 @@ command_() {
     has_no cc && has_no mpiexec && has_no python3
     inside thalweg --version >"$work/told.txt"
     grep -qx "thalweg $version" "$work/told.txt"
-    [[ -e $root/usr/share/man/man1/thalweg-ls.1.gz && -e $root/usr/share/doc/thalweg/sbom.cdx.json ]]
+    [[ -e $root/usr/share/man/man1/thalweg-ls.1.gz && -e $root/usr/share/doc/thalweg/sbom.cdx.json.gz ]]
     inside bash -c 'printf "[[mount]]\npath = \"/mnt/here\"\nlayout = \"container\"\nstores = [\"posix:/work/stored\"]\n" >/work/mounts.toml && mkdir -p /work/stored'
     inside env THALWEG_MOUNTS=/work/mounts.toml thalweg run -- bash -c 'echo kept >/mnt/here/x; cat /mnt/here/x' | grep -qx kept
 }
@@ -81,7 +81,7 @@ python_() {
     inside thalweg ls /work/alone.bp | grep -q '^double  T '
 }
 try "the package for Python writes and reads" python_
-converts() { inside bash -ec 'cd /work && thalweg convert alone.bp alone.h5 && thalweg convert alone.h5 again.bp && thalweg diff alone.bp again.bp'; }
+converts() { inside bash -ec 'cd /work && thalweg convert alone.bp alone.h5 && thalweg convert alone.h5 again.bp && thalweg diff again.bp alone.h5'; }
 try "files are converted to HDF5 and back" converts
 
 mpi4py_() {
