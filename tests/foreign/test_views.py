@@ -90,7 +90,7 @@ class References(viewed.ViewReads):
                 self.assertTrue(np.isnan(got[at][~covered]).all())
 
 
-class ZarrReads(References):
+class ZarrReads(viewed.Live, References):
     """One test per file."""
 
     ENDING = ".zarr.json"
@@ -107,15 +107,6 @@ class ZarrReads(References):
         options = {"consolidated": True, "storage_options": {"fo": self.view, "remote_protocol": "file"}}
         with xarray.open_datatree("reference://", engine="zarr", **options) as tree:
             self.assertGreater(len(tree.groups), 1)
-
-    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
-        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
-        with process:
-            for step in range(3):
-                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
-                self.compare(written.Manifest(self.path).before(step + 1))
-                print(file=process.stdin, flush=True)
-        self.assertEqual(process.returncode, 0)
 
     def test_the_data_is_never_replaced_by_its_view(self):
         written.write(self.path, method="POSIX", ranks=2, steps=1)

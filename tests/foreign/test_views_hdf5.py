@@ -98,7 +98,7 @@ class Compared(viewed.ViewReads):
             for command in (["h5dump", "-H"], ["ncdump", "-h"]):
                 subprocess.run([*command, self.view], check=True, stdout=subprocess.DEVNULL)
 
-class Hdf5Reads(Compared):
+class Hdf5Reads(viewed.Live, Compared):
     """One test per file."""
 
     REASONS = REASONS
@@ -137,15 +137,6 @@ class Hdf5Reads(Compared):
         told = subprocess.run(["ncdump", "-p", "9,17", "-v", "/global/double_3d", self.view], capture_output=True, text=True, check=True).stdout
         data = re.search(r"double_3d = *\n?(.*?);", told[told.index("data:", told.index("group: global")):], re.DOTALL).group(1)
         np.testing.assert_array_equal([float(n) for n in data.replace(",", " ").split()][-wanted.size:], wanted)
-
-    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
-        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
-        with process:
-            for step in range(3):
-                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
-                self.compare(written.Manifest(self.path).before(step + 1))
-                print(file=process.stdin, flush=True)
-        self.assertEqual(process.returncode, 0)
 
     def test_a_view_that_follows_shows_each_step_and_ends_with_the_writer(self):
         command = [written.command(), "view", "hdf5", self.path, "--follow", "--wait", "60s"]

@@ -51,7 +51,7 @@ def meshes(path, *words):
     return subprocess.run([program, path, *map(str, words)], check=True, capture_output=True, text=True).stderr
 
 
-class OpenpmdReads(viewed.ViewReads):
+class OpenpmdReads(viewed.Live, viewed.ViewReads):
     """One test per file: every variable of every step."""
 
     ENDING = ".openpmd.bp"
@@ -107,15 +107,6 @@ class OpenpmdReads(viewed.ViewReads):
             np.testing.assert_array_equal(got, written.array(variable.kind, [b["value"] for b in blocks]))
         elif variable.kind not in ("char", "byte", "unsigned byte"):  # Texts for openPMD-api.
             np.testing.assert_array_equal(np.asarray(got, dtype=np.asarray(variable.value(step)).dtype), variable.value(step))
-
-    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
-        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
-        with process:
-            for step in range(3):
-                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
-                self.compare(written.Manifest(self.path).before(step + 1))
-                print(file=process.stdin, flush=True)
-        self.assertEqual(process.returncode, 0)
 
     def test_what_is_no_view_is_never_replaced(self):
         written.write(self.path, method="POSIX", ranks=2, steps=1)

@@ -73,6 +73,19 @@ class ViewReads(unittest.TestCase):
         return shown
 
 
+class Live:
+    """Beside `ViewReads`: views of a file that is being written, by `compare`."""
+
+    def test_a_view_made_while_the_writer_runs_shows_the_closed_steps(self):
+        process = written.start(self.path, "follow", method="MPI", ranks=3, steps=3)
+        with process:
+            for step in range(3):
+                self.assertEqual(process.stdout.readline().strip(), f"step {step}")
+                self.compare(written.Manifest(self.path).before(step + 1))
+                print(file=process.stdin, flush=True)
+        self.assertEqual(process.returncode, 0)
+
+
 def fixture(path):
     """A test of a file of other programs."""
     def test(self):

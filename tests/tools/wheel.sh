@@ -54,8 +54,7 @@ installs() {
     user "$1" pip install --quiet --only-binary :all: "$home"/wheels/*.whl "${@:2}"
 }
 
-cp tests/tools/alone.py "$home/work/"
-cp tests/tools/ranks.py "$home/work/"
+cp tests/tools/{alone,ranks}.py "$home/work/"
 try "pip installs it" installs plain
 try "it writes and reads" user plain python3 alone.py
 commands() {

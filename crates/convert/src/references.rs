@@ -46,7 +46,10 @@ fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let mut new = path.as_os_str().to_os_string();
     new.push(".new");
     let written = fs::write(&new, content).and_then(|()| fs::rename(&new, path));
-    written.map_err(|e| Error::io("cannot write the view", e))
+    written.map_err(|e| {
+        let _ = fs::remove_file(&new);
+        Error::io(format!("cannot write '{}'", path.display()), e)
+    })
 }
 
 /// The form of all files.

@@ -53,13 +53,10 @@ where
 {
     match pollster::block_on(runtime()?.spawn(future)) {
         Ok(output) => Ok(output),
-        Err(e) => {
-            match e.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(e) => Err(Error::new(ErrorKind::Io, "a request was given up")
-                    .caused_by(Error::new(ErrorKind::Io, e.to_string()))),
-            }
-        }
+        Err(e) => match e.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(e) => Err(Error::new(ErrorKind::Io, format!("a request was given up: {e}"))),
+        },
     }
 }
 

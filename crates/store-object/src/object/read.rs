@@ -29,7 +29,7 @@ fn ask(shared: &Shared, name: &str, reader: &Reader, range: Range<u64>) -> Resul
         return shared.ask("read", name, reader.read(range));
     }
     let reader = reader.clone();
-    let read = run_apart(async move { reader.read(range).await })?;
+    let read = run_apart(async move { reader.read(range).await }).map_err(|e| e.in_object(shared.shown(name)))?;
     read.map_err(|cause| shared.failed("read", name, &cause))
 }
 
