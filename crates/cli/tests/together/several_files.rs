@@ -97,3 +97,23 @@ fn json_of_several_files_is_one_array() {
         assert!(all[1]["error"].as_str().unwrap().contains("cannot open 'none.bp'"), "{command:?}");
     }
 }
+
+#[test]
+fn a_document_that_is_not_complete_stays_in_the_array_and_counts_as_a_failure() {
+    let folder = folder();
+    let file = std::fs::read(folder.join("a.bp")).unwrap();
+    // The last place of the name is in the index; something behind it is damaged.
+    let name = file.windows(5).rposition(|bytes| bytes == b"piece").unwrap();
+    let damaged = (name + 5..name + 200).find(|at| {
+        let mut other = file.clone();
+        other[*at] ^= 0xff;
+        std::fs::write(folder.join("odd.bp"), other).unwrap();
+        let alone = run_in(folder.path(), &["ls", "--json", "odd.bp"]);
+        alone.code == 3 && alone.out.starts_with('{')
+    });
+    assert!(damaged.is_some(), "no damage leaves the others readable");
+    let ran = run_in(folder.path(), &["ls", "--json", "a.bp", "odd.bp", "b.bp"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    let all: Json = serde_json::from_str(&ran.out).unwrap();
+    assert!(all.as_array().unwrap().len() == 3 && all[1].get("error").is_none(), "{all}");
+}
