@@ -298,7 +298,29 @@ converted() { # converted NAME: an earlier file or folder stays, and nothing els
     "$thalweg" convert "$work/x.bp" "$full/$1" --force
     "$thalweg" diff "$work/x.bp" "$full/$1"
 }
+# made NAME COMMAND...: what a command of ours writes to $full/NAME, once with room and once without.
+made() {
+    local name=$1 status=0
+    shift
+    umount "$full" 2>/dev/null || true
+    echo | "$built/examples/faults" bp "$work/x.bp" MPI '' 3 steps 0 2
+    mount -t tmpfs -o size=8m none "$full"
+    rm -rf "$work/before" && mkdir "$work/before"
+    "$thalweg" "$@" "$full/$name"
+    cp -a "$full/." "$work/before/"
+    fill
+    "$thalweg" "$@" "$full/$name" 2>"$work/said" || status=$?
+    cat "$work/said"
+    [[ $status == 3 ]] && grep -q 'No space left' "$work/said" && grep -q "$full/$name" "$work/said" && grep -q 'still safe' "$work/said"
+    rm "$full/filler"
+    diff -r --no-dereference "$work/before" "$full"
+    "$thalweg" "$@" "$full/$name"
+}
+try 'a view for openPMD that has no room leaves the earlier one' made x.openpmd.bp view openpmd "$work/x.bp" -o
+try 'a picture that has no room leaves the earlier one' made x.png plot "$work/x.bp" t -o
+try 'printed values that have no room leave the earlier file' made x.txt dump "$work/x.bp" t -o
 if [[ -x ${thalweg%/*}/thalweg-convert ]]; then
+    try 'references as tables that have no room leave the earlier folder' made x.parquet view zarr "$work/x.bp" --as parquet -o
     try 'a conversion that has no room leaves the earlier file (HDF5)' converted x.h5
     try 'a conversion that has no room leaves the earlier folder (Zarr)' converted x.zarr
 else
