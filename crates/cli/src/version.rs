@@ -16,7 +16,8 @@ pub fn print(out: &mut Terminal) -> io::Result<()> {
     let stores = entries(Subject::Store);
     let built: Vec<&str> = stores.iter().filter(|s| s.lacks.is_none()).map(|s| s.names[0]).collect();
     writeln!(out, "stores    {}", built.join(", "))?;
-    let views = if own_folder()?.join("thalweg-convert").is_file() { "zarr, hdf5, vtk" } else { "zarr" };
+    let views =
+        if own_folder()?.join("thalweg-convert").is_file() { "zarr, openpmd, hdf5, vtk" } else { "zarr, openpmd" };
     writeln!(out, "views     {views}")?;
     let installed = library_folders()?.into_iter().find_map(|folder| {
         let found = mpis(&folder);
